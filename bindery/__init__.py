@@ -1,0 +1,1 @@
+"""Bindery: broker-style message routing on Spark, one Delta table per queue."""

@@ -1,0 +1,1 @@
+"""Spark jobs: session, sources and the streaming job that routes into queue tables."""

@@ -1,0 +1,1 @@
+"""What routing means: model, message schema, filters, exchanges and the engine. No Spark, HTTP or storage."""

@@ -1,0 +1,170 @@
+"""Every error that Bindery raises on purpose, in one tree.
+
+    BinderyError                    base; `code`, `hint`, `where`
+    ├── InvalidInput                the caller's text, record or document is wrong        (exit 2)
+    │   ├── FilterError             a filter that cannot be honoured; carries a position
+    │   ├── InvalidRecord           a message record that does not fit the canonical schema
+    │   ├── InvalidDeclaration      a declaration that breaks a rule of the model
+    │   │   └── InequivalentArgument    re-declared with other properties or arguments
+    │   ├── NotFound                a named vhost, exchange, queue, binding … does not exist
+    │   └── InUse                   a conditional delete whose condition does not hold
+    ├── Refused                     stopped for safety; nothing was written               (exit 3)
+    │   ├── AccessRefused           reserved names, the default exchange, internal exchanges
+    │   ├── Fenced                  another driver owns this stream
+    │   ├── CheckpointMismatch      the stream was last run with another checkpoint
+    │   └── UnsupportedTable        a table this version must not read or write
+    └── CommitConflict              a bounded number of commit attempts all lost the race (exit 1)
+
+An error says what is wrong (`str(error)`), where (`where`) and what to do (`hint`).
+"""
+
+from __future__ import annotations
+
+
+class BinderyError(Exception):
+    """Base of all deliberate errors.
+
+    `where` names the place (a key of a document, a line, a table path); `hint` says what to do.
+    """
+
+    code = "error"
+    exit_code = 1
+
+    def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def as_data(self) -> dict[str, object]:
+        """The error as JSON-ready data: code, message and, when known, where and hint."""
+        data: dict[str, object] = {"code": self.code, "message": self.message}
+        if self.where is not None:
+            data["where"] = self.where
+        if self.hint is not None:
+            data["hint"] = self.hint
+        return data
+
+
+class InvalidInput(BinderyError):
+    """Text, a record or a document from outside that is wrong."""
+
+    code = "invalid_input"
+    exit_code = 2
+
+
+class FilterError(InvalidInput):
+    """A filter refused when it is defined.
+
+    `text` is the whole filter; `offset` and `length` count code points into it; `line` and `column`
+    start at 1; `found` is the offending text; `expected` lists what could have stood there.
+    """
+
+    code = "invalid_filter"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        text: str = "",
+        offset: int = 0,
+        length: int = 0,
+        expected: tuple[str, ...] = (),
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.text = text
+        self.offset = offset
+        self.length = length
+        self.expected = expected
+
+    @property
+    def line(self) -> int:
+        return self.text.count("\n", 0, self.offset) + 1
+
+    @property
+    def column(self) -> int:
+        return self.offset - (self.text.rfind("\n", 0, self.offset) + 1) + 1
+
+    @property
+    def found(self) -> str:
+        return self.text[self.offset : self.offset + self.length]
+
+    def as_data(self) -> dict[str, object]:
+        return super().as_data() | {
+            "line": self.line,
+            "column": self.column,
+            "offset": self.offset,
+            "length": self.length,
+            "found": self.found,
+            "expected": list(self.expected),
+        }
+
+
+class InvalidRecord(InvalidInput):
+    """A message record that does not fit the canonical schema (semantics: message record)."""
+
+    code = "invalid_record"
+
+
+class InvalidDeclaration(InvalidInput):
+    """A declaration that breaks a rule of the model; nothing was changed."""
+
+    code = "precondition_failed"
+
+
+class InequivalentArgument(InvalidDeclaration):
+    """An object was declared again with another type, property or argument."""
+
+    code = "inequivalent_arg"
+
+
+class NotFound(InvalidInput):
+    """Something named by the caller does not exist."""
+
+    code = "not_found"
+
+
+class InUse(InvalidInput):
+    """A conditional delete (if-unused, if-empty) whose condition does not hold."""
+
+    code = "in_use"
+
+
+class Refused(BinderyError):
+    """Stopped for safety; nothing was written."""
+
+    code = "refused"
+    exit_code = 3
+
+
+class AccessRefused(Refused):
+    """A reserved name, the default exchange or an internal exchange was touched."""
+
+    code = "access_refused"
+    exit_code = 2
+
+
+class Fenced(Refused):
+    """Another driver has committed for this stream: this one stops."""
+
+    code = "fenced"
+
+
+class CheckpointMismatch(Refused):
+    """The stream was last run with another checkpoint; see `--new-epoch`."""
+
+    code = "checkpoint_mismatch"
+
+
+class UnsupportedTable(Refused):
+    """A table that is missing, damaged, foreign, or written by a newer version."""
+
+    code = "unsupported_table"
+
+
+class CommitConflict(BinderyError):
+    """A bounded number of commit attempts all lost the race."""
+
+    code = "commit_conflict"
