@@ -292,9 +292,7 @@ class _MapEntries:
         order = np.argsort(codes, kind="stable")
         bounds = np.searchsorted(codes[order], np.arange(len(keys.dictionary) + 1))
         self.owner = owner
-        self.segments = {
-            name: order[bounds[n] : bounds[n + 1]] for n, name in enumerate(keys.dictionary.to_pylist())
-        }
+        self.segments = {name: order[bounds[n] : bounds[n + 1]] for n, name in enumerate(keys.dictionary.to_pylist())}
 
     def column(self, name: str) -> Column:
         column = empty_column(self.rows)

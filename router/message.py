@@ -340,10 +340,7 @@ def _from_row(row: Mapping[str, Any]) -> Message:
         body=row["body"],
         amqp_value=value_from_row(row["amqp_value"]),
         amqp_sequence=value_from_row(row["amqp_sequence"]),
-        **{
-            name: Table({key: value_from_row(value) for key, value in row[name] or ()})
-            for name in MAP_SECTIONS
-        },
+        **{name: Table({key: value_from_row(value) for key, value in row[name] or ()}) for name in MAP_SECTIONS},
     )
 
 

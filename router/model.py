@@ -575,9 +575,7 @@ def _check_name(name: str, what: str, *, empty: bool = False) -> None:
     except UnicodeEncodeError:
         raise InvalidDeclaration(f"{what} holds a lone surrogate", where=what) from None
     if size > MAX_NAME_BYTES:
-        raise InvalidDeclaration(
-            f"{what} of {size} bytes", where=what, hint=f"at most {MAX_NAME_BYTES} bytes of UTF-8"
-        )
+        raise InvalidDeclaration(f"{what} of {size} bytes", where=what, hint=f"at most {MAX_NAME_BYTES} bytes of UTF-8")
 
 
 def _check_declarable(name: str, what: str) -> None:
@@ -678,7 +676,9 @@ def binding_filters(binding: Binding, *, owner: str | None) -> tuple[Any, ...]:
         content = binding.arguments[FILTERS_ARGUMENT]
         if not isinstance(content, Table):
             raise InvalidDeclaration(f"argument {FILTERS_ARGUMENT!r} is no filter set", where=where)
-        found.append(_checked(parse_filter_set, encode_table(content), where=f"{where}: {FILTERS_ARGUMENT}", owner=owner))
+        found.append(
+            _checked(parse_filter_set, encode_table(content), where=f"{where}: {FILTERS_ARGUMENT}", owner=owner)
+        )
     return tuple(found)
 
 
