@@ -81,17 +81,21 @@ class FilterError(InvalidInput):
 
     @property
     def line(self) -> int:
+        """Line of the offending text, from 1."""
         return self.text.count("\n", 0, self.offset) + 1
 
     @property
     def column(self) -> int:
+        """Column of the offending text in its line, in code points, from 1."""
         return self.offset - (self.text.rfind("\n", 0, self.offset) + 1) + 1
 
     @property
     def found(self) -> str:
+        """The offending text; empty at the end of the filter."""
         return self.text[self.offset : self.offset + self.length]
 
     def as_data(self) -> dict[str, object]:
+        """The error as JSON-ready data, with its position in the filter."""
         return super().as_data() | {
             "line": self.line,
             "column": self.column,

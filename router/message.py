@@ -371,6 +371,15 @@ def _read_body(raw: Any, key: str) -> bytes:
     raise InvalidRecord('expected a string or {"binary": "<hex>"}', where=key)
 
 
+def _fit(value: Value, kind: type | None, where: str) -> Value:
+    """What the JSON form of a fixed field may leave unsaid: a time as bare ms, bytes as text."""
+    if kind is Timestamp and isinstance(value, int) and not isinstance(value, bool):
+        return decode({"timestamp": value}, where=where)
+    if kind is bytes and isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    return value
+
+
 def _read_fields(raw: Any, key: str) -> dict[str, Value]:
     kinds = SECTION_FIELDS[key]
     out: dict[str, Value] = {}
@@ -381,15 +390,12 @@ def _read_fields(raw: Any, key: str) -> dict[str, Value]:
         if value is None:
             continue
         kind = kinds[name]
-        if kind is Timestamp and isinstance(value, int) and not isinstance(value, bool):
-            value = decode({"timestamp": value}, where=where)
-        if kind is bytes and isinstance(value, str):
-            value = value.encode("utf-8", "surrogatepass")
-        if kind is not None and type(value) is not kind:
-            raise InvalidRecord(f"expected {kind.__name__}, found {type(value).__name__}", where=where)
-        if name == "priority" and isinstance(value, int) and not -(2**31) <= value < 2**31:
+        fitted = _fit(value, kind, where)
+        if kind is not None and type(fitted) is not kind:
+            raise InvalidRecord(f"expected {kind.__name__}, found {type(fitted).__name__}", where=where)
+        if name == "priority" and isinstance(fitted, int) and not -(2**31) <= fitted < 2**31:
             raise InvalidRecord("priority does not fit 32 bits", where=where)
-        out[name] = value
+        out[name] = fitted
     return out
 
 
