@@ -1,0 +1,25 @@
+"""Message filters: four text languages, one tree, a scalar reference and a vectorised evaluator.
+
+    parse(text, dialect) -> Filter          the filter, or FilterError with the place and a hint
+    evaluate(filter, message)               True, False or None: the reference, one message at a time
+    FilterGroups(groups).select(view, …)    which filters accept which messages of a batch
+"""
+
+from __future__ import annotations
+
+from router.filters.dialect import DIALECTS
+from router.filters.filter import Filter, evaluate, is_troubled, parse
+from router.filters.groups import FilterGroups, Selection
+from router.filters.limits import DEFAULT_LIMITS, Limits
+
+__all__ = [
+    "DEFAULT_LIMITS",
+    "DIALECTS",
+    "Filter",
+    "FilterGroups",
+    "Limits",
+    "Selection",
+    "evaluate",
+    "is_troubled",
+    "parse",
+]

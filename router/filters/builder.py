@@ -1,0 +1,366 @@
+"""Parse events to tree, with the type rules that hold when a filter is defined (semantics 3.1, 3.2).
+
+The methods are named after the grammar's rules and get the parts of a sentence bottom-up; nothing recurses.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from lark import Token, Transformer
+from lark.visitors import v_args
+
+from router.columns import Ref
+from router.errors import FilterError
+from router.filters import like
+from router.filters.ast import (
+    And,
+    Arithmetic,
+    Between,
+    Call,
+    Compare,
+    Element,
+    Field,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Or,
+    Sign,
+    Truth,
+    XPath,
+)
+from router.filters.dialect import Dialect
+from router.filters.fields import SQL_VALUES, is_map
+from router.filters.limits import Limits
+from router.message import SECTION_FIELDS
+
+#: Function -> how many arguments it takes.
+ARITY = {"LOWER": 1, "UPPER": 1, "LEFT": 2, "RIGHT": 2, "SUBSTRING": 3, "UTC": 0, "DATE": 1}
+_EQUALITY = ("=", "<>")
+
+
+@dataclass(slots=True)
+class Part:
+    """A built node and the place in the text that it came from; `bracketed` when parentheses stand around."""
+
+    node: Node
+    start: int
+    end: int
+    bracketed: bool = False
+
+
+@dataclass(slots=True)
+class Path:
+    """A reference of the SQL filter while it is read: names and indexes, left to right."""
+
+    steps: list[tuple[str | Part, bool]]
+    start: int
+    end: int
+
+
+@v_args(inline=True)
+class TreeBuilder(Transformer[Token, Node]):
+    """Builds the tree of one text. Lark calls its methods; `build_with` sets what they work on."""
+
+    text: str
+    dialect: Dialect
+    limits: Limits
+
+    def build_with(self, text: str, dialect: Dialect, limits: Limits) -> None:
+        self.text, self.dialect, self.limits = text, dialect, limits
+
+    # conditions
+
+    def start(self, part: Part) -> Node:
+        return self._condition(part)
+
+    def either(self, *parts: Part) -> Part:
+        return Part(Or(_flat(Or, parts, self)), parts[0].start, parts[-1].end)
+
+    def both(self, *parts: Part) -> Part:
+        return Part(And(_flat(And, parts, self)), parts[0].start, parts[-1].end)
+
+    def negate(self, part: Part) -> Part:
+        return Part(Not(self._condition(part)), part.start, part.end)
+
+    def compare(self, left: Part, op: Token, right: Part) -> Part:
+        name = "<>" if op == "!=" else str(op)
+        for side in (left, right):
+            if name not in _EQUALITY:
+                self._refuse_unordered(side, f"`{name}`")
+        return Part(Compare(name, left.node, right.node, self.dialect.rules), left.start, right.end)
+
+    def between(self, operand: Part, low: Part, high: Part) -> Part:
+        return self._between(operand, low, high, negated=False)
+
+    def not_between(self, operand: Part, low: Part, high: Part) -> Part:
+        return self._between(operand, low, high, negated=True)
+
+    def _between(self, operand: Part, low: Part, high: Part, *, negated: bool) -> Part:
+        for side in (operand, low, high):
+            self._refuse_unordered(side, "BETWEEN")
+        node = Between(operand.node, low.node, high.node, negated, self.dialect.rules)
+        return Part(node, operand.start, high.end)
+
+    def member(self, operand: Part, *members: Part) -> Part:
+        if self.dialect.strict:
+            if not isinstance(operand.node, Field) or operand.bracketed:
+                self._refuse(operand, "IN takes a property on its left")
+            for item in members:
+                if not _is_text(item.node) or item.bracketed:
+                    self._refuse(item, "IN takes string literals in parentheses", hint="write x = 1 OR x = 2 instead")
+        return Part(In(operand.node, tuple(item.node for item in members)), operand.start, members[-1].end)
+
+    def not_member(self, operand: Part, *members: Part) -> Part:
+        part = self.member(operand, *members)
+        part.node = Not(part.node)
+        return part
+
+    def like(self, operand: Part, pattern: Part, escape: Part | None = None) -> Part:
+        if self.dialect.strict:
+            self._refuse_condition(operand, "LIKE")
+            for side, name in ((pattern, "pattern"), (escape, "escape")):
+                if side is not None and (not _is_text(side.node) or side.bracketed):
+                    self._refuse(side, f"the {name} of LIKE must be a string literal")
+        self._check_pattern(pattern, escape)
+        node = Like(operand.node, pattern.node, escape and escape.node, self.limits.like_pattern)
+        return Part(node, operand.start, (escape or pattern).end)
+
+    def not_like(self, operand: Part, pattern: Part, escape: Part | None = None) -> Part:
+        part = self.like(operand, pattern, escape)
+        part.node = Not(part.node)
+        return part
+
+    def _check_pattern(self, pattern: Part, escape: Part | None) -> None:
+        mark: str | None = None
+        if escape is not None and isinstance(escape.node, Literal):
+            value = escape.node.value
+            if not isinstance(value, str) or len(value) != 1:
+                self._refuse(escape, "the escape of LIKE is a string of one character")
+            mark = value
+        if not _is_text(pattern.node):
+            return
+        text = str(pattern.node.value)  # type: ignore[attr-defined]  # a text literal
+        if len(text) > self.limits.like_pattern:
+            self._refuse(pattern, f"a LIKE pattern of more than {self.limits.like_pattern} characters")
+        if (escape is None or mark is not None) and like.compile_pattern(text, mark) is None:
+            self._refuse(
+                pattern,
+                "the pattern of LIKE ends with its escape character",
+                hint="the escape stands before the character that it takes literally; write it twice for itself",
+            )
+
+    def is_null(self, operand: Part) -> Part:
+        if not self.dialect.strict:
+            self._reference_only(operand, "IS NULL")
+        elif isinstance(operand.node, Literal):
+            self._refuse(operand, "IS NULL takes a property or an expression, not a literal")
+        return Part(IsNull(operand.node), operand.start, operand.end)
+
+    def is_not_null(self, operand: Part) -> Part:
+        part = self.is_null(operand)
+        part.node = Not(part.node)
+        return part
+
+    def exists(self, operand: Part) -> Part:
+        self._reference_only(operand, "EXISTS")
+        return Part(Not(IsNull(operand.node)), operand.start, operand.end)
+
+    def xpath(self, expression: Any) -> Part:
+        from router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
+
+        try:
+            xpath.compile(expression.constant)
+        except ValueError as error:
+            raise FilterError(
+                f"not an XPath 1.0 expression: {error}",
+                text=self.text,
+                offset=expression.start_pos,
+                length=len(expression),
+            ) from None
+        return Part(XPath(expression.constant), expression.start_pos, expression.end_pos)
+
+    # operands
+
+    def chain(self, first: Part, *rest: Any) -> Part:
+        ops, operands = rest[::2], rest[1::2]
+        if self.dialect.strict:
+            for part in (first, *operands):
+                self._refuse_condition(part, f"`{ops[0]}`")
+        names, nodes = tuple(str(op) for op in ops), tuple(part.node for part in operands)
+        head = first.node
+        if isinstance(head, Arithmetic) and (head.ops[0] in "+-") == (names[0] in "+-"):
+            # (a + b) + c is the same chain: left to right
+            names, nodes, head = head.ops + names, head.rest + nodes, head.first
+        return Part(Arithmetic(head, names, nodes, self.dialect.rules), first.start, operands[-1].end)
+
+    def sign(self, op: Token, operand: Part) -> Part:
+        if self.dialect.strict:
+            self._refuse_condition(operand, f"`{op}`")
+        node, start = operand.node, op.start_pos or 0
+        if isinstance(node, Literal) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+            if op == "+":
+                return Part(node, start, operand.end)
+            if not (isinstance(node.value, int) and node.value == -(2**63)):
+                return Part(Literal(-node.value), start, operand.end)
+        return Part(Sign(str(op), node, self.dialect.rules), start, operand.end)
+
+    def bracketed(self, part: Part) -> Part:
+        part.bracketed = True
+        return part
+
+    def literal(self, token: Any) -> Part:
+        return Part(Literal(token.constant), token.start_pos, token.end_pos)
+
+    def true(self, token: Token) -> Part:
+        return Part(Literal(True), token.start_pos or 0, token.end_pos or 0)
+
+    def false(self, token: Token) -> Part:
+        return Part(Literal(False), token.start_pos or 0, token.end_pos or 0)
+
+    def null(self, token: Token) -> Part:
+        return Part(Literal(None), token.start_pos or 0, token.end_pos or 0)
+
+    def nan(self, token: Token) -> Part:
+        return Part(Literal(math.nan), token.start_pos or 0, token.end_pos or 0)
+
+    def inf(self, token: Token) -> Part:
+        return Part(Literal(math.inf), token.start_pos or 0, token.end_pos or 0)
+
+    def name(self, token: Token) -> Part:
+        return self._named(str(token), token)
+
+    def quoted(self, token: Any) -> Part:
+        return self._named(token.constant, token)
+
+    def _named(self, name: str, token: Token) -> Part:
+        names, prefix = self.dialect.names, self.dialect.reserved_prefix
+        ref = names.get(name)
+        if ref is None and prefix is not None and name.startswith(prefix):
+            close = difflib.get_close_matches(name, [known for known in names if known.startswith(prefix)], 1)
+            raise FilterError(
+                f"no message field is called {name!r}",
+                text=self.text,
+                offset=token.start_pos or 0,
+                length=len(token),
+                hint=f"did you mean {close[0]}?" if close else f"{prefix}<field of header or properties>",
+            )
+        node = Field(ref or Ref("application_properties", name))
+        return Part(node, token.start_pos or 0, token.end_pos or 0)
+
+    # references of the SQL filter
+
+    def path(self, token: Any) -> Path:
+        return Path([_step(token)], token.start_pos, token.end_pos)
+
+    def step(self, path: Path, token: Any) -> Path:
+        path.steps.append(_step(token))
+        path.end = token.end_pos
+        return path
+
+    def index(self, path: Path, operand: Part) -> Path:
+        path.steps.append((operand, True))
+        path.end = operand.end + 1
+        return path
+
+    def property(self, path: Path) -> Part:
+        (first, delimited), *steps = path.steps
+        name = str(first)
+        section = None if delimited else self.dialect.sections.get(name)
+        dotted = bool(steps) and isinstance(steps[0][0], str)
+        if section is not None and dotted:
+            node: Field | Element = self._in_section(section, str(steps[0][0]), path)
+            steps = steps[1:]
+        elif name in SQL_VALUES and not delimited:
+            node = Field(Ref(name))
+        else:
+            node = Field(Ref("application_properties", name))
+        for step, _ in steps:
+            node = Element(node, Literal(step) if isinstance(step, str) else step.node)
+        return Part(node, path.start, path.end)
+
+    def _in_section(self, section: str, name: str, path: Path) -> Field | Element:
+        if section in SQL_VALUES:
+            return Element(Field(Ref(section)), Literal(name))
+        fields = SECTION_FIELDS.get(section, {})
+        if not is_map(section) and name not in fields:
+            close = difflib.get_close_matches(name.replace("-", "_"), fields, 1)
+            raise FilterError(
+                f"{section} has no field {name!r}",
+                text=self.text,
+                offset=path.start,
+                length=path.end - path.start,
+                hint=f"did you mean {close[0]}?" if close else "fields: " + ", ".join(fields),
+            )
+        return Field(Ref(section, name))
+
+    def function(self, name: Token) -> Token:
+        return name
+
+    def call(self, name: Token, *arguments: Part) -> Part:
+        function = str(name.type)
+        start = name.start_pos or 0
+        end = arguments[-1].end if arguments else name.end_pos or 0
+        wanted = ARITY[function]
+        if len(arguments) != wanted:
+            raise FilterError(
+                f"{function} takes {wanted} argument{'s' * (wanted != 1)}, found {len(arguments)}",
+                text=self.text,
+                offset=start,
+                length=end - start,
+            )
+        return Part(Call(function, tuple(part.node for part in arguments)), start, end)
+
+    # type rules
+
+    def _condition(self, part: Part) -> Node:
+        node = part.node
+        if node.is_condition:
+            return node
+        is_flag = isinstance(node, Literal) and isinstance(node.value, bool)
+        if self.dialect.strict and not isinstance(node, Field) and not is_flag:
+            self._refuse(part, "a condition is needed here, this is a value", hint="compare it with something")
+        return Truth(node)
+
+    def _refuse_unordered(self, part: Part, place: str) -> None:
+        if not self.dialect.strict:
+            return
+        self._refuse_condition(part, place)
+        if isinstance(part.node, Literal) and isinstance(part.node.value, str | bool):
+            what = "a string" if isinstance(part.node.value, str) else "a boolean"
+            self._refuse(part, f"{place} orders numbers, not {what}", hint="strings and booleans have = and <> only")
+
+    def _refuse_condition(self, part: Part, place: str) -> None:
+        if part.node.is_condition:
+            self._refuse(part, f"{place} takes a value, this is a condition")
+
+    def _reference_only(self, part: Part, place: str) -> None:
+        if not isinstance(part.node, Field | Element) or part.bracketed:
+            self._refuse(part, f"{place} takes a property")
+
+    def _refuse(self, part: Part, message: str, *, hint: str | None = None) -> NoReturn:
+        raise FilterError(message, text=self.text, offset=part.start, length=part.end - part.start, hint=hint)
+
+
+def _step(token: Any) -> tuple[str, bool]:
+    """A name and whether it is delimited."""
+    return (token.constant, True) if token.type == "QUOTED" else (str(token), False)
+
+
+def _is_text(node: Node) -> bool:
+    return isinstance(node, Literal) and isinstance(node.value, str)
+
+
+def _flat(kind: type[And | Or], parts: tuple[Part, ...], builder: TreeBuilder) -> tuple[Node, ...]:
+    """The parts of a chain; a bracketed chain of the same kind joins it (both are associative)."""
+    nodes: list[Node] = []
+    for part in parts:
+        node = builder._condition(part)
+        nodes.extend(node.parts if isinstance(node, kind) else (node,))
+    return tuple(nodes)

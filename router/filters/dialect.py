@@ -1,0 +1,219 @@
+"""The four filter languages as tables: lexical rules, keywords, names, grammar and a few switches.
+
+A language is data: what it calls its fields (`router.filters.fields`), which grammar file describes its
+sentences, how its tokens look, and how it evaluates (`Rules`). Nothing asks for a language by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from router.columns import Ref
+from router.errors import FilterError
+from router.filters.ast import Rules
+from router.filters.fields import AMQP_NAMES, ARTEMIS_NAMES, JMS_NAMES, SQL_SECTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """A switch written before the filter: how it changes evaluation and lexical rules."""
+
+    text: str
+    rules: Mapping[str, bool] = field(default_factory=dict)
+    tokens: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One filter language.
+
+    tokens          token type -> regular expression, tried in order at each place
+    keywords        reserved words, upper case, in any case in a text
+    names           identifiers that stand for message fields; all others are application properties
+    reserved_prefix names with this prefix must be in `names`
+    sections        section qualifiers before a dot; empty where the language has none
+    quote           opening and closing of a quoted name, if any
+    strict          whether values where a condition is needed, and ordering of string or boolean literals,
+                    are definition errors (else they evaluate to unknown and false)
+    blank_accepts   whether a blank text is a filter that accepts everything
+    hints           what to say about an operator or character that the language does not have
+    """
+
+    name: str
+    grammar: str
+    tokens: Mapping[str, str]
+    keywords: frozenset[str]
+    rules: Rules
+    names: Mapping[str, Ref] = field(default_factory=dict)
+    reserved_prefix: str | None = None
+    sections: Mapping[str, str] = field(default_factory=dict)
+    quote: tuple[str, str] | None = None
+    prefixes: tuple[Prefix, ...] = ()
+    strict: bool = True
+    blank_accepts: bool = True
+    java_names: bool = True
+    hints: Mapping[str, str] = field(default_factory=dict)
+
+    def with_prefix(self, prefix: Prefix) -> Dialect:
+        """The language as it reads after a prefix."""
+        return replace(
+            self,
+            rules=replace(self.rules, **prefix.rules),
+            tokens={**self.tokens, **prefix.tokens},
+        )
+
+
+_SELECTOR_KEYWORDS: Final = frozenset(
+    {"AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE"}
+)
+_SQL_FUNCTIONS: Final = {"LOWER", "UPPER", "LEFT", "RIGHT", "SUBSTRING", "UTC", "DATE"}
+_SQL_KEYWORDS: Final = frozenset(
+    {"AND", "OR", "NOT", "LIKE", "IN", "IS", "NULL", "ESCAPE", "TRUE", "FALSE", "EXISTS", "NAN", "INF"}
+    | _SQL_FUNCTIONS
+)
+
+#: Java letters and digits beyond ASCII are checked by category when a name is read (`router.filters.lexer`).
+_JAVA_NAME: Final = r"[A-Za-z_$\u0080-\U0010ffff][A-Za-z0-9_$\u0080-\U0010ffff]*"
+_HYPHENATED: Final = rf"{_JAVA_NAME}(?:-+[A-Za-z0-9_$\u0080-\U0010ffff]+)*"
+_SINGLE_QUOTED: Final = r"'(?:[^']|'')*'"
+
+_SELECTOR_TOKENS: Final = {
+    "FLOAT": r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?|[0-9]+(?:[eE][+-]?[0-9]+[fFdD]?|[fFdD])",
+    "HEX": r"0[xX][0-9A-Fa-f]+[lL]?",
+    "INTEGER": r"[0-9]+[lL]?",
+    "STRING": _SINGLE_QUOTED,
+    "NAME": _JAVA_NAME,
+    "COMPARISON": r"<>|<=|>=|=|<|>",
+    "PLUS": r"\+",
+    "MINUS": "-",
+    "STAR": r"\*",
+    "SLASH": "/",
+    "LPAR": r"\(",
+    "RPAR": r"\)",
+    "COMMA": ",",
+}
+_SELECTOR_HINTS: Final = {
+    "==": "`==` is not an operator, use `=`",
+    "!=": "`!=` is not an operator here, use `<>`",
+    "&&": "use AND",
+    "&": "use AND",
+    "||": "use OR",
+    "|": "use OR",
+    "!": "use NOT",
+    '"': "a string takes single quotes",
+    "“": "a string takes straight single quotes",
+    "”": "a string takes straight single quotes",
+    "‘": "a string takes straight single quotes",
+    "’": "a string takes straight single quotes",
+    "'": "the string is not closed; a quote inside a string is written twice",
+    "%": "there is no remainder operator in this language",
+    ";": "a filter is one expression without an end mark",
+    ".": "a dot cannot stand in a name here",
+    "[": "brackets have no meaning here",
+    "{": "braces have no meaning here",
+    "`": "a string takes single quotes",
+    "=<": "use `<=`",
+    "=>": "use `>=`",
+    "><": "use `<>`",
+}
+
+JMS: Final = Dialect(
+    name="jms",
+    grammar="selector.lark",
+    tokens=_SELECTOR_TOKENS,
+    keywords=_SELECTOR_KEYWORDS,
+    names=JMS_NAMES,
+    rules=Rules(),
+    hints={
+        **_SELECTOR_HINTS,
+        ".": "a dot cannot stand in a name; `amqp.` names belong to the apache-selector dialect",
+    },
+)
+
+APACHE_SELECTOR: Final = replace(
+    JMS,
+    name="apache-selector",
+    names={**JMS_NAMES, **AMQP_NAMES},
+    tokens={**_SELECTOR_TOKENS, "NAME": rf"amqp\.[A-Za-z0-9_$.]*|{_JAVA_NAME}"},
+    reserved_prefix="amqp.",
+    hints={**_SELECTOR_HINTS, ".": "a dot stands only in `amqp.<field>`, lower case"},
+)
+
+ARTEMIS: Final = Dialect(
+    name="artemis",
+    grammar="selector.lark",
+    tokens={**_SELECTOR_TOKENS, "QUOTED": r'"(?:[^"]|"")*"', "PERCENT": "%"},
+    keywords=_SELECTOR_KEYWORDS | {"XPATH"},
+    names=ARTEMIS_NAMES,
+    rules=Rules(),
+    quote=('"', '"'),
+    prefixes=(
+        Prefix("convert_string_expressions:", rules={"converts_text": True}),
+        Prefix("hyphenated_props:", tokens={"NAME": _HYPHENATED}),
+    ),
+    hints={
+        **_SELECTOR_HINTS,
+        '"': "the quoted name is not closed; double quotes name a property, a string takes single quotes",
+        ":": "a prefix stands at the very start: convert_string_expressions: or hyphenated_props:",
+    },
+)
+
+_SQL_SECTION_NAMES: Final = "|".join(sorted((name for name in SQL_SECTIONS if "-" in name), key=len, reverse=True))
+
+AMQP_SQL: Final = Dialect(
+    name="amqp-sql",
+    grammar="amqp_sql.lark",
+    tokens={
+        "FLOAT": r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+",
+        "BINARY": r"0[xX](?:[0-9A-Fa-f]{2})+(?![0-9A-Za-z_])",
+        "BAD_BINARY": "0[xX][0-9A-Za-z_]*",
+        "INTEGER": "[0-9]+",
+        "STRING": _SINGLE_QUOTED + r'|"(?:[^"]|"")*"',
+        "NAME": rf"(?:{_SQL_SECTION_NAMES})(?=[ \t\r\n\f\v]*\.)|[A-Za-z][A-Za-z0-9_]*",
+        "COMPARISON": r"<>|!=|<=|>=|=|<|>",
+        "PLUS": r"\+",
+        "MINUS": "-",
+        "STAR": r"\*",
+        "SLASH": "/",
+        "PERCENT": "%",
+        "DOT": r"\.",
+        "LPAR": r"\(",
+        "RPAR": r"\)",
+        "COMMA": ",",
+        "QUOTED": r"\[(?:[^\[\]]|\]\]|\[\[)*\]",
+        "LSQB": r"\[",
+        "RSQB": r"\]",
+    },
+    keywords=_SQL_KEYWORDS,
+    sections=SQL_SECTIONS,
+    quote=("[", "]"),
+    rules=Rules(orders_text=True, joins_text=True, floating_division=True),
+    strict=False,
+    blank_accepts=False,
+    java_names=False,
+    hints={
+        **{key: hint for key, hint in _SELECTOR_HINTS.items() if key not in ("!=", "%", ".")},
+        "!": "use NOT, or `!=` for unequal",
+        '"': "the string is not closed; a quote inside a string is written twice",
+        "[": "the delimited name is not closed; `]` inside it is written `]]`",
+        "0x": "a binary constant has an even number of hexadecimal digits",
+        "_": "a name begins with an ASCII letter; write other names in brackets: [name]",
+        "$": "a name has ASCII letters, digits and _; write other names in brackets: [name]",
+    },
+)
+
+DIALECTS: Final[Mapping[str, Dialect]] = {
+    dialect.name: dialect for dialect in (JMS, APACHE_SELECTOR, ARTEMIS, AMQP_SQL)
+}
+BLANK: Final = re.compile(r"[ \t\r\n\f\v]*")
+
+
+def dialect_named(name: str) -> Dialect:
+    """The language of that name; raises FilterError naming the known ones."""
+    found = DIALECTS.get(name)
+    if found is None:
+        raise FilterError(f"unknown filter dialect {name!r}", hint="known dialects: " + ", ".join(DIALECTS))
+    return found

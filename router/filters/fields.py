@@ -1,0 +1,162 @@
+"""Names by which filter languages refer to message fields, and fields derived from others.
+
+Sources of the tables: seed 000 and 001, "Mapping JMS Headers to AMQP fields"; seed 004 for the AMQ names;
+seed 002, "Property References and Values", for the sections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from router.columns import Ref
+from router.message import HEADER_DEFAULTS, MAP_SECTIONS, SECTION_FIELDS, Message
+from router.values import INT64_MAX, Value
+
+#: Section name of references to derived fields.
+DERIVED: Final = "derived"
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedField:
+    """A value computed from other fields, once per distinct combination of their values."""
+
+    sources: tuple[Ref, ...]
+    compute: Callable[..., Value]
+
+
+def _properties(name: str) -> Ref:
+    return Ref("properties", name)
+
+
+def _delivery_mode(durable: Value) -> Value:
+    return "PERSISTENT" if durable else "NON_PERSISTENT"
+
+
+def _durability(durable: Value) -> Value:
+    return "DURABLE" if durable else "NON_DURABLE"
+
+
+def _redelivered(delivery_count: Value) -> Value:
+    return isinstance(delivery_count, int) and delivery_count > 0
+
+
+def _attempts(delivery_count: Value) -> Value:
+    return delivery_count + 1 if isinstance(delivery_count, int) and delivery_count < INT64_MAX else None
+
+
+def _first(*values: Value) -> Value:
+    return next((value for value in values if value is not None), None)
+
+
+def _or_zero(value: Value) -> Value:
+    return 0 if value is None else value
+
+
+def _as_text(user_id: Value) -> Value:
+    try:
+        return user_id.decode("utf-8") if isinstance(user_id, bytes) else user_id
+    except UnicodeDecodeError:
+        return None
+
+
+def _size(body: Value) -> Value:
+    return len(body) if isinstance(body, bytes) else 0
+
+
+_DURABLE = Ref("header", "durable")
+_DELIVERY_COUNT = Ref("header", "delivery_count")
+_JMS_TYPE = (Ref("message_annotations", "x-opt-jms-type"), Ref("message_annotations", "jms-type"))
+
+DERIVED_FIELDS: Final[Mapping[str, DerivedField]] = {
+    "delivery_mode": DerivedField((_DURABLE,), _delivery_mode),
+    "durability": DerivedField((_DURABLE,), _durability),
+    "redelivered": DerivedField((_DELIVERY_COUNT,), _redelivered),
+    "attempts": DerivedField((_DELIVERY_COUNT,), _attempts),
+    "jms_type": DerivedField(_JMS_TYPE, _first),
+    "user_text": DerivedField((_properties("user_id"),), _as_text),
+    "address": DerivedField((_properties("to"), Ref("exchange")), _first),
+    "expiration": DerivedField((_properties("absolute_expiry_time"),), _or_zero),
+    "body_size": DerivedField((Ref("body"),), _size),
+}
+
+
+def _derived(name: str) -> Ref:
+    return Ref(DERIVED, name)
+
+
+#: Names of the JMS headers and JMSX properties.
+JMS_NAMES: Final[Mapping[str, Ref]] = {
+    "JMSMessageID": _properties("message_id"),
+    "JMSCorrelationID": _properties("correlation_id"),
+    "JMSType": _derived("jms_type"),
+    "JMSPriority": Ref("header", "priority"),
+    "JMSDeliveryMode": _derived("delivery_mode"),
+    "JMSTimestamp": _properties("creation_time"),
+    "JMSDestination": _properties("to"),
+    "JMSExpiration": _properties("absolute_expiry_time"),
+    "JMSRedelivered": _derived("redelivered"),
+    "JMSReplyTo": _properties("reply_to"),
+    "JMSXGroupID": _properties("group_id"),
+    "JMSXGroupSeq": _properties("group_sequence"),
+    "JMSXDeliveryCount": _derived("attempts"),
+    "JMSXUserID": _derived("user_text"),
+}
+
+#: `amqp.<field>` names of the Apache selector filter (seed 000: hyphens replaced by underscores).
+AMQP_NAMES: Final[Mapping[str, Ref]] = {
+    **{f"amqp.{name}": Ref(section, name) for section, names in SECTION_FIELDS.items() for name in names},
+    "amqp.jms_type": _derived("jms_type"),
+    "amqp.delivery_mode": _derived("delivery_mode"),
+    "amqp.redelivered": _derived("redelivered"),
+}
+
+#: Identifiers of Artemis core filters (seed 004); every other name is a property.
+ARTEMIS_NAMES: Final[Mapping[str, Ref]] = {
+    "AMQUserID": _properties("message_id"),
+    "AMQAddress": _derived("address"),
+    "AMQGroupID": _properties("group_id"),
+    "AMQPriority": Ref("header", "priority"),
+    "AMQExpiration": _derived("expiration"),
+    "AMQDurable": _derived("durability"),
+    "AMQTimestamp": _properties("creation_time"),
+    "AMQSize": _derived("body_size"),
+}
+
+#: Section qualifiers of the AMQP SQL filter (seed 002), long and short, underscore and hyphen.
+SQL_SECTIONS: Final[Mapping[str, str]] = {
+    spelling: section
+    for section, short in (
+        ("header", "h"),
+        ("properties", "p"),
+        ("application_properties", "a"),
+        ("message_annotations", "m"),
+        ("delivery_annotations", "d"),
+        ("footer", "f"),
+        ("amqp_value", "v"),
+        ("amqp_sequence", "s"),
+    )
+    for spelling in (section, section.replace("_", "-"), short)
+}
+#: Sections that are one value; their names alone stand for the section itself.
+SQL_VALUES: Final = ("amqp_value", "amqp_sequence")
+
+
+def read(message: Message, ref: Ref) -> Value:
+    """The value behind a reference in one message; an absent field reads as None or its header default."""
+    if ref.section == DERIVED:
+        field = DERIVED_FIELDS[ref.name]
+        return field.compute(*(read(message, source) for source in field.sources))
+    content = getattr(message, ref.section)
+    if not ref.name:
+        return content  # type: ignore[no-any-return]  # sections and envelope fields are values
+    found: Value = content.get(ref.name)
+    if found is None and ref.section == "header":
+        return HEADER_DEFAULTS.get(ref.name)
+    return found
+
+
+def is_map(section: str) -> bool:
+    """Whether any name may stand in a section."""
+    return section in MAP_SECTIONS

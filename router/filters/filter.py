@@ -1,0 +1,52 @@
+"""A parsed filter: a small value that compares, hashes and pickles by its text and language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from router.filters.ast import TROUBLE, Node
+from router.filters.dialect import dialect_named
+from router.filters.limits import DEFAULT_LIMITS, Limits
+from router.filters.parser import parse_text
+from router.filters.scalar import Context
+from router.message import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A filter that can be evaluated. Equal when language and text are."""
+
+    text: str
+    dialect: str
+    expression: Node = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, expression: Node, *, text: str, dialect: str) -> Filter:
+        """A filter from a tree that did not come from text; `text` must state it in full."""
+        return cls(text, dialect, expression)
+
+
+def parse(text: str, dialect: str, *, limits: Limits = DEFAULT_LIMITS) -> Filter:
+    """The filter that a text states; cached.
+
+    A blank text accepts everything in jms, apache-selector and artemis, and is an error in amqp-sql.
+    Raises FilterError, with the place, what was expected and a hint.
+    """
+    return _parse(text, dialect, limits)
+
+
+@lru_cache(maxsize=65536)
+def _parse(text: str, dialect: str, limits: Limits) -> Filter:
+    return Filter(text, dialect, parse_text(text, dialect_named(dialect), limits))
+
+
+def evaluate(filter: Filter, message: Message, *, clock_ms: int = 0) -> bool | None:  # noqa: A002  # what it is
+    """True, False or None (unknown) for one message: the scalar reference. Only True passes."""
+    result = Context(message, clock_ms).value(filter.expression)
+    return result if isinstance(result, bool) else None
+
+
+def is_troubled(filter: Filter, message: Message, *, clock_ms: int = 0) -> bool:  # noqa: A002  # what it is
+    """Whether the result is unknown because of run-time trouble (semantics 3.1)."""
+    return Context(message, clock_ms).value(filter.expression) is TROUBLE

@@ -1,0 +1,99 @@
+"""Text to tree: the language's tokens through the LALR tables of its grammar file.
+
+lark's LALR parser keeps its own stack, the tree is built bottom-up while parsing: no input recurses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from threading import Lock
+from typing import Any
+
+from lark import Lark, Token, UnexpectedToken
+from lark.exceptions import VisitError
+from lark.lexer import Lexer
+
+from router.errors import FilterError
+from router.filters.ast import Literal, Node, Truth, depth
+from router.filters.builder import TreeBuilder
+from router.filters.dialect import BLANK, Dialect
+from router.filters.lexer import check_text, tokenize
+from router.filters.limits import Limits
+from router.filters.syntax_errors import explain
+
+
+class _Tokens(Lexer):
+    """Hands tokens that are already made to lark's parser."""
+
+    def __init__(self, conf: Any) -> None:
+        """Nothing to configure: the tokens come from the language's table."""
+
+    def lex(self, tokens: Any) -> Iterator[Token]:  # type: ignore[override]  # lark's one-argument form
+        return iter(tokens)
+
+
+class _Grammar:
+    """A grammar file's parser and the tree builder that it calls."""
+
+    def __init__(self, name: str) -> None:
+        self.lock = Lock()  # the builder works on one text at a time
+        self.builder = TreeBuilder()
+        self.lark = Lark(
+            files("router.filters").joinpath(name).read_text("utf-8"),
+            parser="lalr",
+            lexer=_Tokens,
+            transformer=self.builder,
+            maybe_placeholders=False,
+        )
+
+
+@cache
+def _grammar(name: str) -> _Grammar:
+    return _Grammar(name)
+
+
+def parse_text(text: str, dialect: Dialect, limits: Limits) -> Node:
+    """The tree of a text, its types checked; raises FilterError."""
+    check_text(text, limits)
+    start, dialect = _strip_prefixes(text, dialect)
+    tokens = tokenize(text, dialect, limits=limits, start=start)
+    if not tokens:
+        if not dialect.blank_accepts:
+            raise FilterError("the filter is empty", text=text, hint="write TRUE to accept every message")
+        return Truth(Literal(True))
+    grammar = _grammar(dialect.grammar)
+    try:
+        with grammar.lock:
+            grammar.builder.build_with(text, dialect, limits)
+            tree: Node = grammar.lark.parse(tokens)  # type: ignore[arg-type, assignment]  # own input, own tree
+    except UnexpectedToken as error:
+        raise explain(error, tokens, text, dialect) from None
+    except VisitError as error:
+        if isinstance(error.orig_exc, FilterError):
+            raise error.orig_exc from None
+        raise
+    if depth(tree) > limits.depth:
+        raise FilterError(
+            f"the filter is nested deeper than {limits.depth} levels",
+            text=text,
+            length=len(text),
+            hint="split it into several filters",
+        )
+    return tree
+
+
+def _strip_prefixes(text: str, dialect: Dialect) -> tuple[int, Dialect]:
+    start = 0
+    while True:
+        found = next((prefix for prefix in dialect.prefixes if text.startswith(prefix.text, start)), None)
+        if found is None:
+            return start, dialect
+        start += len(found.text)
+        dialect = dialect.with_prefix(found)
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has nothing but blanks."""
+    return BLANK.fullmatch(text) is not None

@@ -1,0 +1,346 @@
+"""The reference evaluator: one message, one node at a time, to the letter of semantics 3.1 and 3.2.
+
+Slow and obvious on purpose: it exists to check the vectorised evaluator, to explain a result (`trace`), and to
+try a filter without a batch. Conditions give False, None (unknown), `TROUBLE` (unknown because of run-time
+trouble) or True; operands give a value, None (null) or `TROUBLE`. See `router.filters.ast`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from router.filters import arithmetic, fields, like, text
+from router.filters.ast import (
+    TROUBLE,
+    And,
+    Arithmetic,
+    Between,
+    Call,
+    Compare,
+    Element,
+    Field,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Or,
+    Rules,
+    Sign,
+    Trouble,
+    Truth,
+    XPath,
+)
+from router.message import Message
+from router.values import Table, Timestamp, Value
+
+Result = Value | Trouble
+Rule = Callable[[Any, "Context"], Result]
+NodeType = TypeVar("NodeType", bound=Node)
+
+RULES: Final[dict[type[Node], Rule]] = {}
+
+
+def rule(kind: type[NodeType]) -> Callable[[Callable[[NodeType, Context], Result]], Rule]:
+    """Register how a node type is evaluated."""
+
+    def register(function: Callable[[NodeType, Context], Result]) -> Rule:
+        RULES[kind] = function
+        return function
+
+    return register
+
+
+@dataclass(slots=True)
+class Context:
+    """What an evaluation works on; `seen` collects (node, result) in evaluation order when tracing."""
+
+    message: Message
+    clock_ms: int = 0
+    seen: list[tuple[Node, Result]] | None = field(default=None)
+
+    def value(self, node: Node) -> Result:
+        """The value of an operand, or the truth of a condition."""
+        result = RULES[type(node)](node, self)
+        if self.seen is not None:
+            self.seen.append((node, result))
+        return result
+
+
+def compare(op: str, left: Result, right: Result, rules: Rules) -> bool | Trouble | None:
+    """`left op right`: null gives unknown, unlike families give false for every operator."""
+    if left is TROUBLE or right is TROUBLE:
+        return TROUBLE
+    if left is None or right is None:
+        return None
+    if rules.converts_text:
+        left, right = _converted(left, right), _converted(right, left)
+    if isinstance(left, bool) or isinstance(right, bool):
+        both = isinstance(left, bool) and isinstance(right, bool)
+        return both and _EQUALITY.get(op, _never)(left, right)
+    if isinstance(left, int | float | Timestamp) and isinstance(right, int | float | Timestamp):
+        return _ORDER[op](_number(left), _number(right))  # Python compares int and float exactly
+    if isinstance(left, str | bytes) and type(left) is type(right):
+        return (_ORDER if rules.orders_text else _EQUALITY).get(op, _never)(left, right)
+    return False
+
+
+def _never(left: object, right: object) -> bool:
+    return False
+
+
+_EQUALITY: Final[Mapping[str, Callable[[Any, Any], bool]]] = {"=": operator.eq, "<>": operator.ne}
+_ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    **_EQUALITY,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _number(value: int | float | Timestamp) -> int | float:
+    return value.ms if isinstance(value, Timestamp) else value
+
+
+def _converted(value: Value | Trouble, other: Value | Trouble) -> Value | Trouble:
+    """A string that meets a number or boolean, read as one when it parses (seed 004)."""
+    if isinstance(value, str):
+        read: Value = None
+        if isinstance(other, bool):
+            read = arithmetic.text_as_flag(value)
+        elif isinstance(other, int | float | Timestamp):
+            read = arithmetic.text_as_number(value)
+        return value if read is None else read
+    return value
+
+
+def all_of(*truths: Result) -> bool | Trouble | None:
+    """AND: false if any is, else unknown if any is, else trouble if any is, else true."""
+    if any(truth is False for truth in truths):
+        return False
+    if any(truth is None for truth in truths):
+        return None
+    return TROUBLE if any(truth is TROUBLE for truth in truths) else True
+
+
+def any_of(*truths: Result) -> bool | Trouble | None:
+    """OR: true if any is, else trouble if any is, else unknown if any is, else false."""
+    if any(truth is True for truth in truths):
+        return True
+    if any(truth is TROUBLE for truth in truths):
+        return TROUBLE
+    return None if any(truth is None for truth in truths) else False
+
+
+def none_of(truth: Result) -> bool | Trouble | None:
+    """NOT: unknown stays unknown."""
+    return (not truth) if isinstance(truth, bool) else None if truth is None else TROUBLE
+
+
+@rule(Literal)
+def _literal(node: Literal, context: Context) -> Result:
+    return node.value
+
+
+@rule(Field)
+def _field(node: Field, context: Context) -> Result:
+    return fields.read(context.message, node.ref)
+
+
+@rule(Element)
+def _element(node: Element, context: Context) -> Result:
+    of, index = context.value(node.of), context.value(node.index)
+    if of is TROUBLE or index is TROUBLE:
+        return TROUBLE
+    if isinstance(of, tuple) and isinstance(index, int) and not isinstance(index, bool):
+        return of[index] if 0 <= index < len(of) else None
+    if isinstance(of, Table) and isinstance(index, str):
+        return of.get(index)
+    return None
+
+
+@rule(Sign)
+def _sign(node: Sign, context: Context) -> Result:
+    value = context.value(node.operand)
+    if value is None or value is TROUBLE:
+        return value
+    number = _as_number(value, node.rules)
+    if number is None:
+        return TROUBLE
+    return arithmetic.negate(number) if node.op == "-" else number
+
+
+@rule(Arithmetic)
+def _arithmetic(node: Arithmetic, context: Context) -> Result:
+    result = context.value(node.first)
+    for op, operand in zip(node.ops, node.rest, strict=True):
+        result = _calculate(op, result, context.value(operand), node.rules)
+    return result
+
+
+def _calculate(op: str, left: Result, right: Result, rules: Rules) -> Result:
+    if left is TROUBLE or right is TROUBLE:
+        return TROUBLE
+    if left is None or right is None:
+        return None
+    if rules.joins_text and op == "+" and isinstance(left, str) and isinstance(right, str):
+        return left + right
+    first, second = _as_number(left, rules), _as_number(right, rules)
+    if first is None or second is None:
+        return TROUBLE
+    return arithmetic.calculate(op, first, second, floating_division=rules.floating_division)
+
+
+def _as_number(value: Result, rules: Rules) -> int | float | None:
+    if isinstance(value, str) and rules.converts_text:
+        return arithmetic.text_as_number(value)
+    if isinstance(value, int | float | Timestamp) and not isinstance(value, bool):
+        return _number(value)
+    return None
+
+
+@rule(Call)
+def _call(node: Call, context: Context) -> Result:
+    return call(node.function, tuple(context.value(item) for item in node.arguments), context.clock_ms)
+
+
+def call(function: str, arguments: tuple[Result, ...], clock_ms: int) -> Result:
+    """A function of the SQL filter; a wrong type or bound is trouble, null gives null."""
+    if any(value is TROUBLE for value in arguments):
+        return TROUBLE
+    if any(value is None for value in arguments):
+        return None
+    result: Result = FUNCTIONS[function](*arguments) if arguments else Timestamp(clock_ms)
+    return TROUBLE if result is None else result
+
+
+def _cased(change: Callable[[str], str]) -> Callable[[Value], Value]:
+    return lambda value: change(value) if isinstance(value, str) else None
+
+
+def _is_count(value: Value, least: int = 0) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _left(value: Value, count: Value) -> Value:
+    return value[:count] if isinstance(value, str) and _is_count(count) else None  # type: ignore[misc]
+
+
+def _right(value: Value, count: Value) -> Value:
+    if not isinstance(value, str) or not _is_count(count):
+        return None
+    return value[max(len(value) - count, 0) :]  # type: ignore[operator]
+
+
+def _substring(value: Value, start: Value, count: Value) -> Value:
+    if not isinstance(value, str) or not _is_count(start, 1) or not _is_count(count):
+        return None
+    return value[start - 1 :][:count]  # type: ignore[operator, misc]
+
+
+def _date(value: Value) -> Value:
+    ms = text.date_to_ms(value) if isinstance(value, str) else None
+    return None if ms is None else Timestamp(ms)
+
+
+#: Functions of one or more values; None means that they do not apply.
+FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
+    "LOWER": _cased(text.lower),
+    "UPPER": _cased(text.upper),
+    "LEFT": _left,
+    "RIGHT": _right,
+    "SUBSTRING": _substring,
+    "DATE": _date,
+}
+
+
+@rule(Truth)
+def _truth(node: Truth, context: Context) -> Result:
+    value = context.value(node.operand)
+    return value if isinstance(value, bool) or value is TROUBLE else None
+
+
+@rule(Compare)
+def _compare(node: Compare, context: Context) -> Result:
+    return compare(node.op, context.value(node.left), context.value(node.right), node.rules)
+
+
+@rule(Between)
+def _between(node: Between, context: Context) -> Result:
+    value, low, high = context.value(node.operand), context.value(node.low), context.value(node.high)
+    if node.negated:
+        return any_of(compare("<", value, low, node.rules), compare(">", value, high, node.rules))
+    return all_of(compare(">=", value, low, node.rules), compare("<=", value, high, node.rules))
+
+
+@rule(In)
+def _in(node: In, context: Context) -> Result:
+    value = context.value(node.operand)
+    # no conversion of strings in IN (semantics 3.2)
+    return any_of(*(compare("=", value, context.value(member), Rules()) for member in node.members))
+
+
+@rule(Like)
+def _like(node: Like, context: Context) -> Result:
+    value, pattern = context.value(node.operand), context.value(node.pattern)
+    if node.escape is None:
+        return match(value, pattern, longest=node.longest)
+    return match(value, pattern, context.value(node.escape), longest=node.longest)
+
+
+def match(value: Result, pattern: Result, *escape: Result, longest: int) -> bool | Trouble | None:
+    """LIKE with at most one escape; a bad escape or a computed pattern that is too long is trouble."""
+    operands = (value, pattern, *escape)
+    if any(item is TROUBLE for item in operands):
+        return TROUBLE
+    if any(item is None for item in operands):
+        return None
+    mark = escape[0] if escape else None
+    if escape and (not isinstance(mark, str) or len(mark) != 1):
+        return TROUBLE
+    if not isinstance(pattern, str):
+        return False
+    compiled = like.compile_pattern(pattern, str(mark) if escape else None) if len(pattern) <= longest else None
+    if compiled is None:
+        return TROUBLE
+    return isinstance(value, str) and like.matches(value, compiled)
+
+
+@rule(IsNull)
+def _is_null(node: IsNull, context: Context) -> Result:
+    value = context.value(node.operand)
+    return value is None or value is TROUBLE
+
+
+@rule(XPath)
+def _xpath(node: XPath, context: Context) -> Result:
+    from router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
+
+    return bool(xpath.evaluate(xpath.compile(node.expression), document(context.message)))
+
+
+def document(message: Message) -> bytes | str | None:
+    """What XPATH reads: the body or, without one, a string or binary amqp_value."""
+    if message.body is not None:
+        return message.body
+    return message.amqp_value if isinstance(message.amqp_value, str | bytes) else None
+
+
+@rule(And)
+def _and(node: And, context: Context) -> Result:
+    return all_of(*(context.value(part) for part in node.parts))
+
+
+@rule(Or)
+def _or(node: Or, context: Context) -> Result:
+    return any_of(*(context.value(part) for part in node.parts))
+
+
+@rule(Not)
+def _not(node: Not, context: Context) -> Result:
+    return none_of(context.value(node.part))
