@@ -257,6 +257,24 @@ class Topology:
         yield from self.settings.values()
         yield Sequence(self.next_id)
 
+    def get(self, key: ObjectKey) -> Object | None:
+        """The object that is persisted under that key, or None; a sequence is always there."""
+        kind, vhost, name = key
+        match kind:
+            case "vhost":
+                return self.vhosts.get(vhost)
+            case "exchange":
+                return self.exchanges.get((vhost, name))
+            case "queue":
+                return self.queues.get((vhost, name))
+            case "binding":
+                return self.bindings.get(int(name))
+            case "divert":
+                return self.diverts.get((vhost, name))
+            case "sequence":
+                return Sequence(self.next_id)
+        return self.settings.get(key)
+
     def edit(self) -> TopologyEditor:
         """An editor over this state; this state itself never changes."""
         return TopologyEditor(self)
@@ -503,6 +521,40 @@ class TopologyEditor:
         """Delete a divert; raises NotFound."""
         self._drop("diverts", (vhost, name), self.topology.divert(vhost, name))
 
+    # -- states that were validated before -----------------------------------------------------------
+
+    def replay(self, changes: Mapping[ObjectKey, Object | None]) -> None:
+        """Take over changes that an editor has validated before, unchecked: they lead to a whole state.
+
+        None deletes. Of a sequence only an advance is taken over: no lineage id is ever reused.
+        """
+        for key, item in changes.items():
+            present = self.topology.get(key)
+            if isinstance(present, Binding):
+                self._own("_ids").pop(present.identity)
+                self._own_end("_from", (present.vhost, present.source)).pop(present.id)
+                self._own_end("_to", _end(present)).pop(present.id)
+            match item:
+                case None:
+                    if present is not None:
+                        self._drop(*_place(present), present)
+                    if isinstance(present, Vhost):
+                        for predeclared in predeclared_exchanges(present.name):
+                            self._own("exchanges").pop(predeclared, None)
+                case Sequence():
+                    if item.next_id > self.topology.next_id:
+                        self.topology.next_id = item.next_id
+                        self.changes[key] = item
+                case _:
+                    self._put(*_place(item), item)
+            if isinstance(item, Binding):
+                self._own("_ids")[item.identity] = item.id
+                self._own_end("_from", (item.vhost, item.source))[item.id] = None
+                self._own_end("_to", _end(item))[item.id] = None
+            elif isinstance(item, Vhost):
+                for predeclared, exchange in predeclared_exchanges(item.name).items():
+                    self._own("exchanges").setdefault(predeclared, exchange)
+
     # -- cascades and copy on write -----------------------------------------------------------------
 
     def _remove_exchange(self, exchange: Exchange) -> None:
@@ -561,6 +613,24 @@ class TopologyEditor:
 def is_predeclared(name: str) -> bool:
     """Whether every vhost has an exchange of this name from the start."""
     return name in PREDECLARED
+
+
+def _place(item: Object) -> tuple[str, Any]:
+    """The attribute of a topology that holds an object, and its key there."""
+    match item:
+        case Vhost():
+            return "vhosts", item.name
+        case Exchange():
+            return "exchanges", (item.vhost, item.name)
+        case Queue():
+            return "queues", (item.vhost, item.name)
+        case Binding():
+            return "bindings", item.id
+        case Divert():
+            return "diverts", (item.vhost, item.name)
+        case Setting():
+            return "settings", object_key(item)
+    raise TypeError(f"{type(item).__name__} has no place of its own")
 
 
 def _end(binding: Binding) -> tuple[str, str, str]:
