@@ -1,0 +1,20 @@
+"""Filter sets: property filters, legacy bindings, selectors and groups as one `Filter` of dialect "filter-set".
+
+    parse_filter_set({"f": {"descriptor": "amqp:properties-filter", "value": {"subject": "&P:order."}}})
+
+Importing the package registers its nodes with both evaluators, so an unpickled filter works at once.
+"""
+
+from __future__ import annotations
+
+from router.filters.sets import reference
+from router.filters.sets.parser import DEFAULT_SET_LIMITS, DIALECT, FilterSetLimits, canonical_text, parse_filter_set
+
+__all__ = [
+    "DEFAULT_SET_LIMITS",
+    "DIALECT",
+    "FilterSetLimits",
+    "canonical_text",
+    "parse_filter_set",
+    "reference",
+]

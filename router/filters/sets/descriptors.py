@@ -1,0 +1,87 @@
+"""Which filters exist: their descriptors, by symbol and by 64-bit code, and how their values are read.
+
+Symbols compare exactly. Numeric codes are those of seeds 000 and 001 (domain 0x0000468C); the filters of
+seed 002 have no assigned code and are named by symbol alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from router.errors import FilterError
+from router.filters.sets import groups, leaves, property_filters
+
+if TYPE_CHECKING:
+    from router.filters.ast import Node
+    from router.filters.sets.parser import Reading
+
+#: The upper half of every numeric descriptor of the Apache filters.
+APACHE_DOMAIN: Final = 0x0000468C << 32
+
+
+@dataclass(frozen=True, slots=True)
+class FilterType:
+    """A kind of filter: `read` turns its JSON value, found at a place, into a condition."""
+
+    symbol: str
+    read: Callable[[Reading, Any, str], Node]
+    code: int | None = None
+
+
+def _apache(number: int, read: Callable[[Reading, Any, str], Node], *symbols: str) -> list[FilterType]:
+    return [FilterType(f"apache.org:{symbol}", read, APACHE_DOMAIN | number) for symbol in symbols]
+
+
+FILTER_TYPES: Final = (
+    *_apache(0, leaves.direct_binding, "legacy-amqp-direct-binding:string"),
+    *_apache(1, leaves.topic_binding, "legacy-amqp-topic-binding:string"),
+    *_apache(2, leaves.headers_binding, "legacy-amqp-headers-binding:map"),
+    *_apache(3, leaves.no_local, "no-local-filter:list", "jms-no-local-filter:list"),
+    *_apache(4, leaves.selector, "selector-filter:string", "jms-selector-filter:string"),
+    *_apache(5, groups.any_of, "or-filter:list"),
+    *_apache(6, groups.all_of, "and-filter:list"),
+    *_apache(7, groups.not_one, "not-filter:list"),
+    FilterType("amqp:all-filter", groups.all_of),
+    FilterType("amqp:any-filter", groups.any_of),
+    FilterType("amqp:not-filter", groups.none_of),
+    FilterType("amqp:sql-filter", leaves.sql),
+    FilterType("amqp:header-filter", property_filters.fields("header")),
+    FilterType("amqp:properties-filter", property_filters.fields("properties")),
+    FilterType("amqp:application-properties-filter", property_filters.entries("application_properties", simple=True)),
+    FilterType("amqp:message-annotations-filter", property_filters.entries("message_annotations")),
+    FilterType("amqp:delivery-annotations-filter", property_filters.entries("delivery_annotations")),
+    FilterType("amqp:footer-filter", property_filters.entries("footer")),
+    FilterType("amqp:amqp-value-filter", property_filters.value),
+    FilterType("amqp:amqp-sequence-filter", property_filters.sequence),
+)
+_BY_SYMBOL: Final = {kind.symbol: kind for kind in FILTER_TYPES}
+# two names share code 3 and code 4 and are read alike, so either stands for the code
+_BY_CODE: Final = {kind.code: kind for kind in FILTER_TYPES if kind.code is not None}
+
+
+def filter_type(descriptor: object, where: str) -> FilterType:
+    """The filter type that a descriptor (symbol or code) names; raises FilterError with a hint."""
+    if isinstance(descriptor, str):
+        found = _BY_SYMBOL.get(descriptor)
+        if found is None:
+            raise FilterError(f"unknown filter descriptor {descriptor!r}", where=where, hint=_nearest(descriptor))
+        return found
+    if isinstance(descriptor, int) and not isinstance(descriptor, bool):
+        found = _BY_CODE.get(descriptor)
+        if found is None:
+            raise FilterError(
+                f"unknown filter descriptor code {descriptor:#x}",
+                where=where,
+                hint=f"codes are {APACHE_DOMAIN:#x} to {APACHE_DOMAIN | 7:#x}; amqp: filters are named by symbol",
+            )
+        return found
+    raise FilterError("a descriptor is a symbol or an integer code", where=where)
+
+
+def _nearest(symbol: str) -> str:
+    folded = {known.lower(): known for known in _BY_SYMBOL}
+    close = difflib.get_close_matches(symbol.lower(), folded, n=1, cutoff=0.6)
+    return f"did you mean {folded[close[0]]!r}?" if close else "known descriptors: " + ", ".join(_BY_SYMBOL)

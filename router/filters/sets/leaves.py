@@ -1,0 +1,71 @@
+"""Filters of seeds 000 and 001 that test the message: legacy bindings, no-local, selectors; and the SQL filter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from router.columns import Ref
+from router.errors import FilterError
+from router.filters.ast import And, Field, Literal, Node, Not, Or
+from router.filters.sets.nodes import Equals, Present, TopicMatches
+from router.values import Table, Value
+
+if TYPE_CHECKING:
+    from router.filters.sets.parser import Reading
+
+_SUBJECT: Final = Field(Ref("properties", "subject"))
+_CONNECTION: Final = Field(Ref("connection"))
+_X_MATCH: Final = {"all": And, "any": Or}
+
+
+def _text(raw: Any, where: str) -> str:
+    if not isinstance(raw, str):
+        raise FilterError("expected a string", where=where)
+    return raw
+
+
+def direct_binding(reading: Reading, raw: Any, where: str) -> Node:
+    """The subject equals the value; without a subject it never matches."""
+    return Equals(_SUBJECT, Literal(_text(raw, where)))
+
+
+def topic_binding(reading: Reading, raw: Any, where: str) -> Node:
+    """The value is a topic pattern for the subject; without a subject only "#" matches."""
+    return TopicMatches(_SUBJECT, Literal(_text(raw, where)))
+
+
+def headers_binding(reading: Reading, raw: Any, where: str) -> Node:
+    """Entries that application-properties must have: all of them or any, as the mandatory x-match says."""
+    table = reading.table(raw, where)
+    mode = table.get("x-match")
+    if not isinstance(mode, str) or mode not in _X_MATCH:
+        raise FilterError('x-match must be given, "all" or "any"', where=f"{where}.x-match")
+    for name, value in table.items():
+        if isinstance(value, tuple | Table):
+            raise FilterError("lists, maps and arrays cannot be compared here", where=f"{where}.{name}")
+    return _X_MATCH[mode](
+        tuple(_header(name, value) for name, value in table.items() if not name.startswith("x-"))
+    )
+
+
+def _header(name: str, value: Value) -> Node:
+    field = Field(Ref("application_properties", name))
+    return Present(field) if value is None else Equals(field, Literal(value))
+
+
+def no_local(reading: Reading, raw: Any, where: str) -> Node:
+    """The message came over another connection than the reader's; unknown connections are another's."""
+    if not isinstance(raw, list) or raw:
+        raise FilterError("the no-local filter takes an empty list", where=where)
+    owner = reading.owner()
+    return And(()) if owner is None else Not(Equals(_CONNECTION, Literal(owner)))
+
+
+def selector(reading: Reading, raw: Any, where: str) -> Node:
+    """A JMS selector with `amqp.` names."""
+    return reading.text(_text(raw, where), "apache-selector", where)
+
+
+def sql(reading: Reading, raw: Any, where: str) -> Node:
+    """An AMQP SQL filter expression."""
+    return reading.text(_text(raw, where), "amqp-sql", where)

@@ -1,0 +1,57 @@
+"""Syntax-tree nodes that filter sets add to those of the text languages. All are two-valued.
+
+An absent field and a null one never satisfy a reference; `Present` alone looks at which of the two it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from router.filters.ast import Condition, Field, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Equals(Condition):
+    """The field holds a value equal to the reference, family by family (`router.equality`)."""
+
+    field: Node
+    reference: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Present(Condition):
+    """The entry is there, with a value or with a null."""
+
+    field: Field
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatches(Condition):
+    """The field holds a text that satisfies the reference under a modifier (`&S:` … `&i:`)."""
+
+    field: Node
+    modifier: str
+    reference: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NestedMatches(Condition):
+    """The field holds a list or map that satisfies the reference, nested modifiers included."""
+
+    field: Node
+    reference: Node
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMatches(Condition):
+    """The field's text matches a topic pattern; an absent field matches only the pattern "#"."""
+
+    field: Node
+    pattern: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Accepts(Condition):
+    """The part is true: what a group sees of a member, so that not true is false and never unknown."""
+
+    part: Node

@@ -1,0 +1,141 @@
+"""Property filters: one reference value per section of the message (seed 002, "property filters")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from router.columns import Ref
+from router.errors import FilterError
+from router.filters.ast import And, Field, Literal, Node
+from router.filters.sets.modifiers import EXACT, read_reference
+from router.filters.sets.nodes import Equals, NestedMatches, Present, TextMatches
+from router.message import SECTION_FIELDS
+from router.values import INT64_MAX, INT64_MIN, Table, Timestamp, Value
+
+if TYPE_CHECKING:
+    from router.filters.sets.parser import Reading
+
+Read = Callable[["Reading", Any, str], Node]
+
+#: The types of a field that may hold several (AMQP 1.0 part 3, §3.2.11 to §3.2.14: message ids).
+_MESSAGE_ID: Final = (int, str, bytes)
+_TYPE_NAMES: Final = {
+    bool: "a boolean",
+    int: "an integer",
+    float: "a floating-point number",
+    str: "a string",
+    bytes: "a binary",
+    Timestamp: "a timestamp",
+    tuple: "a list",
+    Table: "a map",
+}
+
+
+def fields(section: str) -> Read:
+    """A filter on a section with fixed fields; a null reference leaves a field unconstrained."""
+    kinds = SECTION_FIELDS[section]
+
+    def read(reading: Reading, raw: Any, where: str) -> Node:
+        conditions = []
+        for name, reference in _section(reading, raw, where).items():
+            place = f"{where}.{name}"
+            if name not in kinds:
+                raise FilterError(
+                    f"{section} has no field {name!r}", where=place, hint="fields: " + ", ".join(kinds)
+                )
+            if reference is None:
+                continue
+            kind = kinds[name]
+            allowed = _MESSAGE_ID if kind is None else (kind,)
+            if type(reference) not in allowed:
+                raise FilterError(
+                    f"{name} takes {' or '.join(_TYPE_NAMES[option] for option in allowed)}, "
+                    f"found {_TYPE_NAMES[type(reference)]}",
+                    where=place,
+                )
+            conditions.append(_condition(Field(Ref(section, name)), reference, place))
+        return And(tuple(conditions))
+
+    return read
+
+
+def entries(section: str, *, simple: bool = False) -> Read:
+    """A filter on a map section; a null reference asks that the key is there, with any value or null.
+
+    `simple` refuses lists and maps as references (application-properties hold simple types only).
+    """
+
+    def read(reading: Reading, raw: Any, where: str) -> Node:
+        conditions: list[Node] = []
+        for name, reference in _section(reading, raw, where).items():
+            place = f"{where}.{name}"
+            if simple and isinstance(reference, tuple | Table):
+                raise FilterError(f"{section} hold simple values only", where=place)
+            field = Field(Ref(section, name))
+            conditions.append(Present(field) if reference is None else _condition(field, reference, place))
+        return And(tuple(conditions))
+
+    return read
+
+
+def value(reading: Reading, raw: Any, where: str) -> Node:
+    """A filter on the amqp-value section; null and empty references accept every message."""
+    reference = reading.value(raw, where)
+    _check(reading, reference, where)
+    if reference is None or reference == () or reference == Table():
+        return And(())
+    return _condition(Field(Ref("amqp_value")), reference, where)
+
+
+def sequence(reading: Reading, raw: Any, where: str) -> Node:
+    """A filter on the amqp-sequence section, position by position; an empty list accepts every message."""
+    reference = reading.value(raw, where)
+    if not isinstance(reference, tuple):
+        raise FilterError("expected a list", where=where, hint='a list is written [...] or {"list": [...]}')
+    _check(reading, reference, where)
+    return NestedMatches(Field(Ref("amqp_sequence")), Literal(reference)) if reference else And(())
+
+
+def _section(reading: Reading, raw: Any, where: str) -> Table:
+    table = reading.table(raw, where)
+    _check(reading, table, where, level=0)
+    return table
+
+
+def _condition(field: Field, reference: Value, where: str) -> Node:
+    if isinstance(reference, tuple | Table):
+        return NestedMatches(field, Literal(reference))
+    if isinstance(reference, str):
+        text = read_reference(reference)
+        if text.modifier is not EXACT:
+            return TextMatches(field, text.modifier.prefix, Literal(text.text))
+        return Equals(field, Literal(text.text))
+    return Equals(field, Literal(reference))
+
+
+def _members(container: Value, where: str) -> Iterator[tuple[Value, str]]:
+    if isinstance(container, tuple):
+        yield from ((item, f"{where}[{n}]") for n, item in enumerate(container))
+    elif isinstance(container, Table):
+        yield from ((item, f"{where}.{key}") for key, item in container.items())
+
+
+def _check(reading: Reading, reference: Value, where: str, *, level: int = 1) -> None:
+    """Caps, 64-bit integers and modifiers, at every depth; `level` is 0 for a section's own map."""
+    pending = [(reference, where, level)]
+    while pending:
+        item, place, depth = pending.pop()
+        if isinstance(item, str):
+            try:
+                read_reference(item)
+            except FilterError as error:
+                raise FilterError(error.message, where=place, hint=error.hint) from None
+        elif isinstance(item, int) and not INT64_MIN <= item <= INT64_MAX:
+            raise FilterError(f"integer {item} does not fit 64 bits", where=place)
+        elif isinstance(item, tuple | Table):
+            if len(item) > reading.limits.entries:
+                raise FilterError(f"{len(item)} entries, at most {reading.limits.entries} are allowed", where=place)
+            if depth > reading.limits.nesting:
+                raise FilterError(f"nested deeper than {reading.limits.nesting} levels", where=place)
+            pending += [(member, inner, depth + 1) for member, inner in _members(item, place)]
