@@ -208,9 +208,9 @@ class Topology:
     diverts: dict[tuple[str, str], Divert] = field(default_factory=dict)
     settings: dict[ObjectKey, Setting] = field(default_factory=dict)
     next_id: int = 1
-    _ids: dict[tuple[str, ...], int] = field(default_factory=dict, repr=False)
-    _from: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict, repr=False)
-    _to: dict[tuple[str, str, str], dict[int, None]] = field(default_factory=dict, repr=False)
+    _ids: dict[tuple[str, ...], int] = field(default_factory=dict, repr=False, compare=False)
+    _from: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict, repr=False, compare=False)
+    _to: dict[tuple[str, str, str], dict[int, None]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, objects: Iterable[Object], *, version: int = -1) -> Topology:

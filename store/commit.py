@@ -1,0 +1,340 @@
+"""The commit protocol: one batch of routed files into many Delta tables, exactly once.
+
+1. `pin` records (app id, batch id) -> (topology version, batch clock) durably before anything is
+   routed; a replay of the batch gets the first record back and so routes the same.
+2. `commit` appends the files of each table in one Delta commit that also records (app id, batch id)
+   as a transaction identifier. A table that has recorded the batch is skipped, so that a driver that
+   died half way completes the batch and doubles nothing.
+3. One manifest row ends the batch: a consistent read point over all tables.
+
+Commits are compare-and-swap on each table's version: what was checked holds when it is committed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.transaction import Transaction
+
+from router.errors import Fenced, InvalidInput, UnsupportedTable
+from store import tables
+from store.manifest import MANIFEST, BatchCounts, TableCommit, manifest_row, open_manifest, read_manifest
+from store.paths import DataDir
+from store.streams import Claim
+
+__all__ = ["BatchCommitter", "BatchCounts", "BatchResult", "Pin", "TableCommit", "WrittenFile"]
+
+#: Tables that take rows, by the kind of a written file.
+_KINDS: Final[Mapping[str, tables.Kind]] = {"queue": tables.QUEUE, "unroutable": tables.UNROUTABLE}
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A Parquet file that a task has written into a table's folder; `path` is relative to the table.
+
+    `name` is the queue's, "" for an unroutable table; `size` in bytes; `stats` is Delta's statistics
+    JSON (at least {"numRecords": rows}), "" for that minimum.
+    """
+
+    kind: Literal["queue", "unroutable"]
+    vhost: str
+    name: str
+    path: str
+    size: int
+    rows: int
+    stats: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What a batch is routed with: topology version and clock (ms since 1970, UTC).
+
+    `done` tells that the batch has been committed whole before: route nothing.
+    """
+
+    topology_version: int
+    clock_ms: int
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What a commit did; `tables` in the order of kind, vhost and name."""
+
+    batch_id: int
+    tables: tuple[TableCommit, ...]
+    manifest_version: int
+    commit_ms: float
+
+    @property
+    def dropped(self) -> int:
+        """Rows for queues that were deleted after the batch's topology version."""
+        return sum(one.dropped for one in self.tables)
+
+
+@dataclass
+class _Target:
+    """The files of one table."""
+
+    kind: str
+    vhost: str
+    name: str
+    files: list[WrittenFile] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+
+class BatchCommitter:
+    """Commits the batches of one stream; one instance per driver, kept for its lifetime.
+
+    `claim` takes the stream over: the newest driver of an app id owns it and an older one gets Fenced
+    at its next pin or commit. Without it (an app id that no other process can have) the batch ids
+    alone protect. `fault` is called with the name of each step, for tests that stop between two.
+    """
+
+    def __init__(
+        self,
+        data: DataDir,
+        *,
+        stream: str,
+        app_id: str,
+        workers: int = 8,
+        claim: bool = True,
+        fault: Callable[[str], None] | None = None,
+    ) -> None:
+        self.data = data
+        self.stream = stream
+        self.app_id = app_id
+        self._fault = fault or (lambda _step: None)
+        self._lock = threading.Lock()
+        self._handles: dict[str, DeltaTable] = {}
+        self._pool = ThreadPoolExecutor(workers, "commit")
+        self._claim = Claim(data, app_id) if claim else None
+        self._manifest = open_manifest(data)
+        self._pins = Path(data.pins(app_id))
+
+    def close(self) -> None:
+        """Stop the thread pool and forget the handles."""
+        self._pool.shutdown()
+        self._handles.clear()
+
+    def __enter__(self) -> BatchCommitter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- pinning ------------------------------------------------------------------------------------
+
+    def pin(self, batch_id: int, topology_version: int, clock_ms: int) -> Pin:
+        """Record durably what the batch is routed with; a replay gets the first record back.
+
+        Raises Fenced when another driver has claimed the stream.
+        """
+        with self._lock:
+            self._check_claim()
+            tables.refresh(self._manifest, self.data.manifest)
+            recorded = self._manifest.transaction_version(self.app_id)
+            if recorded is not None and recorded >= batch_id:
+                return self._pin_of_done(batch_id, Pin(topology_version, clock_ms, done=True))
+            pin = self._read_pin(batch_id)
+            if pin is None:
+                self._write_pin(batch_id, Pin(topology_version, clock_ms))
+                pin = self._read_pin(batch_id)
+                assert pin is not None  # noqa: S101  # just written, by this driver or a rival
+            self._fault("pinned")
+            return pin
+
+    def _pin_of_done(self, batch_id: int, otherwise: Pin) -> Pin:
+        pin = self._read_pin(batch_id)
+        if pin is not None:
+            return Pin(pin.topology_version, pin.clock_ms, done=True)
+        for row in read_manifest(self.data, app_id=self.app_id, batch_id=batch_id):
+            return Pin(row["topology_version"], int(row["clock"].timestamp() * 1000), done=True)
+        return otherwise
+
+    def _pin_path(self, batch_id: int) -> Path:
+        return self._pins / f"{batch_id}.json"
+
+    def _read_pin(self, batch_id: int) -> Pin | None:
+        path = self._pin_path(batch_id)
+        try:
+            content = json.loads(path.read_text("utf-8"))
+            return Pin(content["topology_version"], content["clock_ms"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise UnsupportedTable(f"damaged batch pin {path}: {error}", where=str(path)) from error
+
+    def _write_pin(self, batch_id: int, pin: Pin) -> None:
+        """Put-if-absent: written and synced under another name, then linked to its own."""
+        self._pins.mkdir(parents=True, exist_ok=True)
+        draft = self._pins / f"{batch_id}.{os.getpid()}.{time.monotonic_ns()}.tmp"
+        content = {"topology_version": pin.topology_version, "clock_ms": pin.clock_ms}
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, self._pin_path(batch_id))
+        except FileExistsError:
+            pass  # a rival was faster: its record counts
+        finally:
+            draft.unlink()
+        folder = os.open(self._pins, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _drop_older_pins(self, batch_id: int) -> None:
+        """Pins of batches before the last two go: Spark replays at most the last uncommitted batch."""
+        for path in self._pins.glob("*.json"):
+            if path.stem.isdecimal() and int(path.stem) < batch_id - 1:
+                path.unlink(missing_ok=True)
+
+    # -- committing ---------------------------------------------------------------------------------
+
+    def commit(
+        self, batch_id: int, pin: Pin, files: Sequence[WrittenFile], counts: BatchCounts
+    ) -> BatchResult:
+        """Append every file to its table and end the batch with its manifest row.
+
+        A table that has recorded the batch before is skipped. Rows for a queue that was deleted after
+        the pinned version are not appended but counted as dropped. Raises Fenced when another driver
+        has committed for this stream, CommitConflict when every attempt lost its race, UnsupportedTable
+        for a table that must not be written; what was committed by then is skipped by the replay.
+        """
+        with self._lock:
+            started = time.monotonic()
+            self._check_claim()
+            targets: dict[tuple[str, str, str], _Target] = {}
+            for file in files:
+                key = (file.kind, file.vhost, file.name)
+                targets.setdefault(key, _Target(*key)).files.append(file)
+            pending = [
+                self._pool.submit(self._append, targets[key], pin, batch_id) for key in sorted(targets)
+            ]
+            errors = [error for future in pending if (error := future.exception()) is not None]
+            if errors:
+                raise errors[0]
+            committed = tuple(future.result() for future in pending)
+            self._fault("tables")
+            elapsed = (time.monotonic() - started) * 1000
+            version = self._end(batch_id, pin, committed, counts, elapsed)
+            self._fault("manifest")
+            self._drop_older_pins(batch_id)
+            return BatchResult(batch_id, committed, version, (time.monotonic() - started) * 1000)
+
+    def _append(self, target: _Target, pin: Pin, batch_id: int) -> TableCommit:
+        kind = _KINDS.get(target.kind)
+        if kind is None:
+            raise InvalidInput(f"a written file is of kind {target.kind!r}", where="commit", hint=", ".join(_KINDS))
+        is_queue = kind is tables.QUEUE
+        path = self.data.queue(target.vhost, target.name) if is_queue else self.data.unroutable(target.vhost)
+        stated = {"vhost": target.vhost, "name": target.name if is_queue else None}
+        for attempt in range(tables.ATTEMPTS):
+            table = self._handle(path, kind, target)
+            recorded = table.transaction_version(self.app_id)
+            if recorded is not None and recorded >= batch_id:
+                if attempt:
+                    raise self._fenced(f"batch {batch_id} was committed to {path} meanwhile")
+                return TableCommit(target.kind, target.vhost, target.name, table.version(), target.rows, retries=0)
+            tables.check_table(table, path, kind, **stated)
+            if is_queue and tables.undeclared_since(table) >= pin.topology_version:
+                return TableCommit(
+                    target.kind, target.vhost, target.name, table.version(), 0, attempt, dropped=target.rows
+                )
+            self._fault(f"append {target.kind} {target.vhost} {target.name}")
+            version = tables.commit(
+                table,
+                [tables.add_action(file.path, file.size, file.rows, file.stats) for file in target.files],
+                kind.delta_schema,
+                transactions=[Transaction(self.app_id, batch_id)],
+                info={
+                    "isBlindAppend": True,
+                    "bindery.stream": self.stream,
+                    "bindery.batch": batch_id,
+                    "bindery.topologyVersion": pin.topology_version,
+                },
+            )
+            if version is not None:
+                self._fault(f"appended {target.kind} {target.vhost} {target.name}")
+                return TableCommit(target.kind, target.vhost, target.name, version, target.rows, attempt)
+            tables.back_off(attempt)
+        raise tables.conflict(path)
+
+    def _handle(self, path: str, kind: tables.Kind, target: _Target) -> DeltaTable:
+        """The table at its newest version; handles are kept, since opening costs ten refreshes."""
+        table = self._handles.get(path)
+        if table is None:
+            if kind is tables.UNROUTABLE:
+                table = tables.ensure_unroutable_table(self.data, target.vhost)
+            else:
+                table = tables.open_table(path, kind, vhost=target.vhost, name=target.name)
+            self._handles[path] = table
+        else:
+            tables.refresh(table, path)
+        return table
+
+    def _end(
+        self, batch_id: int, pin: Pin, committed: Sequence[TableCommit], counts: BatchCounts, elapsed: float
+    ) -> int:
+        row = manifest_row(
+            app_id=self.app_id,
+            stream=self.stream,
+            batch_id=batch_id,
+            topology_version=pin.topology_version,
+            clock=datetime.fromtimestamp(pin.clock_ms / 1000, UTC),
+            tables=[asdict(one) for one in committed],
+            counts=counts,
+            commit_ms=elapsed,
+        )
+        added = tables.write_file(self.data.manifest, pa.Table.from_pylist([row], schema=MANIFEST.schema))
+        for attempt in range(tables.ATTEMPTS):
+            tables.refresh(self._manifest, self.data.manifest)
+            recorded = self._manifest.transaction_version(self.app_id)
+            if recorded is not None and recorded >= batch_id:
+                tables.drop_unused(self.data.manifest, [added.path])
+                raise self._fenced(f"batch {batch_id} was ended by another driver")
+            tables.check_table(self._manifest, self.data.manifest, MANIFEST)
+            version = tables.commit(
+                self._manifest,
+                [added],
+                MANIFEST.delta_schema,
+                transactions=[Transaction(self.app_id, batch_id)],
+                info={"isBlindAppend": True, "bindery.stream": self.stream, "bindery.batch": batch_id},
+            )
+            if version is not None:
+                return version
+            tables.back_off(attempt)
+        raise tables.conflict(self.data.manifest)
+
+    def _check_claim(self) -> None:
+        if self._claim is not None and not self._claim.holds():
+            raise self._fenced("it was claimed after this driver started")
+
+    def _fenced(self, what: str) -> Fenced:
+        return Fenced(
+            f"another driver owns stream {self.stream!r}: {what}",
+            where=self.app_id,
+            hint="one driver per stream; this one stops and has left nothing half committed",
+        )
+
+
+def written_file_fields(file: WrittenFile) -> dict[str, Any]:
+    """A written file as plain data, to travel from a task to the driver."""
+    return asdict(file)

@@ -1,0 +1,123 @@
+"""Versions of the topology: who changed what and when, and what lies between two of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from deltalake import DeltaTable
+
+from router.errors import NotFound
+from router.model import Object, ObjectKey, Sequence, Topology, object_key
+
+_AUTHOR: Final = "bindery.author"
+_REASON: Final = "bindery.reason"
+_SUMMARY: Final = "bindery.changes"
+#: Changes that a commit names one by one; of the rest it keeps the counts.
+_NAMED: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class VersionInfo:
+    """One version of the topology.
+
+    `changes` names up to 50 objects as {"change": created | updated | deleted, "kind", "vhost", "name"};
+    `counts` counts all of them: {"created": {"queue": 2}, …}.
+    """
+
+    version: int
+    timestamp: datetime
+    author: str
+    reason: str
+    counts: Mapping[str, Mapping[str, int]]
+    changes: tuple[Mapping[str, Any], ...]
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        return {
+            "version": self.version,
+            "timestamp": self.timestamp.isoformat(),
+            "author": self.author,
+            "reason": self.reason,
+            "counts": {change: dict(kinds) for change, kinds in self.counts.items()},
+            "changes": [dict(change) for change in self.changes],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChange:
+    """One object before and after; None where it does not exist."""
+
+    key: ObjectKey
+    before: Object | None
+    after: Object | None
+
+    @property
+    def change(self) -> str:
+        """created, updated or deleted."""
+        if self.before is None:
+            return "created"
+        return "deleted" if self.after is None else "updated"
+
+
+def changes_between(before: Topology, after: Topology) -> list[ObjectChange]:
+    """What leads from one state to another, in a stable order; lineage counters are left out."""
+    old = {object_key(item): item for item in before.objects() if not isinstance(item, Sequence)}
+    new = {object_key(item): item for item in after.objects() if not isinstance(item, Sequence)}
+    changed = [
+        ObjectChange(key, old.get(key), new.get(key))
+        for key in old.keys() | new.keys()
+        if old.get(key) is not new.get(key) and old.get(key) != new.get(key)
+    ]
+    return sorted(changed, key=lambda one: one.key)
+
+
+def commit_info(
+    author: str, reason: str, changes: Mapping[ObjectKey, Object | None], before: Topology
+) -> dict[str, Any]:
+    """What a topology commit states about itself."""
+    counts: dict[str, dict[str, int]] = {}
+    named: list[dict[str, str]] = []
+    for key, item in changes.items():
+        if isinstance(item, Sequence):
+            continue
+        present = before.get(key)
+        change = ObjectChange(key, present, item).change
+        kinds = counts.setdefault(change, {})
+        kinds[key[0]] = kinds.get(key[0], 0) + 1
+        if len(named) < _NAMED:
+            named.append({"change": change, "kind": key[0], "vhost": key[1], "name": key[2]})
+    return {
+        _AUTHOR: author,
+        _REASON: reason,
+        _SUMMARY: json.dumps({"counts": counts, "changes": named}, separators=(",", ":")),
+    }
+
+
+def read_history(table: DeltaTable) -> list[VersionInfo]:
+    """Every version in the table's log, newest first."""
+    return [_version(entry) for entry in table.history()]
+
+
+def version_at(table: DeltaTable, at: datetime) -> int:
+    """The newest version committed at or before a time; a time without a zone is UTC."""
+    moment = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    for info in read_history(table):
+        if info.timestamp <= moment:
+            return info.version
+    raise NotFound(f"the topology did not exist at {moment.isoformat()}", where="at")
+
+
+def _version(entry: Mapping[str, Any]) -> VersionInfo:
+    summary = json.loads(entry.get(_SUMMARY) or "{}")
+    return VersionInfo(
+        entry["version"],
+        datetime.fromtimestamp(entry["timestamp"] / 1000, UTC),
+        entry.get(_AUTHOR, ""),
+        entry.get(_REASON, ""),
+        summary.get("counts", {}),
+        tuple(summary.get("changes", ())),
+    )

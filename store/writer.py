@@ -1,0 +1,391 @@
+"""Routed messages as Parquet files in the folders of queue tables: the hot path of every job.
+
+One flush writes one file per queue that has copies. All work that is the same for every copy of a
+message is done once per flush, on the messages: strings of few distinct values become dictionaries,
+map entries are flattened, columns that hold nothing are left out of the files (a Delta reader gives
+null for them). What remains per queue is one gather per leaf column and its encoding.
+
+Memory of a `QueueWriter` is bounded: `add` buffers at most `buffer_bytes` of messages plus one batch
+before it flushes, and a flush holds, beside that buffer, one joined copy of it, the copies of one
+queue at a time (at most the buffer again) and their encoded file (smaller): four times
+`buffer_bytes` plus the size of one batch in all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from router.engine.result import DISPOSITIONS, REASONS, Deliveries
+from router.message import MESSAGE_SCHEMA, ROUTING, SOURCE, TIMESTAMP
+from store.commit import WrittenFile
+from store.paths import DataDir
+
+#: Bytes of messages that a task gathers before it writes files.
+DEFAULT_BUFFER_BYTES: Final = 128 * 1024 * 1024
+#: Name of the column that numbers a message within its batch.
+SEQ: Final = "seq"
+#: Columns that a batch may carry beside those of MESSAGE_SCHEMA.
+BATCH_SCHEMA: Final = pa.schema([*MESSAGE_SCHEMA, ("source", SOURCE), (SEQ, pa.int64())])
+
+Rows = npt.NDArray[np.int32]
+#: Gives the rows at the given positions, as the Arrow array to write.
+Gather = Callable[[pa.Array], pa.Array]
+
+#: A string column is a dictionary when its values repeat at least so often on average …
+_REPEATS: Final = 8
+#: … and its distinct values take at most so many bytes: every file of the flush carries all of them.
+_DICTIONARY_BYTES: Final = 64 * 1024
+
+
+@dataclass
+class _Columns:
+    """What the gathers of one flush share: null arrays by type, and the leaf paths that are dictionaries."""
+
+    dictionaries: list[str] = field(default_factory=list)
+    _nulls: dict[pa.DataType, pa.Array] = field(default_factory=dict)
+
+    def gather(self, array: pa.Array, path: str) -> Gather | None:
+        """How to gather the rows of a column; None when it holds nothing."""
+        if array.null_count == len(array):
+            return None
+        kind = array.type
+        if pa.types.is_map(kind):
+            return self._gather_map(array, path)
+        if pa.types.is_struct(kind):
+            return self._gather_struct(array, path)
+        if pa.types.is_string(kind):
+            encoded = array.dictionary_encode()
+            if len(encoded.dictionary) * _REPEATS <= len(array) and encoded.dictionary.nbytes <= _DICTIONARY_BYTES:
+                self.dictionaries.append(path)
+                return _gather_dictionary(array, encoded)
+        return array.take
+
+    def nulls(self, kind: pa.DataType, rows: int) -> pa.Array:
+        """An array that holds nothing, sliced out of one that is kept."""
+        kept = self._nulls.get(kind)
+        if kept is None or len(kept) < rows:
+            kept = self._nulls[kind] = pa.nulls(max(rows, 4096), kind)
+        return kept.slice(0, rows)
+
+    def _gather_struct(self, array: pa.StructArray, path: str) -> Gather:
+        members = list(array.type)
+        gathers = [
+            self.gather(child, f"{path}.{member.name}")
+            for member, child in zip(members, array.flatten(), strict=True)
+        ]
+        absent = array.is_null() if array.null_count else None
+
+        def gather(rows: pa.Array) -> pa.Array:
+            children = [
+                self.nulls(member.type, len(rows)) if child is None else child(rows)
+                for member, child in zip(members, gathers, strict=True)
+            ]
+            fields = [member.with_type(child.type) for member, child in zip(members, children, strict=True)]
+            mask = None if absent is None else absent.take(rows)
+            return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+        return gather
+
+    def _gather_map(self, array: pa.MapArray, path: str) -> Gather:
+        # the entries are read past the slice of the map: its offsets are absolute
+        offsets = np.asarray(array.offsets.to_numpy())
+        lengths = np.diff(offsets)
+        absent = None
+        if array.null_count:
+            absent = np.asarray(array.is_null().to_numpy(zero_copy_only=False))
+            lengths = np.where(absent, 0, lengths)
+        starts = offsets[:-1]
+        kind = array.type
+        keys = self.gather(array.keys, f"{path}.key_value.key")
+        items = self.gather(array.items, f"{path}.key_value.value")
+
+        def gather(rows: pa.Array) -> pa.Array:
+            at = rows.to_numpy()
+            counts = lengths[at]
+            ends = np.zeros(len(at) + 1, np.int32)
+            np.cumsum(counts, out=ends[1:])
+            entries = pa.array(np.repeat(starts[at] - ends[:-1], counts) + np.arange(ends[-1], dtype=np.int32))
+            key = self.nulls(kind.key_type, len(entries)) if keys is None else keys(entries)
+            item = self.nulls(kind.item_type, len(entries)) if items is None else items(entries)
+            mask = None if absent is None else pa.array(absent[at])
+            return pa.MapArray.from_arrays(pa.array(ends), key, item, type=pa.map_(key.type, item.type), mask=mask)
+
+        return gather
+
+
+def _gather_dictionary(plain: pa.Array, encoded: pa.DictionaryArray) -> Gather:
+    def gather(rows: pa.Array) -> pa.Array:
+        # a file of fewer rows than distinct values is smaller without them
+        return plain.take(rows) if len(rows) < len(encoded.dictionary) else encoded.take(rows)
+
+    return gather
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStamp:
+    """What every row of one micro-batch carries: stream, batch, topology version and batch clock (ms)."""
+
+    stream: str
+    batch_id: int
+    topology_version: int
+    clock_ms: int
+
+
+class QueueWriter:
+    """Writes the copies of routed messages to the tables of their queues, uncommitted.
+
+    `queues` are the names behind the queue numbers of the deliveries; `attempt` tells the files of
+    one attempt of one task from those of every other. Use as: `add` each batch with its deliveries,
+    then `close`, which gives the files for `BatchCommitter.commit`.
+    """
+
+    def __init__(
+        self,
+        data: DataDir,
+        *,
+        vhost: str,
+        queues: Sequence[str],
+        stamp: BatchStamp,
+        attempt: str = "0",
+        buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+        compression: str = "zstd",
+    ) -> None:
+        self._data = data
+        self._vhost = vhost
+        self._queues = queues
+        self._stamp = stamp
+        self._compression = compression
+        self._buffer_bytes = buffer_bytes
+        stream = hashlib.sha256(stamp.stream.encode()).hexdigest()[:12]
+        self._prefix = f"part-{stream}-{stamp.batch_id}-{attempt}"
+        self._files: list[WrittenFile] = []
+        self._clear()
+
+    def add(self, batch: pa.RecordBatch, deliveries: Deliveries) -> None:
+        """Take over a batch of BATCH_SCHEMA with what the engine said about it."""
+        base = self._buffered_rows
+        bounds = deliveries.offsets.tolist()
+        for n, queue in enumerate(deliveries.queue.tolist()):
+            self._rows.setdefault(queue, []).append(deliveries.rows[bounds[n] : bounds[n + 1]] + base)
+        self._lineage.append(deliveries.lineage)
+        self._batches.append(batch)
+        self._buffered_rows += batch.num_rows
+        self._buffered_bytes += batch.nbytes
+        lost = deliveries.unroutable
+        if lost.recorded.any():
+            kept = np.flatnonzero(lost.recorded)
+            rows = pa.array(lost.rows[kept])
+            self._lost.append(
+                _Lost(
+                    batch=batch.take(rows),
+                    reason=_REASONS.take(pa.array(lost.reason[kept])),
+                    disposition=_DISPOSITIONS.take(pa.array(lost.disposition[kept])),
+                    detail=pa.array([lost.detail[n] for n in kept.tolist()], pa.string()),
+                    raw=pa.nulls(len(rows), pa.binary()),
+                    lineage=deliveries.lineage.take(rows),
+                )
+            )
+        if self._buffered_bytes >= self._buffer_bytes:
+            self.flush()
+
+    def add_refused(self, batch: pa.RecordBatch, *, reason: pa.Array, detail: pa.Array, raw: pa.Array) -> None:
+        """Take over records (BATCH_SCHEMA) that were never routed, each with its reason, detail and raw form.
+
+        A mandatory record is returned, every other one discarded (semantics: unroutable).
+        """
+        rows = batch.num_rows
+        if not rows:
+            return
+        mandatory = batch.column("mandatory").fill_null(False)
+        lineage = pa.ListArray.from_arrays(pa.array(np.zeros(rows + 1, np.int32)), pa.array([], pa.int32()))
+        disposition = pc.if_else(mandatory, _RETURNED, _DISCARDED)
+        self._lost.append(_Lost(batch, reason, disposition, detail, raw, lineage))
+        self._buffered_bytes += batch.nbytes + raw.nbytes
+        if self._buffered_bytes >= self._buffer_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is buffered: one file per queue that has copies, one of unroutable records."""
+        if self._rows:
+            joined = _joined(self._batches)
+            columns = {name: joined[name] for name in MESSAGE_SCHEMA.names if name != "bcc"}
+            flush = _Flush(columns, joined["source"], joined[SEQ], _concatenated(self._lineage), self._stamp)
+            for queue, parts in sorted(self._rows.items()):
+                rows = pa.array(parts[0] if len(parts) == 1 else np.concatenate(parts))
+                name = self._queues[queue]
+                self._write(flush, rows, name, self._data.queue(self._vhost, name))
+        if self._lost:
+            self._write_lost()
+        self._clear()
+
+    def _write_lost(self) -> None:
+        joined = _joined([lost.batch for lost in self._lost])
+        columns = {name: joined[name] for name in MESSAGE_SCHEMA.names} | {
+            name: _concatenated([getattr(lost, name) for lost in self._lost])
+            for name in ("reason", "disposition", "detail", "raw")
+        }
+        lineage = _concatenated([lost.lineage for lost in self._lost])
+        flush = _Flush(columns, joined["source"], joined[SEQ], lineage, self._stamp)
+        everything = pa.array(np.arange(len(lineage), dtype=np.int32))
+        self._write(flush, everything, None, self._data.unroutable(self._vhost))
+
+    def close(self) -> list[WrittenFile]:
+        """Flush, and give every file written."""
+        self.flush()
+        return self._files
+
+    def _clear(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._lineage: list[pa.Array] = []
+        self._rows: dict[int, list[Rows]] = {}
+        self._lost: list[_Lost] = []
+        self._buffered_rows = 0
+        self._buffered_bytes = 0
+
+    def _write(self, flush: _Flush, rows: pa.Array, queue: str | None, folder: str) -> None:
+        table, seq = flush.table(rows)
+        name = f"{self._prefix}-{len(self._files)}-{secrets.token_hex(4)}.parquet"
+        path = Path(folder) / name
+        pq.write_table(
+            table,
+            path,
+            compression=self._compression,
+            compression_level=1 if self._compression == "zstd" else None,
+            use_dictionary=[*flush.dictionaries, *_CONSTANT],
+            column_encoding=_DELTA_ENCODED,
+            write_statistics=_WITH_STATISTICS,
+            store_schema=False,
+        )
+        self._files.append(
+            WrittenFile(
+                queue=queue,
+                path=name,
+                size=path.stat().st_size,
+                rows=len(rows),
+                stats=self._stamp_stats(len(rows), seq),
+            )
+        )
+
+    def _stamp_stats(self, rows: int, seq: pa.Array) -> str:
+        stamp = self._stamp
+        low, high = pc.min_max(seq).values()
+        same = {"topology_version": stamp.topology_version, "batch_id": stamp.batch_id}
+        at = datetime.fromtimestamp(stamp.clock_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        return json.dumps(
+            {
+                "numRecords": rows,
+                "minValues": {"routed_at": at, "routing": same | {"seq": low.as_py()}},
+                "maxValues": {"routed_at": at, "routing": same | {"seq": high.as_py()}},
+                "nullCount": {"routed_at": 0, "routing": dict.fromkeys((*same, "seq"), 0)},
+            },
+            separators=(",", ":"),
+        )
+
+
+#: Leaf columns with one value per batch, beside those found to repeat.
+_CONSTANT: Final = (
+    "routing.topology_version",
+    "routing.stream",
+    "routing.batch_id",
+    "routed_at",
+    "mandatory",
+    "reason",
+    "disposition",
+    "detail",
+)
+#: Sorted or slowly changing integers.
+_DELTA_ENCODED: Final = {
+    "routing.seq": "DELTA_BINARY_PACKED",
+    "routing.bindings.list.element": "DELTA_BINARY_PACKED",
+}
+_WITH_STATISTICS: Final = [
+    "exchange",
+    "routing_key",
+    "routing.topology_version",
+    "routing.batch_id",
+    "routing.seq",
+    "routed_at",
+]
+
+
+_REASONS: Final = pa.array(REASONS)
+_DISPOSITIONS: Final = pa.array(DISPOSITIONS)
+_RETURNED: Final = pa.scalar("returned")
+_DISCARDED: Final = pa.scalar("discarded")
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """Records for the unroutable table, one value of each column per row of `batch`."""
+
+    batch: pa.RecordBatch
+    reason: pa.Array
+    disposition: pa.Array
+    detail: pa.Array
+    raw: pa.Array
+    lineage: pa.ListArray
+
+
+class _Flush:
+    """The columns of one flush, ready to be gathered."""
+
+    def __init__(
+        self,
+        columns: Mapping[str, pa.Array],
+        source: pa.Array,
+        seq: pa.Array,
+        lineage: pa.Array,
+        stamp: BatchStamp,
+    ) -> None:
+        shared = _Columns()
+        self._gathers = {
+            name: gather for name, array in columns.items() if (gather := shared.gather(array, name)) is not None
+        }
+        self._source = shared.gather(source, "source")
+        self._seq = seq
+        self._lineage = lineage
+        self._stamp = stamp
+        self.dictionaries = shared.dictionaries
+        self._stream = pa.array([stamp.stream])
+
+    def table(self, rows: pa.Array) -> tuple[pa.Table, pa.Array]:
+        """The copies of the given rows, and their numbers."""
+        count = len(rows)
+        stamp = self._stamp
+        seq = self._seq.take(rows)
+        gathered = {name: gather(rows) for name, gather in self._gathers.items()}
+        stream = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), self._stream)
+        members = [
+            pa.array(np.full(count, stamp.topology_version)),
+            stream,
+            pa.array(np.full(count, stamp.batch_id)),
+            seq,
+            self._lineage.take(rows),
+        ]
+        fields = [member.with_type(array.type) for member, array in zip(ROUTING, members, strict=True)]
+        gathered["routing"] = pa.StructArray.from_arrays(members, fields=fields)
+        gathered["routed_at"] = pa.array(np.full(count, stamp.clock_ms * 1000)).view(TIMESTAMP)
+        if self._source is not None:
+            gathered["source"] = self._source(rows)
+        return pa.table(gathered), seq
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> Mapping[str, pa.Array]:
+    return {name: _concatenated([batch.column(name) for batch in batches]) for name in BATCH_SCHEMA.names}
+
+
+def _concatenated(arrays: Sequence[pa.Array]) -> pa.Array:
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
