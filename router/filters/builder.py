@@ -177,12 +177,15 @@ class TreeBuilder(Transformer[Token, Node]):
 
         try:
             xpath.compile(expression.constant)
-        except ValueError as error:
+        except FilterError as error:
+            # the place inside the expression, counted in the filter: quotes are doubled there
+            before = expression.constant[: error.offset]
             raise FilterError(
-                f"not an XPath 1.0 expression: {error}",
+                error.message,
                 text=self.text,
-                offset=expression.start_pos,
-                length=len(expression),
+                offset=expression.start_pos + 1 + len(before) + before.count("'"),
+                length=error.length + error.found.count("'"),
+                hint=error.hint,
             ) from None
         return Part(XPath(expression.constant), expression.start_pos, expression.end_pos)
 

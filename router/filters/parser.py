@@ -37,9 +37,9 @@ class _Tokens(Lexer):
 class _Grammar:
     """A grammar file's parser and the tree builder that it calls."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, builder: type[TreeBuilder]) -> None:
         self.lock = Lock()  # the builder works on one text at a time
-        self.builder = TreeBuilder()
+        self.builder = builder()
         self.lark = Lark(
             files("router.filters").joinpath(name).read_text("utf-8"),
             parser="lalr",
@@ -50,12 +50,14 @@ class _Grammar:
 
 
 @cache
-def _grammar(name: str) -> _Grammar:
-    return _Grammar(name)
+def _grammar(name: str, builder: type[TreeBuilder]) -> _Grammar:
+    return _Grammar(name, builder)
 
 
-def parse_text(text: str, dialect: Dialect, limits: Limits) -> Node:
-    """The tree of a text, its types checked; raises FilterError."""
+def parse_text(
+    text: str, dialect: Dialect, limits: Limits, *, builder: type[TreeBuilder] = TreeBuilder
+) -> Node:
+    """The tree of a text, its types checked; raises FilterError. `builder` may collect more on the way."""
     check_text(text, limits)
     start, dialect = _strip_prefixes(text, dialect)
     tokens = tokenize(text, dialect, limits=limits, start=start)
@@ -63,7 +65,7 @@ def parse_text(text: str, dialect: Dialect, limits: Limits) -> Node:
         if not dialect.blank_accepts:
             raise FilterError("the filter is empty", text=text, hint="write TRUE to accept every message")
         return Truth(Literal(True))
-    grammar = _grammar(dialect.grammar)
+    grammar = _grammar(dialect.grammar, builder)
     try:
         with grammar.lock:
             grammar.builder.build_with(text, dialect, limits)
