@@ -1,0 +1,10 @@
+"""Static analysis of a topology: what a definition says that its author hardly meant.
+
+`analyse` reads one topology, routes nothing and changes nothing. Findings are data with a code, a
+severity and a documented explanation; none of them blocks a declaration.
+"""
+
+from router.analysis.finding import RULES, Finding, Report, Rule, Subject
+from router.analysis.run import analyse
+
+__all__ = ["RULES", "Finding", "Report", "Rule", "Subject", "analyse"]

@@ -1,0 +1,63 @@
+"""Filters of bindings, diverts and queues that let everything or nothing through, alone or together."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from router.analysis.finding import Report, Subject, subject_of
+from router.analysis.scope import Scope
+from router.analysis.verdicts import MAX_FILTERS, Read, Verdicts
+from router.model import Binding, Divert, Queue
+
+#: Characters of a filter that a message quotes.
+QUOTED: Final = 120
+
+
+def check(scope: Scope, verdicts: Verdicts, report: Report) -> None:
+    """BT170 to BT174, and BT199 when there are too many distinct filters."""
+    for queue in scope.queues.values():
+        _alone(queue, verdicts.of_queue(queue), report)
+    for divert in scope.diverts:
+        if divert.filter.strip():
+            _alone(divert, verdicts.of_divert(divert), report)
+    for binding in scope.bindings:
+        _alone(binding, verdicts.of_binding(binding), report)
+        _together(scope, verdicts, binding, report)
+    if verdicts.spent_out:
+        report.add(
+            "BT199",
+            Subject("vhost", scope.vhost, scope.vhost),
+            f"only the first {MAX_FILTERS:,} distinct filters were judged",
+        )
+
+
+def _alone(item: Queue | Divert | Binding, read: Read, report: Report) -> None:
+    if not read.filters:
+        return
+    if read.verdict is not None:
+        report.add("BT171" if read.verdict else "BT170", subject_of(item), quoted(read))
+
+
+def _together(scope: Scope, verdicts: Verdicts, binding: Binding, report: Report) -> None:
+    own = verdicts.of_binding(binding)
+    if own.filters and own.verdict is not False and not verdicts.meets(binding):
+        report.add("BT172", subject_of(binding), f"{quoted(own)}: never true for a message with the headers it matches")
+        return
+    if binding.destination_type != "queue":
+        return
+    queue = scope.queues[binding.destination]
+    behind = verdicts.of_queue(queue)
+    if behind.filters and own.verdict is not False and behind.verdict is not False:
+        if not verdicts.meets(binding, behind):
+            report.add(
+                "BT173",
+                subject_of(binding),
+                f"the queue only takes {quoted(behind)}" + (f", the binding {quoted(own)}" if own.filters else ""),
+                [subject_of(queue)],
+            )
+
+
+def quoted(read: Read) -> str:
+    """The texts of filters, cut to a readable length."""
+    text = " AND ".join(f"({item.text})" if len(read.filters) > 1 else item.text for item in read.filters)
+    return text if len(text) <= QUOTED else text[: QUOTED - 1] + "…"

@@ -1,0 +1,63 @@
+"""Queues that recently received the same messages, judged by sampled rows.
+
+A message is known by its lineage identity, the same on every copy, so a sample is one set of numbers per
+queue, drawn from the same batches of every queue (`store.samples`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from router.analysis.finding import Report, Subject
+from router.analysis.scope import Scope
+
+#: Fewer sampled messages than this say nothing about a queue.
+FEWEST: Final = 20
+#: Share of a queue's messages in another one from which on they overlap.
+SHARE: Final = 0.95
+#: Queues that are compared with each other, those with the most sampled messages first.
+MAX_QUEUES: Final = 2_000
+
+Samples = Mapping[str, npt.NDArray[np.int64]]
+
+
+def shared(samples: Samples) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Names of the compared queues, and a square matrix: messages that two of them have in common."""
+    from scipy.sparse import csr_array  # noqa: PLC0415  # a slow import that only this needs
+
+    names = sorted(samples, key=lambda name: (-len(samples[name]), name))[:MAX_QUEUES]
+    distinct = [np.unique(samples[name]) for name in names]
+    messages, column = np.unique(np.concatenate([*distinct, np.empty(0, np.int64)]), return_inverse=True)
+    row = np.repeat(np.arange(len(names)), [len(found) for found in distinct])
+    held = csr_array((np.ones(len(row), np.int64), (row, column)), shape=(len(names), max(len(messages), 1)))
+    return names, np.asarray((held @ held.T).toarray(), np.int64)
+
+
+def check(scope: Scope, report: Report, samples: Samples) -> None:
+    """BT150, BT151: pairs of queues, the smaller one as the subject."""
+    kept = {name: found for name, found in samples.items() if name in scope.queues and len(found) >= FEWEST}
+    if len(kept) < 2:
+        return
+    names, common = shared(kept)
+    sizes = np.diagonal(common)
+    # at a place (small, big) with big earlier in the order of size, so that each pair is seen once
+    for small, big in np.argwhere(np.tril(common, -1) >= np.ceil(SHARE * sizes[:, None])):
+        both, of = int(common[small, big]), int(sizes[small])
+        if not both:
+            continue
+        same = both == of == int(sizes[big])
+        found = (
+            f"all {of:,} sampled messages are the same"
+            if same
+            else f"{both / of:.0%} of its {of:,} sampled messages are also in queue {names[big]!r} ({sizes[big]:,})"
+        )
+        report.add(
+            "BT151" if same else "BT150",
+            Subject("queue", scope.vhost, names[small]),
+            f"as in queue {names[big]!r}: {found}" if same else found,
+            [Subject("queue", scope.vhost, names[big])],
+        )

@@ -1,0 +1,127 @@
+"""What the filters of bindings, diverts and queues can say: always true, never true, or it depends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from router.analysis.possible import can_be_true, truths
+from router.analysis.scope import Criteria, Scope
+from router.columns import Ref
+from router.filters import Filter, parse
+from router.filters.ast import Field, Node, walk
+from router.model import (
+    FILTERS_ARGUMENT,
+    QUEUE_FILTER,
+    SELECTOR_ARGUMENT,
+    Binding,
+    Divert,
+    Queue,
+    binding_filters,
+    queue_filter,
+)
+from router.values import Table, Value
+
+#: Distinct filters that one analysis parses; the others count as "it depends".
+MAX_FILTERS: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Filters that stand together, and whether they are always (True) or never (False) true."""
+
+    filters: tuple[Filter, ...]
+    verdict: bool | None
+
+    @property
+    def conditions(self) -> tuple[Node, ...]:
+        """The trees of the filters."""
+        return tuple(item.expression for item in self.filters)
+
+
+_NONE: Final = Read((), True)
+_UNREAD: Final = Read((), None)
+
+
+class Verdicts:
+    """Reads each distinct filter of a vhost once."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._read: dict[object, Read] = {}
+        self._met: dict[object, bool] = {}
+        self.spent_out = False
+
+    def binding(self, binding: Binding) -> bool | None:
+        """Whether the filters of a binding are always (True) or never (False) true."""
+        return self.of_binding(binding).verdict
+
+    def divert(self, divert: Divert) -> bool | None:
+        """Whether the filter of a divert is always (True) or never (False) true."""
+        return self.of_divert(divert).verdict
+
+    def queue(self, queue: Queue) -> bool | None:
+        """Whether the filter of a queue is always (True) or never (False) true."""
+        return self.of_queue(queue).verdict
+
+    def of_binding(self, binding: Binding) -> Read:
+        """The filters of a binding."""
+        stated = {name: binding.arguments[name] for name in _ARGUMENTS if name in binding.arguments}
+        if not stated:
+            return _NONE
+        return self._judged(("binding", Table(stated)), lambda: binding_filters(binding, owner=None))
+
+    def of_divert(self, divert: Divert) -> Read:
+        """The filter of a divert."""
+        return self._judged(("divert", divert.filter), lambda: (parse(divert.filter, "artemis"),))
+
+    def of_queue(self, queue: Queue) -> Read:
+        """The filter of a queue."""
+        stated = queue.arguments.get(QUEUE_FILTER)
+        return _NONE if stated is None else self._judged(("queue", stated), lambda: (queue_filter(queue),))
+
+    def _judged(self, key: object, read: Callable[[], Sequence[Filter | None]]) -> Read:
+        found = self._read.get(key)
+        if found is None:
+            if len(self._read) >= MAX_FILTERS:
+                self.spent_out = True
+                return _UNREAD
+            filters = tuple(item for item in read() if item is not None)
+            found = self._read[key] = Read(filters, _verdict(filters))
+        return found
+
+    def meets(self, binding: Binding, other: Read = _NONE) -> bool:
+        """Whether some message may match the binding, pass its filters and those of `other`."""
+        own = self.of_binding(binding)
+        conditions = own.conditions + other.conditions
+        fixed = self._fixed(binding, conditions)
+        if not fixed and not other.filters:
+            return own.verdict is not False
+        key = (own.filters, other.filters, Table({ref.name: value for ref, value in fixed.items()}))
+        found = self._met.get(key)
+        if found is None:
+            found = self._met[key] = can_be_true(conditions, fixed=fixed)
+        return found
+
+    def _fixed(self, binding: Binding, conditions: Sequence[Node]) -> dict[Ref, Value]:
+        """What a headers binding says about the fields that the conditions read."""
+        if not conditions or self._scope.type_of(binding) != "headers":
+            return {}
+        criteria = Criteria.of(binding)
+        if not criteria.every:
+            return {}
+        read = {node.ref for condition in conditions for node in walk(condition) if isinstance(node, Field)}
+        named = {Ref("application_properties", name): value for name, value in criteria.compared.items()}
+        # a void criterion asks for presence: the value stays open
+        return {ref: value for ref, value in named.items() if value is not None and ref in read}
+
+
+def _verdict(filters: Sequence[Filter]) -> bool | None:
+    conditions = [item.expression for item in filters]
+    if not can_be_true(conditions):
+        return False
+    return True if all(truths(condition) == {True} for condition in conditions) else None
+
+
+_ARGUMENTS: Final = (SELECTOR_ARGUMENT, FILTERS_ARGUMENT)
