@@ -1,0 +1,185 @@
+"""The reference for `declare` cases: the rules of declaration, by the letter, over the JSON of a case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from router.errors import BinderyError, InvalidInput
+from router.filters import parse
+from router.filters.sets import parse_filter_set
+from router.values import Table, Timestamp, Value, decode
+
+Raw = Mapping[str, Any]
+#: type, durable, auto_delete, internal, arguments: what a second declaration must repeat.
+Declared = tuple[object, ...]
+
+
+def refusal(raw: Raw) -> str | None:
+    """Why the declarations of a case are refused, or None when all are accepted.
+
+    Each rule is written out once (seed 003 §4.6.1, §4.6.3; AMQP 0-9-1 §3.1), without the model. Filters are
+    still read by the one parser that there is.
+    """
+    exchanges = dict(_PREDECLARED)
+    queues: dict[str, object] = {}
+    diverts: dict[str, object] = {}
+    checks = (
+        [_exchange(item, exchanges) for item in raw.get("exchanges", ())]
+        + [_queue(item, queues) for item in raw.get("queues", ())]
+        + [_binding(item, exchanges, queues) for item in raw.get("bindings", ())]
+        + [_divert(item, exchanges, diverts) for item in raw.get("diverts", ())]
+    )
+    return next((found for found in checks if found), None)
+
+
+_PREDECLARED: Final[Mapping[str, Declared]] = {
+    f"amq.{name}": (kind, True, False, False, ())
+    for name, kind in (
+        ("direct", "direct"),
+        ("topic", "topic"),
+        ("fanout", "fanout"),
+        ("match", "headers"),
+        ("headers", "headers"),
+    )
+}
+
+
+def _exchange(item: Raw, exchanges: dict[str, Declared]) -> str | None:
+    name, arguments = item["name"], item.get("arguments") or {}
+    declared = (
+        item["type"],
+        item.get("durable", True),
+        item.get("auto_delete", False),
+        item.get("internal", False),
+        _same_arguments(arguments),
+    )
+    if name.startswith("amq.") and name not in _PREDECLARED:
+        return f"exchange name {name!r} is reserved"
+    if item["type"] not in ("direct", "topic", "fanout", "headers"):
+        return f"unknown exchange type {item['type']!r}"
+    if exchanges.setdefault(name, declared) != declared:
+        return f"exchange {name!r} is there with other properties"
+    return (
+        _name(name)
+        or _argument(arguments, "alternate-exchange", lambda raw: _is_key(decode(raw)))
+        or _argument(arguments, "alternate-binding", lambda raw: set(raw) == {"destination"} and _is_key(raw["destination"]))
+        or _argument(arguments, "unroutable-message-behaviour", lambda raw: decode(raw) in ("DISCARD", "REJECT"))
+        or _argument(arguments, "x-record-unroutable", lambda raw: isinstance(raw, bool))
+    )
+
+
+def _queue(item: Raw, queues: dict[str, object]) -> str | None:
+    name, arguments = item["name"], item.get("arguments") or {}
+    declared = (item.get("durable", True), item.get("auto_delete", False), _same_arguments(arguments))
+    if name.startswith("amq."):
+        return f"queue name {name!r} is reserved"
+    if queues.setdefault(name, declared) != declared:
+        return f"queue {name!r} is there with other properties"
+    return (
+        _name(name)
+        or _argument(arguments, "x-owner-connection", lambda raw: isinstance(decode(raw), str))
+        or _argument(arguments, "x-queue-filter", _is_queue_filter)
+    )
+
+
+def _binding(item: Raw, exchanges: Mapping[str, Declared], queues: Mapping[str, object]) -> str | None:
+    source, destination, arguments = item["source"], item["destination"], item.get("arguments") or {}
+    if source not in exchanges:
+        return f"no exchange {source!r} to bind from"
+    kinds: Mapping[str, Mapping[str, object]] = {"queue": queues, "exchange": exchanges}
+    kind = item.get("destination_type", "queue")
+    if destination not in kinds.get(kind, {}):
+        return f"no {kind} {destination!r} to bind to"
+    if not _is_key(item.get("routing_key", "")):
+        return "the routing key is longer than 255 bytes"
+    if exchanges[source][0] == "headers":
+        forms = ("all", "any", "all-with-x", "any-with-x")
+        refused = _argument(arguments, "x-match", lambda raw: decode(raw) in forms)
+        if refused:
+            return refused
+    return (
+        _argument(arguments, "x-replacement-routing-key", lambda raw: _is_key(decode(raw)))
+        or _argument(arguments, "x-filter-jms-selector", lambda raw: _is_filter(decode(raw), "jms"))
+        or _argument(arguments, "x-filters", _is_filter_set)
+    )
+
+
+def _divert(item: Raw, exchanges: Mapping[str, Declared], diverts: dict[str, object]) -> str | None:
+    name, key, text = item["name"], item.get("routing_key"), item.get("filter") or ""
+    declared = (item["source"], item["destination"], text, item.get("exclusive", False), key)
+    for end in (item["source"], item["destination"]):
+        if end not in exchanges:
+            return f"no exchange {end!r} to divert"
+    if key is not None and not _is_key(key):
+        return "the new routing key is longer than 255 bytes"
+    if diverts.setdefault(name, declared) != declared:
+        return f"divert {name!r} is there with other properties"
+    return _name(name) or (None if _is_filter(text, "artemis") else "the filter of the divert is refused")
+
+
+def _name(name: str) -> str | None:
+    return None if name and _is_key(name) else "a name has 1 to 255 bytes"
+
+
+def _is_key(value: object) -> bool:
+    return isinstance(value, str) and len(value.encode("utf-8", "surrogatepass")) <= 255
+
+
+def _argument(arguments: Raw, name: str, accepts: Callable[[Any], bool]) -> str | None:
+    if name not in arguments:
+        return None
+    try:
+        accepted = accepts(arguments[name])
+    except (BinderyError, TypeError):
+        accepted = False
+    return None if accepted else f"argument {name!r} is {json.dumps(arguments[name])[:60]}"
+
+
+def _is_filter(text: object, dialect: str) -> bool:
+    if not isinstance(text, str):
+        return False
+    try:
+        parse(text, dialect)
+    except InvalidInput:
+        return False
+    return True
+
+
+def _is_filter_set(raw: object) -> bool:
+    if not isinstance(raw, dict):
+        return False
+    try:
+        parse_filter_set(raw, owner=None)
+    except InvalidInput:
+        return False
+    return True
+
+
+def _is_queue_filter(raw: object) -> bool:
+    return _is_filter_set(raw) if isinstance(raw, dict) else _is_filter(raw, "artemis")
+
+
+def _same_arguments(arguments: Raw) -> tuple[object, ...]:
+    """Arguments in a form that is equal exactly when keys and typed values are, whatever their order."""
+    return tuple(
+        (name, json.dumps(raw, sort_keys=True) if name in _PLAIN_OBJECTS else _typed(decode(raw)))
+        for name, raw in sorted(arguments.items())
+    )
+
+
+#: Arguments that are plain JSON objects: their keys are names, never types of values.
+_PLAIN_OBJECTS: Final = frozenset({"x-filters", "alternate-binding"})
+
+
+def _typed(value: Value) -> tuple[object, ...]:
+    match value:
+        case Table():
+            return ("map", *((key, _typed(value[key])) for key in sorted(value)))
+        case tuple():
+            return ("list", *(_typed(item) for item in value))
+        case Timestamp():
+            return ("timestamp", value.ms)
+    return (type(value).__name__, value)
+

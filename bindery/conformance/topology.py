@@ -1,0 +1,65 @@
+"""The topology of a case, declared through the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from router.definitions import decode_arguments
+from router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
+
+
+def declare(raw: Mapping[str, Any]) -> Topology:
+    """The topology after declaring everything in the order of a case's lists: exchanges, queues, bindings, diverts.
+
+    Raises the error of the first declaration that is refused.
+    """
+    editor = Topology.empty().edit()
+    for item in raw.get("exchanges", ()):
+        editor.declare_exchange(
+            Exchange(
+                DEFAULT_VHOST,
+                item["name"],
+                item["type"],
+                durable=item.get("durable", True),
+                auto_delete=item.get("auto_delete", False),
+                internal=item.get("internal", False),
+                arguments=decode_arguments(item.get("arguments") or {}),
+            )
+        )
+    for item in raw.get("queues", ()):
+        editor.declare_queue(
+            Queue(
+                DEFAULT_VHOST,
+                item["name"],
+                durable=item.get("durable", True),
+                auto_delete=item.get("auto_delete", False),
+                arguments=decode_arguments(item.get("arguments") or {}),
+            )
+        )
+    for item in raw.get("bindings", ()):
+        editor.bind(
+            Binding(
+                0,
+                DEFAULT_VHOST,
+                item["source"],
+                item["destination"],
+                item.get("destination_type", "queue"),
+                item.get("routing_key", ""),
+                decode_arguments(item.get("arguments") or {}),
+            )
+        )
+    for item in raw.get("diverts", ()):
+        editor.declare_divert(
+            Divert(
+                0,
+                DEFAULT_VHOST,
+                item["name"],
+                item["source"],
+                item["destination"],
+                item.get("filter") or "",
+                item.get("exclusive", False),
+                item.get("routing_key"),
+            )
+        )
+    return editor.topology
