@@ -6,6 +6,7 @@
     │   ├── InvalidRecord           a message record that does not fit the canonical schema
     │   ├── InvalidDeclaration      a declaration that breaks a rule of the model
     │   │   └── InequivalentArgument    re-declared with other properties or arguments
+    │   ├── DefinitionsRefused      a definitions document that was not applied; carries a report
     │   ├── NotFound                a named vhost, exchange, queue, binding … does not exist
     │   └── InUse                   a conditional delete whose condition does not hold
     ├── Refused                     stopped for safety; nothing was written               (exit 3)
@@ -44,6 +45,19 @@ class BinderyError(Exception):
         if self.hint is not None:
             data["hint"] = self.hint
         return data
+
+    def render(self) -> str:
+        """The error for a terminal: what, where and what to do, one line each."""
+        lines = [f"error: {self}"]
+        if self.where is not None:
+            lines.append(f"   at: {self.where}")
+        lines += self._details()
+        if self.hint is not None:
+            lines.append(f" hint: {self.hint}")
+        return "\n".join(lines) + "\n"
+
+    def _details(self) -> list[str]:
+        return []
 
 
 class InvalidInput(BinderyError):
@@ -122,6 +136,19 @@ class InequivalentArgument(InvalidDeclaration):
     """An object was declared again with another type, property or argument."""
 
     code = "inequivalent_arg"
+
+
+class DefinitionsRefused(InvalidInput):
+    """A definitions document with conflicts or errors; nothing was changed. `report` lists them all."""
+
+    code = "definitions_refused"
+
+    def __init__(self, message: str, *, report: dict[str, object], where: str | None, hint: str | None) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.report = report
+
+    def as_data(self) -> dict[str, object]:
+        return super().as_data() | {"report": self.report}
 
 
 class NotFound(InvalidInput):
