@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
+from router.arguments import encode_plain
 from router.errors import AccessRefused, FilterError, InequivalentArgument, InUse, InvalidDeclaration, NotFound
 from router.filters import parse as parse_selector
 from router.filters.sets import parse_filter_set
@@ -747,7 +748,7 @@ def binding_filters(binding: Binding, *, owner: str | None) -> tuple[Any, ...]:
         if not isinstance(content, Table):
             raise InvalidDeclaration(f"argument {FILTERS_ARGUMENT!r} is no filter set", where=where)
         found.append(
-            _checked(parse_filter_set, encode_table(content), where=f"{where}: {FILTERS_ARGUMENT}", owner=owner)
+            _checked(parse_filter_set, encode_plain(content), where=f"{where}: {FILTERS_ARGUMENT}", owner=owner)
         )
     return tuple(found)
 
@@ -762,7 +763,7 @@ def queue_filter(queue: Queue) -> Any | None:
         return _checked(parse_selector, content, "artemis", where=where)
     if isinstance(content, Table):
         owner = cast("str | None", queue.arguments.get(OWNER_CONNECTION))
-        return _checked(parse_filter_set, encode_table(content), where=where, owner=owner)
+        return _checked(parse_filter_set, encode_plain(content), where=where, owner=owner)
     raise InvalidDeclaration(f"argument {QUEUE_FILTER!r} is neither text nor a filter set", where=where)
 
 

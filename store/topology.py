@@ -29,9 +29,12 @@ from deltalake.transaction import AddAction, Transaction
 from router.errors import BinderyError, InvalidInput, NotFound, UnsupportedTable
 from router.model import Object, ObjectKey, Queue, Sequence, Topology, TopologyEditor, object_key
 from store import tables
+from store.group_commit import GroupCommitter
 from store.history import ObjectChange, VersionInfo, changes_between, commit_info, read_history, version_at
 from store.objects import ROW_SCHEMA, from_rows, to_rows
 from store.paths import DataDir
+
+__all__ = ["Edit", "GroupCommitter", "ObjectChange", "TopologyStore", "VersionInfo"]
 
 T = TypeVar("T")
 

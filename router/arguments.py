@@ -1,0 +1,70 @@
+"""Arguments of exchanges, queues and bindings: from JSON to typed values and back.
+
+Arguments are typed values like any others, but for filter sets: their reference maps are plain objects
+(`{"symbol": "x"}` is a map with one key there, not a typed value), so a filter set is kept as it was
+written and only `router.filters.sets` interprets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from router.errors import InvalidInput
+from router.values import MAX_DEPTH, Table, Value, decode, encode
+
+#: Arguments that hold a filter set when they hold an object.
+FILTER_SET_ARGUMENTS: Final = frozenset({"x-filters", "x-queue-filter"})
+
+
+def decode_arguments(raw: Any, *, where: str = "arguments") -> Table:
+    """The arguments that a JSON object states; null stands for a void argument.
+
+    Raises InvalidInput naming the argument for what is no argument.
+    """
+    if not isinstance(raw, Mapping):
+        raise InvalidInput("arguments are an object", where=where)
+    return Table(
+        {
+            key: (
+                decode_plain(value, where=f"{where}.{key}")
+                if key in FILTER_SET_ARGUMENTS and isinstance(value, Mapping)
+                else decode(value, where=f"{where}.{key}")
+            )
+            for key, value in raw.items()
+        }
+    )
+
+
+def encode_arguments(arguments: Table) -> dict[str, Any]:
+    """The JSON object of arguments; `decode_arguments` gives them back."""
+    return {
+        key: encode_plain(value) if key in FILTER_SET_ARGUMENTS else encode(value)
+        for key, value in arguments.items()
+    }
+
+
+def decode_plain(raw: Any, *, where: str = "value", depth: int = 0) -> Value:
+    """A JSON value taken as it stands: every object becomes a table, whatever its keys."""
+    if depth > MAX_DEPTH:
+        raise InvalidInput(f"nested deeper than {MAX_DEPTH} levels", where=where)
+    match raw:
+        case None | bool() | int() | float() | str():
+            return raw
+        case list():
+            return tuple(decode_plain(item, where=f"{where}[{n}]", depth=depth + 1) for n, item in enumerate(raw))
+        case dict():
+            return Table(
+                {key: decode_plain(item, where=f"{where}.{key}", depth=depth + 1) for key, item in raw.items()}
+            )
+    raise InvalidInput(f"a {type(raw).__name__} is not a JSON value", where=where)
+
+
+def encode_plain(value: Value) -> Any:
+    """The JSON value that `decode_plain` has read."""
+    match value:
+        case tuple():
+            return [encode_plain(item) for item in value]
+        case Table():
+            return {key: encode_plain(item) for key, item in value.items()}
+    return encode(value)

@@ -1,0 +1,146 @@
+"""Group commit: concurrent changes of the topology share one Delta commit."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from router.errors import BinderyError
+from router.model import TopologyEditor
+
+if TYPE_CHECKING:
+    from store.topology import Edit, TopologyStore
+
+T = TypeVar("T")
+
+#: Requests that share one commit at most.
+MAX_GROUP: Final = 512
+
+
+@dataclass
+class _Request:
+    change: Callable[[TopologyEditor], Any]
+    author: str
+    reason: str
+    future: Future[Any] = field(default_factory=Future)
+
+
+class GroupCommitter:
+    """Commits changes from many threads in the order of their arrival, as many at once as are waiting.
+
+    A request is answered when its commit is durable. A change that raises fails alone: its neighbours
+    are committed as if it had not been there.
+    """
+
+    def __init__(self, store: TopologyStore) -> None:
+        self._store = store
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._closed = False
+        self._gate = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="topology-commit", daemon=True)
+        self._thread.start()
+
+    def submit(
+        self, change: Callable[[TopologyEditor], T], author: str, reason: str = ""
+    ) -> Future[Edit[T]]:
+        """Queue a change; the future gives what TopologyStore.edit gives, or raises what it raises."""
+        request = _Request(change, author, reason)
+        with self._gate:
+            if self._closed:
+                raise BinderyError("the topology is closed to changes", hint="the service is stopping")
+            self._requests.put(request)
+        return request.future
+
+    def close(self) -> None:
+        """Commit what is queued, then stop."""
+        with self._gate:
+            if not self._closed:
+                self._closed = True
+                self._requests.put(None)
+        self._thread.join()
+
+    def __enter__(self) -> GroupCommitter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        open_for_more = True
+        while open_for_more:
+            first = self._requests.get()
+            if first is None:
+                return
+            group = [first]
+            while len(group) < MAX_GROUP:
+                try:
+                    following = self._requests.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    open_for_more = False
+                    break
+                group.append(following)
+            # a request cancelled while it waited is left out; the others can no longer be cancelled
+            self._commit([one for one in group if one.future.set_running_or_notify_cancel()])
+
+    def _commit(self, group: list[_Request]) -> None:
+        if not group:
+            return
+        outcome = _Outcome()
+        authors = ", ".join(dict.fromkeys(request.author for request in group))
+        reasons = "; ".join(dict.fromkeys(request.reason for request in group if request.reason))
+        try:
+            edit = self._store.edit(lambda editor: outcome.apply(group, editor), author=authors, reason=reasons)
+        except BaseException as error:  # noqa: BLE001  # the threads that wait get whatever ended the commit
+            for request in group:
+                request.future.set_exception(outcome.errors.get(id(request), error))
+            return
+        for request in group:
+            if id(request) in outcome.errors:
+                request.future.set_exception(outcome.errors[id(request)])
+            else:
+                request.future.set_result(replace(edit, result=outcome.results[id(request)]))
+
+
+class _Outcome:
+    """What each request of a group gave in the attempt that is committed."""
+
+    def __init__(self) -> None:
+        self.results: dict[int, Any] = {}
+        self.errors: dict[int, BaseException] = {}
+
+    def apply(self, group: list[_Request], editor: TopologyEditor) -> None:
+        """Apply the group to the editor in order, leaving out the requests that raise.
+
+        One that raises after it has changed something leaves the editor spoiled: the group then starts
+        over on a fresh one without it, whose changes are taken over at the end.
+        """
+        spoilers: set[int] = set()
+        while not self._attempt(group, spoilers, attempt := editor.topology.edit()):
+            pass
+        editor.replay(attempt.changes)
+
+    def _attempt(self, group: list[_Request], spoilers: set[int], editor: TopologyEditor) -> bool:
+        self.results.clear()
+        self.errors = {key: error for key, error in self.errors.items() if key in spoilers}
+        for request in group:
+            if id(request) in spoilers:
+                continue
+            before = dict(editor.changes)
+            try:
+                self.results[id(request)] = request.change(editor)
+            except Exception as error:  # noqa: BLE001  # handed to the thread that asked
+                self.errors[id(request)] = error
+                if not _same(before, editor.changes):
+                    spoilers.add(id(request))
+                    return False
+        return True
+
+
+def _same(before: dict[Any, Any], after: dict[Any, Any]) -> bool:
+    return len(before) == len(after) and all(after[key] is item for key, item in before.items())
