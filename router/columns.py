@@ -160,7 +160,7 @@ class BatchView:
         self.clock_ms = clock_ms
         self.rows: int = batch.num_rows
         self._columns: dict[Ref, Column] = {}
-        self._maps: dict[str, _MapEntries] = {}
+        self._maps: dict[str, MapEntries] = {}
 
     def column(self, ref: Ref) -> Column:
         """The column behind a reference; header fields carry their defaults when absent."""
@@ -168,6 +168,10 @@ class BatchView:
         if found is None:
             found = self._columns[ref] = self._extract(ref)
         return found
+
+    def holds(self, ref: Ref) -> bool:
+        """Whether any row may hold something there: False for a key that no row of a map section has."""
+        return ref.section not in _MAPS or ref.name in self._entries(ref.section).segments
 
     def keep(self, ref: Ref, column: Column) -> Column:
         """Remember a derived column under a reference of the caller's own section name."""
@@ -180,9 +184,7 @@ class BatchView:
 
     def _extract(self, ref: Ref) -> Column:
         if ref.section in _MAPS:
-            if ref.section not in self._maps:
-                self._maps[ref.section] = _MapEntries(self.batch.column(ref.section))
-            return self._maps[ref.section].column(ref.name)
+            return self._entries(ref.section).column(ref.name)
         array = self.batch.column(ref.section)
         if ref.name:
             # flatten() carries the struct's own nulls and offset down to its members
@@ -190,6 +192,12 @@ class BatchView:
             column = _from_array(array)
             return _with_default(column, HEADER_DEFAULTS[ref.name]) if _has_default(ref) else column
         return _from_array(array)
+
+    def _entries(self, section: str) -> _MapEntries:
+        found = self._maps.get(section)
+        if found is None:
+            found = self._maps[section] = _MapEntries(self.batch.column(section))
+        return found
 
 
 def _has_default(ref: Ref) -> bool:
@@ -274,8 +282,14 @@ def _fill_union(column: Column, array: pa.StructArray, rows: npt.NDArray[np.inte
             column.num[rows[valid]] = _integers(member, tag)[valid]
 
 
-class _MapEntries:
-    """The entries of one map section, grouped by key once for all names that are asked for."""
+class MapEntries:
+    """The entries of one map section, grouped by key once for all names that are asked for.
+
+    owner     int64[e]  the row of each entry, -1 for entries that belong to none
+    codes     int32[e]  the key of each entry, as a position in `keys`
+    keys      every key that occurs in the batch
+    segments  key -> its entries, in order
+    """
 
     def __init__(self, array: pa.MapArray) -> None:
         self.rows = len(array)
@@ -292,13 +306,20 @@ class _MapEntries:
         order = np.argsort(codes, kind="stable")
         bounds = np.searchsorted(codes[order], np.arange(len(keys.dictionary) + 1))
         self.owner = owner
-        self.segments = {name: order[bounds[n] : bounds[n + 1]] for n, name in enumerate(keys.dictionary.to_pylist())}
+        self.codes = codes
+        self.keys: list[str] = keys.dictionary.to_pylist()
+        self.segments = {name: order[bounds[n] : bounds[n + 1]] for n, name in enumerate(self.keys)}
+
+    @cached_property
+    def _nothing(self) -> Column:
+        """One column for every key that no row has: thousands of them may be asked for."""
+        return empty_column(self.rows)
 
     def column(self, name: str) -> Column:
-        column = empty_column(self.rows)
         entries = self.segments.get(name)
         if entries is None:
-            return column
+            return self._nothing
+        column = empty_column(self.rows)
         rows = self.owner[entries]
         if len(rows) and rows.min() < 0:
             entries, rows = entries[rows >= 0], rows[rows >= 0]
@@ -309,7 +330,9 @@ class _MapEntries:
         _fill_union(column, self.items.take(pa.array(entries)), rows)
         return column
 
-    @property
-    def names(self) -> list[str]:
-        """Every key that occurs in the batch."""
-        return list(self.segments)
+    def values(self, entries: npt.NDArray[np.integer]) -> Column:
+        """The values of the given entries, as a column with one row an entry."""
+        column = empty_column(len(entries))
+        if len(entries):
+            _fill_union(column, self.items.take(pa.array(entries)), np.arange(len(entries)))
+        return column
