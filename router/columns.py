@@ -171,7 +171,14 @@ class BatchView:
 
     def holds(self, ref: Ref) -> bool:
         """Whether any row may hold something there: False for a key that no row of a map section has."""
-        return ref.section not in _MAPS or ref.name in self._entries(ref.section).segments
+        return ref.section not in _MAPS or ref.name in self.entries(ref.section).segments
+
+    def entries(self, section: str) -> MapEntries:
+        """All entries of a map section, for whoever looks at many names of it at once."""
+        found = self._maps.get(section)
+        if found is None:
+            found = self._maps[section] = MapEntries(self.batch.column(section))
+        return found
 
     def keep(self, ref: Ref, column: Column) -> Column:
         """Remember a derived column under a reference of the caller's own section name."""
@@ -184,7 +191,7 @@ class BatchView:
 
     def _extract(self, ref: Ref) -> Column:
         if ref.section in _MAPS:
-            return self._entries(ref.section).column(ref.name)
+            return self.entries(ref.section).column(ref.name)
         array = self.batch.column(ref.section)
         if ref.name:
             # flatten() carries the struct's own nulls and offset down to its members
@@ -192,12 +199,6 @@ class BatchView:
             column = _from_array(array)
             return _with_default(column, HEADER_DEFAULTS[ref.name]) if _has_default(ref) else column
         return _from_array(array)
-
-    def _entries(self, section: str) -> _MapEntries:
-        found = self._maps.get(section)
-        if found is None:
-            found = self._maps[section] = _MapEntries(self.batch.column(section))
-        return found
 
 
 def _has_default(ref: Ref) -> bool:
