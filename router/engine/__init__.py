@@ -1,0 +1,79 @@
+"""The engine: a topology compiled to arrays, and whole Arrow batches routed through it.
+
+    router = Router.compile(topology, "/")
+    deliveries = router.route(batch, clock_ms=0)
+    router.queues[deliveries.queue[0]], deliveries.rows_of(deliveries.queue[0])
+
+The streaming job, replay, the API's dry runs and the tests all call this one. docs/routing.md states the
+rules; `router.reference` applies the same rules to one message at a time, slowly, to check it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from router.columns import BatchView
+from router.engine.alternates import fire_alternate_bindings
+from router.engine.assemble import assemble
+from router.engine.compile import Plan, compile_plan
+from router.engine.filtering import Screening
+from router.engine.published import exchange_numbers, read_key_sets
+from router.engine.result import DISPOSITIONS, REASONS, Counts, Deliveries, Unroutable, Work
+from router.engine.walk import Walk
+from router.exchanges.texts import Int32s
+from router.model import Topology
+
+__all__ = ["DISPOSITIONS", "REASONS", "Counts", "Deliveries", "Router", "Unroutable", "Work"]
+
+
+class Router:
+    """One vhost of one topology version, compiled. Picklable, and safe to use from several threads."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    @classmethod
+    def compile(cls, topology: Topology, vhost: str) -> Router:
+        """Compile a vhost; raises NotFound when there is none of that name."""
+        return cls(compile_plan(topology, vhost))
+
+    @property
+    def vhost(self) -> str:
+        """The name of the vhost."""
+        return self._plan.vhost
+
+    @property
+    def version(self) -> int:
+        """The topology version that was compiled."""
+        return self._plan.version
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """Queue names; a queue number in results is a position in this tuple."""
+        return self._plan.queues
+
+    def route(self, batch: pa.RecordBatch, *, clock_ms: int) -> Deliveries:
+        """Where every message of a batch goes.
+
+        `batch` has the columns of MESSAGE_SCHEMA, and possibly more; `clock_ms` is what UTC() gives in
+        filters. Nothing in a message raises: what cannot be routed is in `Deliveries.unroutable`.
+        """
+        return assemble(*self.walk(batch, clock_ms=clock_ms))
+
+    def walk(self, batch: pa.RecordBatch, *, clock_ms: int) -> tuple[Walk, pa.RecordBatch, Int32s]:
+        """What `route` makes its result from: the finished walk, the batch, and where each message was published.
+
+        For whoever shows how a result came about (`router.explain`).
+        """
+        plan = self._plan
+        view = BatchView(batch, clock_ms=clock_ms)
+        exchange = exchange_numbers(batch, plan.exchanges.names)
+        sets, key_set, replacement_sets = read_key_sets(batch, plan.replacement_keys)
+        walk = Walk(plan, view, sets, replacement_sets, Screening(plan.groups, view))
+        rows = np.flatnonzero((exchange >= 0) & ~plan.exchanges.internal[exchange]).astype(np.int32)
+        rows = rows[np.argsort(exchange[rows], kind="stable")]
+        walk.start(rows, exchange[rows], key_set[rows])
+        if plan.has_alternate_bindings:
+            fire_alternate_bindings(walk)
+        return walk, batch, exchange

@@ -1,0 +1,161 @@
+"""From a finished walk to deliveries: copies by queue, lineage by message, and the unroutable rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from router.engine.compile import MISSING, Plan
+from router.engine.result import (
+    ALTERNATE_MISSING,
+    DISCARDED,
+    FILTER_ERROR,
+    FILTERED,
+    INTERNAL_EXCHANGE,
+    NO_BINDING,
+    NO_EXCHANGE,
+    REASONS,
+    REJECTED,
+    RETURNED,
+    Counts,
+    Deliveries,
+    Unroutable,
+    Work,
+)
+from router.engine.walk import KERNELS, Walk
+from router.exchanges.texts import Int32s, Int64s
+from router.native import kernels
+
+Bools = npt.NDArray[np.bool_]
+
+
+def assemble(walk: Walk, batch: pa.RecordBatch, exchange: Int32s) -> Deliveries:
+    """The deliveries of a batch whose messages were published to the given exchanges (-1: unknown)."""
+    plan, rows = walk.plan, batch.num_rows
+    state = np.concatenate([np.zeros(0, np.int32), *(pairs.state for pairs in walk.pairs)])
+    link = np.concatenate([np.zeros(0, np.int32), *(pairs.link for pairs in walk.pairs)])
+    is_open = np.concatenate([np.zeros(0, np.bool_), *(pairs.open for pairs in walk.pairs)])
+    native = kernels(KERNELS)
+    lineage_offsets, lineage, queue_offsets, row_queues, copies, hits = native.gather(
+        walk.row[state], link, is_open, rows, plan.links.id, plan.links.queue, len(plan.queues)
+    )
+    starts = np.append(0, np.cumsum(copies))
+    delivered = native.by_queue(queue_offsets, row_queues, starts)
+    touched = np.flatnonzero(copies).astype(np.int32)
+    unroutable = _unroutable(walk, batch, exchange, np.flatnonzero(np.diff(queue_offsets) == 0))
+    return Deliveries(
+        queue=touched,
+        offsets=np.append(0, np.cumsum(copies[touched])).astype(np.int64),
+        rows=delivered,
+        lineage=pa.ListArray.from_arrays(pa.array(lineage_offsets), pa.array(lineage)),
+        unroutable=unroutable,
+        counts=_counts(walk, hits, unroutable),
+    )
+
+
+# -- unroutable messages --------------------------------------------------------------------------------
+
+
+def _unroutable(walk: Walk, batch: pa.RecordBatch, exchange: Int32s, rows: Int64s) -> Unroutable:
+    plan = walk.plan
+    published = exchange[rows]
+    known = published >= 0
+    rejects = known & plan.exchanges.rejects[published]
+    records = ~known | plan.exchanges.records[published]
+    mandatory = _mandatory(batch)[rows]
+    disposition = np.where(mandatory, RETURNED, np.where(rejects, REJECTED, DISCARDED)).astype(np.int8)
+    reason, detail = _reasons(walk, batch, published, rows)
+    return Unroutable(rows.astype(np.int32), reason, disposition, detail, records | mandatory)
+
+
+def _mandatory(batch: pa.RecordBatch) -> Bools:
+    column = batch.column("mandatory")
+    return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _reasons(
+    walk: Walk, batch: pa.RecordBatch, published: Int32s, rows: Int64s
+) -> tuple[npt.NDArray[np.int8], list[str | None]]:
+    """Why each row is unroutable; of several reasons the first in the order of the assignments from the end."""
+    plan = walk.plan
+    place = np.full(batch.num_rows, -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    reason = np.full(len(rows), NO_BINDING, np.int8)
+    detail = np.empty(len(rows), object)
+    names = np.array([f"no binding of exchange {name!r} matched" for name in plan.exchange_names], object)
+    detail[:] = names[published] if len(rows) else None
+    _mark(reason, detail, place, walk, walk.rejected, FILTERED, _filtered_details(plan))
+    missing = walk.alternate_missing | (
+        (plan.exchanges.alternate_link[walk.exchange] == MISSING) & ~walk.diverted
+    )
+    _mark(reason, detail, place, walk, missing, ALTERNATE_MISSING, _missing_details(plan))
+    for row, text in walk.screening.broken.items():
+        if place[row] >= 0:
+            reason[place[row]], detail[place[row]] = FILTER_ERROR, text
+    unknown = published < 0
+    inside = ~unknown & plan.exchanges.internal[published]
+    reason[inside] = INTERNAL_EXCHANGE
+    detail[inside] = np.array([f"exchange {name!r} is internal" for name in plan.exchange_names], object)[
+        published[inside]
+    ]
+    if unknown.any():
+        reason[unknown] = NO_EXCHANGE
+        column = batch.column("exchange").take(pa.array(rows[unknown])).dictionary_encode()
+        texts = np.array([f"there is no exchange {name!r}" for name in column.dictionary.to_pylist()], object)
+        detail[unknown] = texts[column.indices.to_numpy()]
+    return reason, detail.tolist()
+
+
+def _mark(
+    reason: npt.NDArray[np.int8],
+    detail: npt.NDArray[np.object_],
+    place: Int64s,
+    walk: Walk,
+    states: Bools,
+    code: int,
+    texts: npt.NDArray[np.object_],
+) -> None:
+    """Give the rows of the marked states a reason; the detail names the first such exchange on the way."""
+    found = np.flatnonzero(states)
+    found = found[place[walk.row[found]] >= 0][::-1]
+    at = place[walk.row[found]]
+    reason[at] = code
+    detail[at] = texts[walk.exchange[found]]
+
+
+def _filtered_details(plan: Plan) -> npt.NDArray[np.object_]:
+    return np.array(
+        [f"a filter behind exchange {name!r} did not accept the message" for name in plan.exchange_names], object
+    )
+
+
+def _missing_details(plan: Plan) -> npt.NDArray[np.object_]:
+    return np.array([f"an alternate of exchange {name!r} does not exist" for name in plan.exchange_names], object)
+
+
+# -- counters -------------------------------------------------------------------------------------------
+
+
+def _counts(walk: Walk, hits: Int64s, unroutable: Unroutable) -> Counts:
+    plan = walk.plan
+    ids, totals = _by_id(plan.links.id[np.flatnonzero(hits)], hits[hits > 0])
+    members = np.concatenate([np.zeros(0, np.int64), *walk.screening.troubled])
+    links = plan.groups.link[members]
+    owners = np.where(links >= 0, plan.links.id[np.maximum(links, 0)], links) if len(links) else links
+    trouble_ids, trouble = _by_id(owners, np.ones(len(owners), np.int64))
+    return Counts(
+        ids=ids,
+        hits=totals,
+        reasons=np.bincount(unroutable.reason, minlength=len(REASONS)).astype(np.int64),
+        trouble_ids=trouble_ids,
+        trouble=trouble,
+        work=Work(states=walk.states, node_visits=walk.visits, filter_pairs=walk.screening.pairs),
+    )
+
+
+def _by_id(ids: Int32s, amounts: Int64s) -> tuple[Int32s, Int64s]:
+    distinct, place = np.unique(ids, return_inverse=True)
+    totals = np.zeros(len(distinct), np.int64)
+    np.add.at(totals, place.reshape(-1), amounts)
+    return distinct.astype(np.int32), totals

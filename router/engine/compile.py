@@ -1,0 +1,330 @@
+"""From a topology to flat arrays: what `Router` ships to workers and walks.
+
+Bindings, diverts, the default exchange's implicit bindings and alternate bindings to queues all become
+*links*: rows of parallel arrays with an id, a destination and a replacement key. Links of one exchange that
+ask the same question form a rule; a rule lists its links without filter first, and its filtered links form
+one filter group. The diverts of an exchange are one rule of their own that every message meets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from router.exchanges import EXCHANGE_TYPES, Matcher
+from router.exchanges.texts import Int32s, Texts, TextTable
+from router.filters import Filter, FilterGroups
+from router.filters import parse as parse_filter
+from router.model import (
+    ALTERNATE_EXCHANGE,
+    DEFAULT_BINDING_ID,
+    OWNER_CONNECTION,
+    REPLACEMENT_KEY,
+    Binding,
+    Exchange,
+    Queue,
+    Topology,
+    binding_filters,
+    queue_filter,
+)
+
+Bools = npt.NDArray[np.bool_]
+
+#: An alternate that is not set, and one whose target does not exist.
+UNSET = -1
+MISSING = -2
+#: Id of links that leave no trace in the lineage: alternate bindings.
+NO_ID = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Everything that leads from an exchange to a queue or exchange, as parallel arrays.
+
+    id         lineage id; NO_ID for alternate bindings
+    queue      destination queue number, -1 when it is an exchange
+    exchange   destination exchange number, -1 when it is a queue
+    key        position in `Plan.replacement_keys`, -1 = the keys stay
+    exclusive  exclusive diverts
+    source     the exchange that it starts from
+    """
+
+    id: Int32s
+    queue: Int32s
+    exchange: Int32s
+    key: Int32s
+    exclusive: Bools
+    source: Int32s
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Which links a met rule gives (see `kernels.expand`)."""
+
+    first: Int32s
+    plain: Int32s
+    group: Int32s
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The filter groups: first those of rules, then one for each queue with a filter.
+
+    first         int32[g+1]  group g has the members `link[first[g]:first[g + 1]]`
+    link          int32[m]    the link of a member; for queue filters -1 - queue number
+    needed        int32[m]    how many filters of the member's link must accept
+    links         int32[g]    distinct links per group
+    of_queue      int32[q]    the group of a queue's filter, or -1
+    """
+
+    filters: FilterGroups
+    members: tuple[tuple[Filter, ...], ...]
+    first: Int32s
+    link: Int32s
+    needed: Int32s
+    links: Int32s
+    of_queue: Int32s
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanges:
+    """Per exchange number what the walk needs to know.
+
+    divert_rule        rule of its diverts, or -1
+    alternate          exchange number of `alternate-exchange`, UNSET or MISSING
+    alternate_link     link of `alternate-binding`, UNSET or MISSING
+    """
+
+    names: TextTable
+    internal: Bools
+    rejects: Bools
+    records: Bools
+    divert_rule: Int32s
+    alternate: Int32s
+    alternate_link: Int32s
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A vhost, compiled. Exchanges and queues are numbered in the order of their names."""
+
+    vhost: str
+    version: int
+    queues: tuple[str, ...]
+    exchange_names: tuple[str, ...]
+    exchanges: Exchanges
+    matchers: tuple[Matcher | None, ...]
+    links: Links
+    rules: Rules
+    groups: Groups
+    replacement_keys: tuple[str, ...]
+
+    @property
+    def has_alternate_bindings(self) -> bool:
+        """Whether any exchange has an alternate binding whose target exists."""
+        return bool((self.exchanges.alternate_link >= 0).any())
+
+
+@dataclass(slots=True)
+class _Link:
+    """One link while the plan is built."""
+
+    id: int
+    source: int
+    queue: int = -1
+    exchange: int = -1
+    key: int = -1
+    exclusive: bool = False
+    filters: tuple[Filter, ...] = ()
+
+
+class _Compiler:
+    def __init__(self, topology: Topology, vhost: str) -> None:
+        topology.vhost(vhost)
+        exchanges, queues, bindings, self._diverts = topology.in_vhost(vhost)
+        self._vhost, self._version = vhost, topology.version
+        self._exchanges: list[Exchange] = exchanges
+        self._queues: list[Queue] = queues
+        self._exchange_number = {exchange.name: number for number, exchange in enumerate(exchanges)}
+        self._queue_number = {queue.name: number for number, queue in enumerate(queues)}
+        self._bindings: dict[str, list[Binding]] = {}
+        for binding in bindings:
+            known = self._queue_number if binding.destination_type == "queue" else self._exchange_number
+            if binding.destination in known:  # a missing destination is skipped
+                self._bindings.setdefault(binding.source, []).append(binding)
+        self._bindings[""] = [
+            Binding(DEFAULT_BINDING_ID, vhost, "", queue.name, "queue", queue.name) for queue in queues
+        ]
+        self._keys: dict[str, int] = {}
+        self._links: list[_Link] = []
+        self._rule_first: list[int] = []
+        self._rule_plain: list[int] = []
+        self._rule_group: list[int] = []
+        self._groups: list[list[tuple[int, Filter]]] = []
+
+    def plan(self) -> Plan:
+        matchers = [self._compile_exchange(exchange) for exchange in self._exchanges]
+        diverts = [self._compile_diverts(exchange.name) for exchange in self._exchanges]
+        alternates = [self._alternate(exchange) for exchange in self._exchanges]
+        alternate_links = [self._alternate_link(exchange) for exchange in self._exchanges]
+        of_queue = [self._queue_group(number, queue) for number, queue in enumerate(self._queues)]
+        return Plan(
+            vhost=self._vhost,
+            version=self._version,
+            queues=tuple(self._queue_number),
+            exchange_names=tuple(self._exchange_number),
+            exchanges=Exchanges(
+                names=TextTable.of(list(self._exchange_number)),
+                internal=_flags(exchange.internal for exchange in self._exchanges),
+                rejects=_flags(exchange.rejects_unroutable for exchange in self._exchanges),
+                records=_flags(exchange.records_unroutable for exchange in self._exchanges),
+                divert_rule=_numbers(diverts),
+                alternate=_numbers(alternates),
+                alternate_link=_numbers(alternate_links),
+            ),
+            matchers=tuple(matchers),
+            links=Links(
+                id=_numbers(link.id for link in self._links),
+                queue=_numbers(link.queue for link in self._links),
+                exchange=_numbers(link.exchange for link in self._links),
+                key=_numbers(link.key for link in self._links),
+                exclusive=_flags(link.exclusive for link in self._links),
+                source=_numbers(link.source for link in self._links),
+            ),
+            rules=Rules(_numbers(self._rule_first), _numbers(self._rule_plain), _numbers(self._rule_group)),
+            groups=self._frozen_groups(of_queue),
+            replacement_keys=tuple(self._keys),
+        )
+
+    # -- bindings and diverts -----------------------------------------------------------------------
+
+    def _compile_exchange(self, exchange: Exchange) -> Matcher | None:
+        bindings = self._bindings.get(exchange.name)
+        if not bindings:
+            return None
+        base = len(self._rule_first)
+        matcher, rules = EXCHANGE_TYPES[exchange.type](bindings, base)
+        source = self._exchange_number[exchange.name]
+        links: dict[int, list[_Link]] = {}
+        for binding, rule in zip(bindings, rules, strict=True):
+            links.setdefault(rule, []).append(self._binding_link(binding, source))
+        for rule in range(base, base + len(links)):
+            self._add_rule(links[rule])
+        return matcher
+
+    def _binding_link(self, binding: Binding, source: int) -> _Link:
+        link = _Link(binding.id, source)
+        owner = None
+        if binding.destination_type == "queue":
+            link.queue = self._queue_number[binding.destination]
+            owner = self._queues[link.queue].arguments.get(OWNER_CONNECTION)
+        else:
+            link.exchange = self._exchange_number[binding.destination]
+            link.key = self._key(binding.arguments.get(REPLACEMENT_KEY))
+        if len(binding.arguments):
+            link.filters = binding_filters(binding, owner=owner if isinstance(owner, str) else None)
+        return link
+
+    def _key(self, key: object) -> int:
+        return self._keys.setdefault(key, len(self._keys)) if isinstance(key, str) else -1
+
+    def _compile_diverts(self, source: str) -> int:
+        links = []
+        for divert in self._diverts:
+            if divert.source == source and divert.destination in self._exchange_number:
+                filters = (parse_filter(divert.filter, "artemis"),) if divert.filter.strip() else ()
+                links.append(
+                    _Link(
+                        divert.id,
+                        self._exchange_number[source],
+                        exchange=self._exchange_number[divert.destination],
+                        key=self._key(divert.routing_key),
+                        exclusive=divert.exclusive,
+                        filters=filters,
+                    )
+                )
+        if not links:
+            return -1
+        self._add_rule(links)
+        return len(self._rule_first) - 1
+
+    def _add_rule(self, links: Sequence[_Link]) -> None:
+        """Append a rule: its links without filter first, its filtered links as one group."""
+        plain = [link for link in links if not link.filters]
+        filtered = [link for link in links if link.filters]
+        self._rule_first.append(len(self._links))
+        self._rule_plain.append(len(plain))
+        self._rule_group.append(len(self._groups) if filtered else -1)
+        self._links += plain
+        if filtered:
+            first = len(self._links)
+            self._links += filtered
+            self._groups.append([(first + n, one) for n, link in enumerate(filtered) for one in link.filters])
+
+    # -- alternates and queue filters -----------------------------------------------------------------
+
+    def _alternate(self, exchange: Exchange) -> int:
+        name = exchange.arguments.get(ALTERNATE_EXCHANGE)
+        return self._exchange_number.get(name, MISSING) if isinstance(name, str) else UNSET
+
+    def _alternate_link(self, exchange: Exchange) -> int:
+        name = exchange.alternate_binding
+        if name is None:
+            return UNSET
+        link = _Link(NO_ID, self._exchange_number[exchange.name])
+        if name in self._exchange_number:  # of a queue and an exchange of one name, the exchange
+            link.exchange = self._exchange_number[name]
+        elif name in self._queue_number:
+            link.queue = self._queue_number[name]
+        else:
+            return MISSING
+        self._links.append(link)
+        return len(self._links) - 1
+
+    def _queue_group(self, number: int, queue: Queue) -> int:
+        accepts = queue_filter(queue)
+        if accepts is None:
+            return -1
+        self._groups.append([(-1 - number, accepts)])
+        return len(self._groups) - 1
+
+    def _frozen_groups(self, of_queue: Sequence[int]) -> Groups:
+        members = tuple(tuple(one for _, one in group) for group in self._groups)
+        sizes = [len(group) for group in self._groups]
+        return Groups(
+            filters=FilterGroups(members),
+            members=members,
+            first=np.append(0, np.cumsum(sizes)).astype(np.int32),
+            link=_numbers(link for group in self._groups for link, _ in group),
+            needed=_numbers(
+                count for group in self._groups for count in _multiplicities([link for link, _ in group])
+            ),
+            links=_numbers(len({link for link, _ in group}) for group in self._groups),
+            of_queue=_numbers(of_queue),
+        )
+
+
+def compile_plan(topology: Topology, vhost: str) -> Plan:
+    """Compile one vhost; raises NotFound when there is none of that name."""
+    return _Compiler(topology, vhost).plan()
+
+
+def _multiplicities(values: Sequence[int]) -> Iterable[int]:
+    """For each value how often it occurs among all."""
+    counts = Counter(values)
+    return (counts[value] for value in values)
+
+
+def _numbers(values: Iterable[int]) -> Int32s:
+    return np.array(list(values), np.int32)
+
+
+def _flags(values: Iterable[bool]) -> Bools:
+    return np.array(list(values), np.bool_)
+
+
+__all__ = ["MISSING", "NO_ID", "UNSET", "Exchanges", "Groups", "Links", "Plan", "Rules", "Texts", "compile_plan"]

@@ -1,0 +1,119 @@
+"""What routing a batch gives: who gets which rows, what matched on the way, and what could not be routed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Int8s = npt.NDArray[np.int8]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+#: Why a message reached no queue; `Unroutable.reason` holds positions in this tuple. The two reasons about
+#: records (`invalid_record`, `too_large`) are given by whoever reads records, never by the engine.
+REASONS: Final = (
+    "no_exchange",
+    "internal_exchange",
+    "no_binding",
+    "filtered",
+    "alternate_missing",
+    "invalid_record",
+    "too_large",
+    "filter_error",
+)
+#: What became of it: given back to a mandatory publisher, refused (seed 003 §4.6.4 REJECT), or dropped.
+DISPOSITIONS: Final = ("returned", "rejected", "discarded")
+
+NO_EXCHANGE: Final = REASONS.index("no_exchange")
+INTERNAL_EXCHANGE: Final = REASONS.index("internal_exchange")
+NO_BINDING: Final = REASONS.index("no_binding")
+FILTERED: Final = REASONS.index("filtered")
+ALTERNATE_MISSING: Final = REASONS.index("alternate_missing")
+FILTER_ERROR: Final = REASONS.index("filter_error")
+
+RETURNED: Final = DISPOSITIONS.index("returned")
+REJECTED: Final = DISPOSITIONS.index("rejected")
+DISCARDED: Final = DISPOSITIONS.index("discarded")
+
+
+@dataclass(frozen=True)
+class Unroutable:
+    """The messages of a batch that reached no queue.
+
+    rows         int32[u]  message rows, ascending
+    reason       int8[u]   positions in REASONS
+    disposition  int8[u]   positions in DISPOSITIONS
+    detail       u texts   which exchange, alternate or filter it was
+    recorded     bool[u]   False: counted only (seed 003 DISCARD with `x-record-unroutable: false`)
+    """
+
+    rows: Int32s
+    reason: Int8s
+    disposition: Int8s
+    detail: list[str | None]
+    recorded: Bools
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class Work:
+    """Steps taken, for guards against complexity: they must not grow with bindings that cannot match.
+
+    states        (message, exchange, keys) evaluated
+    node_visits   topic trie nodes and headers postings touched
+    filter_pairs  (message, filter group) pairs handed to the filters
+    """
+
+    states: int = 0
+    node_visits: int = 0
+    filter_pairs: int = 0
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Counters of one batch.
+
+    ids, hits            int32[k], int64[k]  per binding and divert id: messages that it matched
+    reasons              int64[len(REASONS)] unroutable messages per reason
+    trouble_ids, trouble int32[j], int64[j]  per binding and divert id: filter evaluations that met run-time
+                         trouble (they read as unknown); -1 - n stands for the filter of queue n
+    """
+
+    ids: Int32s
+    hits: Int64s
+    reasons: Int64s
+    trouble_ids: Int32s
+    trouble: Int64s
+    work: Work = field(default_factory=Work)
+
+
+@dataclass(frozen=True)
+class Deliveries:
+    """Where the messages of one batch go.
+
+    queue       int32[t]    touched queue numbers (positions in `Router.queues`), ascending
+    offsets     int64[t+1]  `rows[offsets[i]:offsets[i + 1]]` are the message rows of `queue[i]`
+    rows        int32[c]    ascending within each queue, each row once a queue
+    lineage     list<int32> per message: the sorted ids of every binding and divert that matched it on its way
+    """
+
+    queue: Int32s
+    offsets: Int64s
+    rows: Int32s
+    lineage: pa.ListArray
+    unroutable: Unroutable
+    counts: Counts
+
+    def rows_of(self, queue: int) -> Int32s:
+        """The message rows that a queue number gets (empty when it is not touched)."""
+        place = int(np.searchsorted(self.queue, queue))
+        if place == len(self.queue) or self.queue[place] != queue:
+            return self.rows[:0]
+        return self.rows[self.offsets[place] : self.offsets[place + 1]]

@@ -1,0 +1,259 @@
+"""The walk: a batch of messages through the exchanges of a vhost, round by round.
+
+A *state* is (message row, exchange, key set). Each state is evaluated once: diverts, else bindings and
+non-exclusive diverts, else the alternate exchange (docs/routing.md). What it leads to at other exchanges are
+the states of the next round. Cycles and diamonds end because known states are not evaluated again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from router.columns import BatchView
+from router.engine.compile import MISSING, UNSET, Plan
+from router.engine.filtering import Screening
+from router.exchanges import KeySets, States
+from router.exchanges.texts import Int32s, Int64s
+from router.native import kernels
+
+Bools = npt.NDArray[np.bool_]
+KERNELS = "router.engine.kernels"
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Links that fired: of which state, and whether the queue behind (if any) takes the message."""
+
+    state: Int32s
+    link: Int32s
+    open: Bools
+
+
+class Walk:
+    """One batch on its way. State arrays grow by round; a state's number is its place in them."""
+
+    def __init__(
+        self, plan: Plan, view: BatchView, sets: KeySets, replacement_sets: Int32s, screening: Screening
+    ) -> None:
+        self.plan = plan
+        self.view = view
+        self.screening = screening
+        self.sets = sets
+        self.replacement_sets = replacement_sets
+        self.row: Int32s = np.zeros(0, np.int32)
+        self.exchange: Int32s = np.zeros(0, np.int32)
+        self.key_set: Int32s = np.zeros(0, np.int32)
+        self.diverted: Bools = np.zeros(0, np.bool_)
+        self.rejected: Bools = np.zeros(0, np.bool_)  # a binding or queue filter turned the message away here
+        self.alternate_missing: Bools = np.zeros(0, np.bool_)
+        self.pairs: list[Pairs] = []
+        self.edges: list[tuple[Int32s, Int32s]] = []
+        self.visits = 0
+        self._codes: Int64s = np.zeros(0, np.int64)
+        self._numbers: Int32s = np.zeros(0, np.int32)
+
+    @property
+    def states(self) -> int:
+        """How many states there are so far."""
+        return len(self.row)
+
+    def start(self, rows: Int32s, exchange: Int32s, key_set: Int32s) -> None:
+        """Put messages at the exchanges that they were published to, and follow them to the end."""
+        self._append(rows, exchange, key_set)
+        self._follow(0)
+
+    def lead(self, states: Int32s, links: Int32s) -> None:
+        """Let links of states fire (alternate bindings) and follow what they lead to."""
+        before = self.states
+        pairs = self._deliver(states, links)
+        none = np.zeros(0, np.int32)
+        self._advance(pairs.state, pairs.link, none, none)
+        self._follow(before)
+
+    # -- rounds ---------------------------------------------------------------------------------------
+
+    def _follow(self, first: int) -> None:
+        while first < self.states:
+            last = self.states
+            self._evaluate(first, last)
+            first = last
+
+    def _evaluate(self, first: int, last: int) -> None:
+        """Evaluate the states first … last - 1, which are sorted by exchange."""
+        plan = self.plan
+        diverts = self._divert(first, last)
+        remaining = np.arange(first, last, dtype=np.int32)
+        given = np.zeros(last - first, np.bool_)
+        if len(diverts.state):
+            self.diverted[diverts.state] = True
+            given[diverts.state - first] = True
+            stopped = np.zeros(last - first, np.bool_)
+            stopped[diverts.state[plan.links.exclusive[diverts.link]] - first] = True
+            remaining = remaining[~stopped]
+        bindings = self._match(remaining)
+        given[bindings.state - first] = True
+        lost = np.flatnonzero(~given).astype(np.int32) + np.int32(first)
+        alternate = plan.exchanges.alternate[self.exchange[lost]]
+        self.alternate_missing[lost[alternate == MISSING]] = True
+        lost, alternate = lost[alternate > UNSET], alternate[alternate > UNSET]
+        self._advance(
+            np.concatenate([diverts.state, bindings.state]),
+            np.concatenate([diverts.link, bindings.link]),
+            lost,
+            alternate,
+        )
+
+    def _divert(self, first: int, last: int) -> Pairs:
+        """The diverts that fire: the exclusive ones alone where any matches."""
+        plan = self.plan
+        rule = plan.exchanges.divert_rule[self.exchange[first:last]]
+        states = np.flatnonzero(rule >= 0).astype(np.int32) + np.int32(first)
+        if not len(states):
+            return _no_pairs()
+        rules = rule[states - first]
+        state, link = self._fire(
+            states, np.arange(len(states), dtype=np.int32), np.arange(len(states) + 1, dtype=np.int64), rules, diverts=True
+        )
+        exclusive = plan.links.exclusive[link]
+        if exclusive.any():
+            stopped = np.zeros(last - first, np.bool_)
+            stopped[state[exclusive] - first] = True
+            kept = exclusive | ~stopped[state - first]
+            state, link = state[kept], link[kept]
+        return self._keep(Pairs(state, link, np.ones(len(state), np.bool_)))
+
+    def _match(self, states: Int32s) -> Pairs:
+        """The bindings of the states' exchanges that match, filters included."""
+        exchange = self.exchange[states]
+        bounds = np.append(np.flatnonzero(np.append(True, exchange[1:] != exchange[:-1])), len(states))
+        found_states, found_links = [], []
+        waiting: list[tuple[Int32s, Int32s]] = []
+        for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            if start == end:
+                continue
+            matcher = self.plan.matchers[exchange[start]]
+            if matcher is None:
+                continue
+            chosen = states[start:end]
+            met = matcher.match(States(self.row[chosen], self.key_set[chosen], self.sets, self.view))
+            self.visits += met.visits
+            rules = self.plan.rules
+            state, link, group_state, group = kernels(KERNELS).expand(
+                chosen, met.classes, met.offsets, met.rules, rules.first, rules.plain, rules.group
+            )
+            found_states.append(state)
+            found_links.append(link)
+            if len(group):
+                waiting.append((group_state, group))
+        if waiting:
+            state, link = self._screen(_joined([one for one, _ in waiting]), _joined([two for _, two in waiting]))
+            found_states.append(state)
+            found_links.append(link)
+        return self._deliver(_joined(found_states), _joined(found_links))
+
+    def _fire(
+        self, states: Int32s, classes: Int32s, offsets: Int64s, class_rules: Int32s, *, diverts: bool
+    ) -> tuple[Int32s, Int32s]:
+        rules = self.plan.rules
+        state, link, group_state, group = kernels(KERNELS).expand(
+            states, classes, offsets, class_rules, rules.first, rules.plain, rules.group
+        )
+        if not len(group):
+            return state, link
+        more_state, more_link = self._screen(group_state, group, diverts=diverts)
+        return np.concatenate([state, more_state]), np.concatenate([link, more_link])
+
+    def _screen(self, states: Int32s, groups: Int32s, *, diverts: bool = False) -> tuple[Int32s, Int32s]:
+        """The filtered links of groups that accept; a state with a binding that did not is noted."""
+        place, link = self.screening.accepted(self.row[states], groups)
+        if not diverts:
+            accepted = np.bincount(place, minlength=len(states))
+            self.rejected[states[accepted < self.plan.groups.links[groups]]] = True
+        return states[place], link
+
+    def _deliver(self, states: Int32s, links: Int32s) -> Pairs:
+        """Ask the filters of the queues that links lead to."""
+        is_open = np.ones(len(links), np.bool_)
+        if (self.plan.groups.of_queue >= 0).any():
+            queue = self.plan.links.queue[links]
+            group = np.where(queue >= 0, self.plan.groups.of_queue[queue], -1)
+            asked = np.flatnonzero(group >= 0)
+            if len(asked):
+                pairs, place = np.unique(
+                    self.row[states[asked]].astype(np.int64) * len(self.plan.groups.links) + group[asked],
+                    return_inverse=True,
+                )
+                rows, groups = np.divmod(pairs, len(self.plan.groups.links))
+                accepts = np.zeros(len(pairs), np.bool_)
+                accepts[self.screening.accepted(rows, groups.astype(np.int32))[0]] = True
+                is_open[asked] = accepts[place]
+                self.rejected[states[asked[~is_open[asked]]]] = True
+        return self._keep(Pairs(states, links, is_open))
+
+    def _keep(self, pairs: Pairs) -> Pairs:
+        self.pairs.append(pairs)
+        return pairs
+
+    # -- states ---------------------------------------------------------------------------------------
+
+    def _advance(self, states: Int32s, links: Int32s, lost: Int32s, alternate: Int32s) -> None:
+        """The states that follow: over links to exchanges, and from lost states to their alternate exchange."""
+        table = self.plan.links
+        onward = np.flatnonzero(table.exchange[links] >= 0)
+        origin, link = states[onward], links[onward]
+        if not len(origin) and not len(lost):
+            return
+        key = table.key[link]
+        key_set = self.key_set[origin]
+        replaced = key >= 0
+        key_set[replaced] = self.replacement_sets[key[replaced]]
+        origin = np.concatenate([origin, lost])
+        exchange = np.concatenate([table.exchange[link], alternate])
+        key_set = np.concatenate([key_set, self.key_set[lost]])
+        codes, first, place = np.unique(
+            self._code(self.row[origin], exchange, key_set), return_index=True, return_inverse=True
+        )
+        if self.states != len(self._codes):
+            self._index()
+        slot = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
+        known = self._codes[slot] == codes
+        number = self._numbers[slot].copy()
+        new = first[~known]
+        new_exchange = exchange[new]
+        order = np.argsort(new_exchange, kind="stable")
+        fresh = np.empty(len(new), np.int32)
+        fresh[order] = np.arange(self.states, self.states + len(new), dtype=np.int32)
+        number[~known] = fresh
+        self._append(self.row[origin[new]][order], new_exchange[order], key_set[new][order])
+        if self.plan.has_alternate_bindings:
+            self.edges.append((origin, number[place.reshape(-1)]))
+
+    def _code(self, row: Int32s, exchange: Int32s, key_set: Int32s) -> Int64s:
+        """A state as one number: rows x exchanges x key sets stay far below 2^63 for any batch that fits memory."""
+        exchanges = len(self.plan.exchange_names)
+        return (row.astype(np.int64) * exchanges + exchange) * len(self.sets) + key_set
+
+    def _index(self) -> None:
+        codes = self._code(self.row, self.exchange, self.key_set)
+        order = np.argsort(codes, kind="stable")
+        self._codes, self._numbers = codes[order], order.astype(np.int32)
+
+    def _append(self, row: Int32s, exchange: Int32s, key_set: Int32s) -> None:
+        self.row = np.concatenate([self.row, row])
+        self.exchange = np.concatenate([self.exchange, exchange])
+        self.key_set = np.concatenate([self.key_set, key_set])
+        flags = np.zeros(len(row), np.bool_)
+        self.diverted = np.concatenate([self.diverted, flags])
+        self.rejected = np.concatenate([self.rejected, flags])
+        self.alternate_missing = np.concatenate([self.alternate_missing, flags])
+
+
+def _joined(arrays: list[Int32s]) -> Int32s:
+    return np.concatenate(arrays) if arrays else np.zeros(0, np.int32)
+
+
+def _no_pairs() -> Pairs:
+    return Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.bool_))

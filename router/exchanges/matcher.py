@@ -1,0 +1,112 @@
+"""The protocol of exchange types, and what the types that match by routing key share.
+
+The bindings of an exchange that ask the same question (the same key, pattern or header criteria) form one
+*rule*; rules are numbered across the whole router. A matcher answers which rules each message meets; it
+knows nothing of destinations, filters or other exchanges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from router.columns import BatchView
+from router.exchanges.texts import KERNELS, Int32s, Int64s, Texts
+from router.model import Binding
+from router.native import kernels
+
+
+@dataclass(frozen=True, slots=True)
+class KeySets:
+    """The distinct sets of routing keys of a batch.
+
+    Set i < len(keys) is the single key i; further sets hold the keys `members[offsets[i]:offsets[i + 1]]`.
+    """
+
+    keys: Texts
+    offsets: Int64s
+    members: Int32s
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """Messages at one exchange: the batch row and the key set of each (int32[n])."""
+
+    rows: Int32s
+    key_sets: Int32s
+    sets: KeySets
+    view: BatchView
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The rules met: message i meets `rules[offsets[c]:offsets[c + 1]]` with c = `classes[i]`.
+
+    Rules stand once per class, in no particular order. `visits` counts the steps taken.
+    """
+
+    classes: Int32s
+    offsets: Int64s
+    rules: Int32s
+    visits: int = 0
+
+
+class Matcher(Protocol):
+    """One exchange's compiled bindings; picklable."""
+
+    def match(self, states: States) -> Matches:
+        """Which rules each message meets."""
+        ...
+
+
+class Compile(Protocol):
+    """What an exchange type is: a way to turn bindings into a matcher.
+
+    The result holds the matcher and each binding's rule, numbered from `base` on without gaps.
+    """
+
+    def __call__(self, bindings: Sequence[Binding], base: int) -> tuple[Matcher, list[int]]:
+        """Compile the bindings of one exchange."""
+        ...
+
+
+class KeyMatcher:
+    """Matches every distinct key once, and gives sets of keys the union of what their members meet."""
+
+    base: int
+    rule_count: int
+
+    def match_keys(self, keys: Texts, which: Int64s) -> Matches:
+        """The rules of the keys numbered in `which`."""
+        raise NotImplementedError
+
+    def match(self, states: States) -> Matches:
+        """See `Matcher.match`."""
+        native = kernels(KERNELS)
+        sets = states.sets
+        places, used = native.compact(states.key_sets, len(sets))
+        if len(sets) == len(sets.keys) or used.max(initial=-1) < len(sets.keys):
+            found = self.match_keys(sets.keys, used)
+            return Matches(found.classes[places], found.offsets, found.rules, found.visits)
+        members, _ = spread(used, sets.offsets, sets.members)
+        _, which = native.compact(members, len(sets.keys))
+        found = self.match_keys(sets.keys, which)
+        class_of = np.full(len(sets.keys), -1, np.int32)
+        class_of[which] = found.classes
+        offsets, rules = native.unite(
+            sets.offsets, sets.members, used, class_of, found.offsets, found.rules, self.rule_count, self.base
+        )
+        return Matches(places, offsets, rules, found.visits)
+
+
+def spread(lists: Int32s | Int64s, offsets: Int64s, items: Int32s) -> tuple[Int32s, Int64s]:
+    """The items of the lists numbered in `lists`, one list after the other, and the length of each."""
+    lengths = offsets[lists + 1] - offsets[lists]
+    before = np.cumsum(lengths) - lengths
+    return items[np.repeat(offsets[lists] - before, lengths) + np.arange(int(lengths.sum()))], lengths

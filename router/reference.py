@@ -1,0 +1,273 @@
+"""The slow, obvious router: one message at a time, straight from the rules of docs/routing.md.
+
+It exists to check the engine (property tests, conformance) and shares no matching code with it: sets,
+loops and the definitions of the exchange types, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from router.equality import family_equal
+from router.filters import Filter, evaluate
+from router.filters import parse as parse_filter
+from router.message import Message
+from router.model import (
+    ALTERNATE_EXCHANGE,
+    DEFAULT_BINDING_ID,
+    NOT_HEADER_CRITERIA,
+    OWNER_CONNECTION,
+    REPLACEMENT_KEY,
+    X_MATCH,
+    Binding,
+    Divert,
+    Exchange,
+    Topology,
+    binding_filters,
+    queue_filter,
+)
+from router.values import Table
+
+Keys = frozenset[str]
+#: One evaluation of an exchange for a message: the exchange's name and the set of routing keys.
+State = tuple[str, Keys]
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceOutcome:
+    """What became of one message: its queues, or the reason and disposition of an unroutable one."""
+
+    queues: frozenset[str]
+    lineage: tuple[int, ...]
+    reason: str | None = None
+    disposition: str | None = None
+    recorded: bool = True
+
+
+@dataclass
+class _Walk:
+    """What one message has met so far."""
+
+    edges: dict[State, set[State]] = field(default_factory=dict)
+    queues: dict[State, set[str]] = field(default_factory=dict)
+    diverted: set[State] = field(default_factory=set)
+    fired: set[State] = field(default_factory=set)
+    lineage: set[int] = field(default_factory=set)
+    alternate_missing: bool = False
+    filtered: bool = False
+
+    def reachable(self, state: State) -> set[State]:
+        found, pending = {state}, [state]
+        while pending:
+            for follower in self.edges[pending.pop()] - found:
+                found.add(follower)
+                pending.append(follower)
+        return found
+
+    def queues_through(self, state: State) -> set[str]:
+        return set().union(*(self.queues[follower] for follower in self.reachable(state)))
+
+
+class NaiveRouter:
+    """Routes single messages through one vhost of a topology; raises NotFound for a missing vhost."""
+
+    def __init__(self, topology: Topology, vhost: str) -> None:
+        topology.vhost(vhost)
+        exchanges, queues, bindings, diverts = topology.in_vhost(vhost)
+        self._exchanges = {exchange.name: exchange for exchange in exchanges}
+        self._queues = {queue.name: queue for queue in queues}
+        self._bindings: dict[str, list[tuple[Binding, tuple[Filter, ...]]]] = {}
+        for binding in bindings:
+            if self._exists(binding.destination_type, binding.destination):
+                owner = self._owner(binding)
+                self._bindings.setdefault(binding.source, []).append((binding, binding_filters(binding, owner=owner)))
+        for name in self._queues:
+            implicit = Binding(DEFAULT_BINDING_ID, vhost, "", name, "queue", name)
+            self._bindings.setdefault("", []).append((implicit, ()))
+        self._queue_filters = {queue.name: queue_filter(queue) for queue in queues}
+        self._diverts: dict[str, list[tuple[Divert, Filter]]] = {}
+        for divert in diverts:
+            if divert.destination in self._exchanges:
+                self._diverts.setdefault(divert.source, []).append((divert, parse_filter(divert.filter, "artemis")))
+
+    def _exists(self, kind: str, name: str) -> bool:
+        return name in (self._queues if kind == "queue" else self._exchanges)
+
+    def _owner(self, binding: Binding) -> str | None:
+        if binding.destination_type != "queue":
+            return None
+        owner = self._queues[binding.destination].arguments.get(OWNER_CONNECTION)
+        return owner if isinstance(owner, str) else None
+
+    def route(self, message: Message, *, clock_ms: int = 0) -> ReferenceOutcome:
+        """The queues that get a copy, or why there are none."""
+        exchange = self._exchanges.get(message.exchange)
+        if exchange is None:
+            return self._unroutable(message, None, "no_exchange", ())
+        if exchange.internal:
+            return self._unroutable(message, exchange, "internal_exchange", ())
+        walk = _Walk()
+        start: State = (message.exchange, frozenset((message.routing_key, *message.cc, *message.bcc)))
+        self._visit(walk, start, message, clock_ms)
+        while self._fire_alternate_bindings(walk, message, clock_ms):
+            pass
+        queues = walk.queues_through(start)
+        lineage = tuple(sorted(walk.lineage))
+        if queues:
+            return ReferenceOutcome(frozenset(queues), lineage)
+        if walk.alternate_missing or any(self._misses_alternate_binding(walk, state) for state in walk.edges):
+            return self._unroutable(message, exchange, "alternate_missing", lineage)
+        return self._unroutable(message, exchange, "filtered" if walk.filtered else "no_binding", lineage)
+
+    @staticmethod
+    def _unroutable(
+        message: Message, exchange: Exchange | None, reason: str, lineage: tuple[int, ...]
+    ) -> ReferenceOutcome:
+        if message.mandatory:
+            return ReferenceOutcome(frozenset(), lineage, reason, "returned")
+        if exchange is not None and exchange.rejects_unroutable:
+            return ReferenceOutcome(frozenset(), lineage, reason, "rejected")
+        recorded = exchange is None or exchange.records_unroutable
+        return ReferenceOutcome(frozenset(), lineage, reason, "discarded", recorded)
+
+    # -- the walk -------------------------------------------------------------------------------------
+
+    def _visit(self, walk: _Walk, start: State, message: Message, clock_ms: int) -> None:
+        """Evaluate a state and whatever follows from it, each state once."""
+        pending = [start]
+        while pending:
+            state = pending.pop()
+            if state in walk.edges:
+                continue
+            walk.edges[state] = set()
+            walk.queues[state] = set()
+            self._evaluate(walk, state, message, clock_ms)
+            pending.extend(walk.edges[state])
+
+    def _evaluate(self, walk: _Walk, state: State, message: Message, clock_ms: int) -> None:
+        name, keys = state
+        diverts = [
+            divert
+            for divert, selector in self._diverts.get(name, ())
+            if evaluate(selector, message, clock_ms=clock_ms) is True
+        ]
+        exclusive = [divert for divert in diverts if divert.exclusive]
+        for divert in exclusive or diverts:
+            walk.lineage.add(divert.id)
+            walk.diverted.add(state)
+            new_keys = keys if divert.routing_key is None else frozenset({divert.routing_key})
+            walk.edges[state].add((divert.destination, new_keys))
+        if exclusive:
+            return
+        given = False
+        for binding, filters in self._bindings.get(name, ()):
+            if not self._matches(binding, self._exchanges[name].type, keys, message):
+                continue
+            if not all(evaluate(one, message, clock_ms=clock_ms) is True for one in filters):
+                walk.filtered = True
+                continue
+            given = True
+            walk.lineage.add(binding.id)
+            if binding.destination_type == "queue":
+                self._offer(walk, state, binding.destination, message, clock_ms)
+            else:
+                new = binding.arguments.get(REPLACEMENT_KEY)
+                walk.edges[state].add((binding.destination, frozenset({new}) if isinstance(new, str) else keys))
+        if not given and not diverts:
+            alternate = self._exchanges[name].arguments.get(ALTERNATE_EXCHANGE)
+            if isinstance(alternate, str):
+                if alternate in self._exchanges:
+                    walk.edges[state].add((alternate, keys))
+                else:
+                    walk.alternate_missing = True
+
+    def _offer(self, walk: _Walk, state: State, queue: str, message: Message, clock_ms: int) -> None:
+        selector = self._queue_filters[queue]
+        if selector is None or evaluate(selector, message, clock_ms=clock_ms) is True:
+            walk.queues[state].add(queue)
+        else:
+            walk.filtered = True
+
+    # -- alternate bindings -----------------------------------------------------------------------------
+
+    def _fire_alternate_bindings(self, walk: _Walk, message: Message, clock_ms: int) -> bool:
+        """One round: every innermost state that reached no queue uses its alternate binding; False at the end."""
+        candidates = {
+            state
+            for state in walk.edges
+            if state not in walk.diverted
+            and state not in walk.fired
+            and self._alternate_binding(state) is not None
+            and not walk.queues_through(state)
+        }
+        innermost = [
+            state
+            for state in candidates
+            if all(state in walk.reachable(other) for other in walk.reachable(state) & candidates)
+        ]
+        for state in innermost:
+            walk.fired.add(state)
+            name, keys = state
+            target = self._alternate_binding(state)
+            assert target is not None  # noqa: S101  # candidates have one
+            if target in self._exchanges:
+                walk.edges[state].add((target, keys))
+            else:
+                self._offer(walk, state, target, message, clock_ms)
+        for state in innermost:
+            for follower in walk.edges[state]:
+                self._visit(walk, follower, message, clock_ms)
+        return bool(innermost)
+
+    def _alternate_binding(self, state: State) -> str | None:
+        """The target of a state's alternate binding, when it is set and exists."""
+        target = self._exchanges[state[0]].alternate_binding
+        return target if target in self._exchanges or target in self._queues else None
+
+    def _misses_alternate_binding(self, walk: _Walk, state: State) -> bool:
+        set_ = self._exchanges[state[0]].alternate_binding is not None
+        return set_ and state not in walk.diverted and self._alternate_binding(state) is None
+
+    # -- the exchange types -----------------------------------------------------------------------------
+
+    @staticmethod
+    def _matches(binding: Binding, exchange_type: str, keys: Keys, message: Message) -> bool:
+        return {
+            "direct": lambda: binding.routing_key in keys,
+            "fanout": lambda: True,
+            "topic": lambda: any(topic_matches(binding.routing_key, key) for key in keys),
+            "headers": lambda: headers_match(binding.arguments, message.application_properties),
+        }[exchange_type]()
+
+
+def topic_matches(pattern: str, key: str) -> bool:
+    """Whether a topic binding key accepts a routing key; the empty text is zero words (seed 003 §4.6.2.2)."""
+    words = key.split(".") if key else []
+    # positions[i]: the pattern so far accepts the first i words
+    positions = [True] + [False] * len(words)
+    for part in pattern.split(".") if pattern else []:
+        if part == "#":
+            positions = [any(positions[: end + 1]) for end in range(len(positions))]
+        else:
+            positions = [False] + [
+                before and part in ("*", word) for before, word in zip(positions, words, strict=False)
+            ]
+    return positions[-1]
+
+
+def headers_match(arguments: Table, properties: Table) -> bool:
+    """Whether the arguments of a headers binding accept the application properties of a message."""
+    form = arguments.get(X_MATCH, "all")
+    results = list(_criteria(arguments, properties, with_x=str(form).endswith("-with-x")))
+    return any(results) if str(form).startswith("any") else all(results)
+
+
+def _criteria(arguments: Table, properties: Table, *, with_x: bool) -> Iterator[bool]:
+    for name, wanted in arguments.items():
+        if name in NOT_HEADER_CRITERIA or (name.startswith("x-") and not with_x):
+            continue
+        if wanted is None:
+            yield name in properties
+        else:
+            yield name in properties and family_equal(wanted, properties[name])
