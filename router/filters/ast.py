@@ -18,14 +18,14 @@ Adding a node type from another module takes:
 2.  A scalar rule: `@router.filters.scalar.rule(MyNode)` on `(node, context) -> value or truth`;
     `context.value(child)` evaluates a sub-node, `context.message` is the message.
 3.  A vectorised rule: `@router.filters.vector.operand(MyNode)` or `@router.filters.vector.condition(MyNode)` on
-    `(node, context)`: an operand rule returns a `router.columns.Column` with one value per candidate pair, a
-    condition rule a uint8 array of truths. `context.column(ref)`, `context.operand(child)` and
-    `context.truth(child)` give those of a reference and of sub-nodes, `context.rows` the message row of each
-    pair, `context.view` the batch. Work on texts goes once per distinct value
-    (`router.filters.vector.per_distinct`).
-4.  Optionally an access predicate: `@router.filters.access.access(MyNode)` on `(node) -> tuple[Key, ...] | None`.
-    A node that can only be true when a field holds one of the keys returns them; it is then looked at for those
-    messages only. `Key.exact` says that the key alone decides the node. Without a rule it is looked at always.
+    `(node, pairs)`: an operand rule returns a `Vector` with one value per pair of message and filter, a
+    condition rule a new uint8 array of truths. `pairs.column(ref)`, `pairs.operand(child)` and
+    `pairs.truth(child)` give those of a reference and of sub-nodes, `pairs.rows` the batch row of each
+    pair, `pairs.view` the batch. Work on texts goes once per distinct combination of values
+    (`per_distinct`, `truth_per_distinct`).
+4.  Optionally an access predicate: `@router.filters.access.access(MyNode)` on `(node) -> Access | None`.
+    A node that can only be true when a field holds one of some keys returns them; it is then looked at for those
+    messages only, and on all others it must be FALSE or UNKNOWN. `exact`: a key alone makes it true.
 5.  A printing rule, when it has a textual form: `@router.filters.printer.prints(MyNode)`.
 
 Such a tree becomes a filter by `router.filters.Filter.of(expression, text=…, dialect=…)`; filters of every

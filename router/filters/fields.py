@@ -61,6 +61,12 @@ def _as_text(user_id: Value) -> Value:
         return None
 
 
+def _document(body: Value, amqp_value: Value) -> Value:
+    if body is not None:
+        return body
+    return amqp_value if isinstance(amqp_value, str | bytes) else None
+
+
 def _size(body: Value) -> Value:
     return len(body) if isinstance(body, bytes) else 0
 
@@ -79,6 +85,7 @@ DERIVED_FIELDS: Final[Mapping[str, DerivedField]] = {
     "address": DerivedField((_properties("to"), Ref("exchange")), _first),
     "expiration": DerivedField((_properties("absolute_expiry_time"),), _or_zero),
     "body_size": DerivedField((Ref("body"),), _size),
+    "document": DerivedField((Ref("body"), Ref("amqp_value")), _document),
 }
 
 
@@ -141,6 +148,10 @@ SQL_SECTIONS: Final[Mapping[str, str]] = {
 }
 #: Sections that are one value; their names alone stand for the section itself.
 SQL_VALUES: Final = ("amqp_value", "amqp_sequence")
+
+
+#: What XPATH reads: the body or, without one, a string or binary amqp_value.
+DOCUMENT: Final = Ref(DERIVED, "document")
 
 
 def read(message: Message, ref: Ref) -> Value:

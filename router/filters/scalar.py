@@ -154,7 +154,11 @@ def _field(node: Field, context: Context) -> Result:
 
 @rule(Element)
 def _element(node: Element, context: Context) -> Result:
-    of, index = context.value(node.of), context.value(node.index)
+    return pick(context.value(node.of), context.value(node.index))
+
+
+def pick(of: Result, index: Result) -> Result:
+    """A member of a nested value; null when there is none."""
     if of is TROUBLE or index is TROUBLE:
         return TROUBLE
     if isinstance(of, tuple) and isinstance(index, int) and not isinstance(index, bool):
@@ -179,11 +183,12 @@ def _sign(node: Sign, context: Context) -> Result:
 def _arithmetic(node: Arithmetic, context: Context) -> Result:
     result = context.value(node.first)
     for op, operand in zip(node.ops, node.rest, strict=True):
-        result = _calculate(op, result, context.value(operand), node.rules)
+        result = calculate(op, result, context.value(operand), node.rules)
     return result
 
 
-def _calculate(op: str, left: Result, right: Result, rules: Rules) -> Result:
+def calculate(op: str, left: Result, right: Result, rules: Rules) -> Result:
+    """`left op right` for two values of any type."""
     if left is TROUBLE or right is TROUBLE:
         return TROUBLE
     if left is None or right is None:
@@ -215,7 +220,7 @@ def call(function: str, arguments: tuple[Result, ...], clock_ms: int) -> Result:
         return TROUBLE
     if any(value is None for value in arguments):
         return None
-    result: Result = FUNCTIONS[function](*arguments) if arguments else Timestamp(clock_ms)
+    result: Value = FUNCTIONS[function](*arguments) if arguments else Timestamp(clock_ms)
     return TROUBLE if result is None else result
 
 
@@ -321,14 +326,7 @@ def _is_null(node: IsNull, context: Context) -> Result:
 def _xpath(node: XPath, context: Context) -> Result:
     from router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
 
-    return bool(xpath.evaluate(xpath.compile(node.expression), document(context.message)))
-
-
-def document(message: Message) -> bytes | str | None:
-    """What XPATH reads: the body or, without one, a string or binary amqp_value."""
-    if message.body is not None:
-        return message.body
-    return message.amqp_value if isinstance(message.amqp_value, str | bytes) else None
+    return bool(xpath.evaluate(xpath.compile(node.expression), fields.read(context.message, fields.DOCUMENT)))
 
 
 @rule(And)

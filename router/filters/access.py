@@ -1,0 +1,152 @@
+"""Access predicates: which values a field must hold before a filter can be true.
+
+A filter `type = 'a' AND price > 5` can only be true for messages whose type is 'a'; an index over such keys
+leads each message to the filters that it may satisfy, and no other is looked at. A condition joins by an access
+rule that gives its keys, or None when it may be true without any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from router.columns import Ref
+from router.filters.ast import And, Compare, Field, In, Literal, Node, Not, Or, Truth
+from router.values import INT64_MAX, INT64_MIN, Timestamp, Value
+
+#: A condition without keys that is true whatever the message holds.
+ALWAYS: Final = Truth(Literal(True))
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The field `ref` holds a value equal to `value`.
+
+    `strict` keeps integers, doubles and timestamps apart (property filters, headers); without it they are one
+    family and equal by number (text filters). A key that no value equals (null, NaN) does not exist.
+    """
+
+    ref: Ref
+    value: Literal
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One of `keys` must hold; `exact`: then the condition is true, and needs no further look."""
+
+    keys: tuple[Key, ...]
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A way into a filter: its keys, and what remains to be checked for messages that hold one."""
+
+    keys: tuple[Key, ...]
+    residual: Node
+
+
+Rule = Callable[[Any], Access | None]
+NodeType = TypeVar("NodeType", bound=Node)
+RULES: Final[dict[type[Node], Rule]] = {}
+
+
+def access(kind: type[NodeType]) -> Callable[[Callable[[NodeType], Access | None]], Rule]:
+    """Register the access rule of a node type."""
+
+    def register(function: Callable[[NodeType], Access | None]) -> Rule:
+        RULES[kind] = function
+        return function
+
+    return register
+
+
+def access_of(node: Node) -> Access | None:
+    """The keys of a condition, if it has any."""
+    rule = RULES.get(type(node))
+    return rule(node) if rule is not None else None
+
+
+def entries(expression: Node) -> Iterator[Entry]:
+    """Every way into a filter; none when it may be true for any message."""
+    parts = expression.parts if isinstance(expression, And) else (expression,)
+    for place, part in enumerate(parts):
+        found = access_of(part)
+        if found is not None:
+            rest = parts[:place] + parts[place + 1 :] if found.exact else parts
+            yield Entry(found.keys, rest[0] if len(rest) == 1 else And(rest) if rest else ALWAYS)
+
+
+def equality(ref: Ref, value: Value, *, strict: bool = False) -> Access:
+    """The field equals the value: one key, or none when nothing equals the value."""
+    if value is None or isinstance(value, tuple) or (isinstance(value, float) and math.isnan(value)):
+        return Access((), exact=True)
+    return Access((Key(ref, Literal(value if strict else plain_number(value)), strict),), exact=True)
+
+
+def plain_number(value: Value) -> Value:
+    """Numbers of one family in one form: timestamps and whole doubles of 64 bits as integers."""
+    if isinstance(value, Timestamp):
+        return value.ms
+    if isinstance(value, float) and value.is_integer() and INT64_MIN <= int(value) <= INT64_MAX:
+        return int(value)
+    return value
+
+
+def any_of(*found: Access | None) -> Access | None:
+    """One of several conditions; without keys when one of them has none."""
+    known = [item for item in found if item is not None]
+    if len(known) < len(found):
+        return None
+    keys = dict.fromkeys(key for item in known for key in item.keys)
+    return Access(tuple(keys), exact=all(item.exact for item in known))
+
+
+@access(Compare)
+def _compare(node: Compare) -> Access | None:
+    if node.op != "=" or node.rules.converts_text:
+        return None
+    for field, constant in ((node.left, node.right), (node.right, node.left)):
+        if isinstance(field, Field) and isinstance(constant, Literal):
+            return equality(field.ref, constant.value)
+    return None
+
+
+@access(In)
+def _in(node: In) -> Access | None:
+    if not isinstance(node.operand, Field):
+        return None
+    ref = node.operand.ref
+    return any_of(*(equality(ref, item.value) if isinstance(item, Literal) else None for item in node.members))
+
+
+@access(Truth)
+def _truth(node: Truth) -> Access | None:
+    if isinstance(node.operand, Field):
+        return equality(node.operand.ref, True)
+    if isinstance(node.operand, Literal) and node.operand.value is not True:
+        return Access((), exact=True)
+    return None
+
+
+@access(Not)
+def _not(node: Not) -> Access | None:
+    inner = node.part
+    if isinstance(inner, Truth) and isinstance(inner.operand, Field):
+        return equality(inner.operand.ref, False)
+    return None
+
+
+@access(Or)
+def _or(node: Or) -> Access | None:
+    return any_of(*(access_of(part) for part in node.parts))
+
+
+@access(And)
+def _and(node: And) -> Access | None:
+    """Inside another condition: the part with the fewest keys, which decides nothing alone."""
+    found = [item for item in map(access_of, node.parts) if item is not None]
+    return Access(min(found, key=lambda item: len(item.keys)).keys, exact=False) if found else None

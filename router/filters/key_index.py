@@ -1,0 +1,144 @@
+"""An index from (group, value of one field) to the filters that this value leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from router.columns import BINARY, BOOL, DOUBLE, INT, STRING, TIMESTAMP, Ref
+from router.filters.vector import Source
+from router.values import Timestamp, Value
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+#: Cells of a lookup table that may be spent instead of searching.
+_TABLE_CELLS = 4_000_000
+
+
+class Values:
+    """The values that keys on one field ask for, numbered; `strict` keeps the number types apart."""
+
+    def __init__(self, values: Iterable[Value], *, strict: bool) -> None:
+        self.numbers: dict[tuple[int, Value], int] = {}
+        self.strict = strict
+        for value in values:
+            self.numbers.setdefault(self._key(value), len(self.numbers))
+        self._sorted = {tag: self._sorted_numbers(tag) for tag in (INT, DOUBLE, TIMESTAMP)}
+        self._flags = np.array([self.numbers.get((BOOL, flag), -1) for flag in (False, True)], np.int32)
+        self._has_text = any(tag in (STRING, BINARY) for tag, _ in self.numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def number(self, value: Value) -> int:
+        """The number of a value given at construction."""
+        return self.numbers[self._key(value)]
+
+    @staticmethod
+    def _key(value: Value) -> tuple[int, Value]:
+        if isinstance(value, Timestamp):
+            return TIMESTAMP, value.ms
+        return _TAGS[type(value)], value
+
+    def _sorted_numbers(self, tag: int) -> tuple[npt.NDArray[np.generic], Codes]:
+        found = sorted((value, number) for (kind, value), number in self.numbers.items() if kind == tag)  # type: ignore[type-var]
+        kind = np.float64 if tag == DOUBLE else np.int64
+        return np.array([value for value, _ in found], kind), np.array([number for _, number in found], np.int32)
+
+    def of(self, source: Source) -> Codes:
+        """int32[rows]: the number of each row's value, -1 for values that nobody asks for."""
+        column = source.column
+        found = np.full(len(column), -1, np.int32)
+        if self._has_text and len(source.texts):
+            table = [
+                self.numbers.get((tag, text), -1)
+                for tag, text in zip(source.texts.kind.tolist(), source.texts.values, strict=True)
+            ]
+            found = np.where(column.code >= 0, np.array(table, np.int32)[column.code], found)
+        if source.held >> BOOL & 1 and self._flags.max() >= 0:
+            rows = np.flatnonzero(column.tag == BOOL)
+            found[rows] = self._flags[column.num[rows]]
+        for tag, as_integers in ((INT, True), (TIMESTAMP, True), (DOUBLE, False)):
+            if source.held >> tag & 1:
+                self._look_up(found, source, tag, as_integers=as_integers)
+        return found
+
+    def _look_up(self, found: Codes, source: Source, tag: int, *, as_integers: bool) -> None:
+        column = source.column
+        rows = np.flatnonzero(column.tag == tag)
+        if self.strict:
+            self._search(found, rows, tag, column.num[rows] if as_integers else column.dbl[rows])
+        elif as_integers:
+            self._search(found, rows, INT, column.num[rows])
+        else:
+            doubles = column.dbl[rows]
+            whole = (np.floor(doubles) == doubles) & (doubles >= -(2.0**63)) & (doubles < 2.0**63)
+            self._search(found, rows[whole], INT, doubles[whole].astype(np.int64))
+            self._search(found, rows[~whole], DOUBLE, doubles[~whole])
+
+    def _search(self, found: Codes, rows: Ints, tag: int, wanted: npt.NDArray[np.generic]) -> None:
+        values, numbers = self._sorted[tag]
+        if len(values) and len(rows):
+            places = np.minimum(np.searchsorted(values, wanted), len(values) - 1)  # type: ignore[arg-type]
+            hit = values[places] == wanted
+            found[rows[hit]] = numbers[places[hit]]
+
+
+_TAGS = {bool: BOOL, int: INT, float: DOUBLE, str: STRING, bytes: BINARY}
+
+
+class Runs:
+    """Lists of entries by number, one after the other: list n is `entries[starts[n] : starts[n + 1]]`."""
+
+    def __init__(self, numbers: Ints, entries: Codes, count: int) -> None:
+        order = np.lexsort((entries, numbers))
+        self.entries = entries[order]
+        self.starts = np.searchsorted(numbers[order], np.arange(count + 1)).astype(np.int64)
+
+    def sizes(self, numbers: npt.NDArray[np.integer]) -> Ints:
+        """How many entries each list has."""
+        return np.asarray(self.starts[numbers + 1] - self.starts[numbers])
+
+
+class KeyIndex:
+    """For one field: (group, value) -> entries.
+
+    groups, entries   int32[m]  the entry `entries[i]` of group `groups[i]` waits for `values[i]`
+    """
+
+    def __init__(self, ref: Ref, groups: Codes, values: Sequence[Value], entries: Codes, *, strict: bool) -> None:
+        self.ref = ref
+        self.values = Values(values, strict=strict)
+        numbers = np.array([self.values.number(value) for value in values], np.int64)
+        self._groups = np.unique(groups)
+        keys = np.searchsorted(self._groups, groups).astype(np.int64) * len(self.values) + numbers
+        self._keys, places = np.unique(keys, return_inverse=True)
+        self.runs = Runs(places.astype(np.int64), entries, len(self._keys))
+        self._table: Codes | None = None
+        if len(self._groups) * len(self.values) <= _TABLE_CELLS:
+            self._table = np.full(len(self._groups) * len(self.values), -1, np.int32)
+            self._table[self._keys] = np.arange(len(self._keys))
+
+    def find(self, groups: Codes, numbers: Codes) -> tuple[Ints, Ints]:
+        """Which of the pairs (group, value number) have entries, and the number of their list."""
+        asked = np.flatnonzero(numbers >= 0)
+        if len(self._groups) == 1:
+            local = np.zeros(len(asked), np.int64)
+            asked_group = groups[asked] == self._groups[0]
+            if not asked_group.all():
+                asked, local = asked[asked_group], local[asked_group]
+        else:
+            local = np.minimum(np.searchsorted(self._groups, groups[asked]), len(self._groups) - 1)
+            hit = self._groups[local] == groups[asked]
+            asked, local = asked[hit], local[hit]
+        keys = local * len(self.values) + numbers[asked]
+        if self._table is not None:
+            lists = self._table[keys].astype(np.int64)
+            hit = lists >= 0
+        else:
+            lists = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            hit = self._keys[lists] == keys
+        return asked[hit], lists[hit]

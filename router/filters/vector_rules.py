@@ -1,0 +1,201 @@
+"""How the vectorised evaluator treats each node of the text languages."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from router.columns import BINARY, BOOL, NESTED, NULL, STRING
+from router.filters import kernels, scalar
+from router.filters.ast import (
+    FALSE,
+    NEGATED,
+    TROUBLED,
+    TRUE,
+    UNKNOWN,
+    And,
+    Arithmetic,
+    Between,
+    Call,
+    Compare,
+    Element,
+    Field,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Or,
+    Parameter,
+    Rules,
+    Sign,
+    Trouble,
+    Truth,
+    XPath,
+)
+from router.filters.fields import DOCUMENT
+from router.filters.vector import IN_TROUBLE, Pairs, Truths, Vector, condition, operand, per_distinct, truth_per_distinct
+from router.values import Value
+
+_NEGATED = np.array(NEGATED, np.uint8)
+_NO_CONVERSION = Rules()
+#: A part is evaluated on the undecided pairs alone when at most this share of them is left.
+_WORTH_A_SUBSET = 0.75
+
+
+@operand(Literal)
+def _literal(node: Literal, pairs: Pairs) -> Vector:
+    return pairs.constant(node.value)
+
+
+@operand(Parameter)
+def _parameter(node: Parameter, pairs: Pairs) -> Vector:
+    return pairs.parameter(node)
+
+
+@operand(Field)
+def _field(node: Field, pairs: Pairs) -> Vector:
+    return pairs.column(node.ref)
+
+
+@operand(Element)
+def _element(node: Element, pairs: Pairs) -> Vector:
+    of, index = pairs.operand(node.of), pairs.operand(node.index)
+    if not of.may_hold(NESTED, IN_TROUBLE) and not index.may_hold(IN_TROUBLE):
+        return pairs.constant(None)
+    return per_distinct(scalar.pick, of, index)
+
+
+@operand(Sign)
+def _sign(node: Sign, pairs: Pairs) -> Vector:
+    return kernels.sign(node.op, pairs.operand(node.operand), node.rules)
+
+
+@operand(Arithmetic)
+def _arithmetic(node: Arithmetic, pairs: Pairs) -> Vector:
+    result = pairs.operand(node.first)
+    for op, item in zip(node.ops, node.rest, strict=True):
+        result = kernels.calculate(op, result, pairs.operand(item), node.rules)
+    return result
+
+
+@operand(Call)
+def _call(node: Call, pairs: Pairs) -> Vector:
+    clock_ms = pairs.view.clock_ms
+
+    def function(*values: Value | Trouble) -> Value | Trouble:
+        return scalar.call(node.function, values, clock_ms)
+
+    if not node.arguments:
+        value = function()
+        return pairs.constant(None if isinstance(value, Trouble) else value)
+    return per_distinct(function, *(pairs.operand(item) for item in node.arguments))
+
+
+@condition(Truth)
+def _truth(node: Truth, pairs: Pairs) -> Truths:
+    value = pairs.operand(node.operand)
+    tag = value.tag
+    truths = np.where(tag == BOOL, np.where(value.num != 0, TRUE, FALSE), UNKNOWN).astype(np.uint8)
+    if value.may_hold(IN_TROUBLE):
+        truths[tag == IN_TROUBLE] = TROUBLED
+    return truths
+
+
+@condition(Compare)
+def _compare(node: Compare, pairs: Pairs) -> Truths:
+    return kernels.compare(node.op, pairs.operand(node.left), pairs.operand(node.right), node.rules, pairs.batch)
+
+
+@condition(Between)
+def _between(node: Between, pairs: Pairs) -> Truths:
+    value, low, high = (pairs.operand(item) for item in (node.operand, node.low, node.high))
+    if node.negated:
+        return np.maximum(
+            kernels.compare("<", value, low, node.rules, pairs.batch),
+            kernels.compare(">", value, high, node.rules, pairs.batch),
+        )
+    return np.minimum(
+        kernels.compare(">=", value, low, node.rules, pairs.batch),
+        kernels.compare("<=", value, high, node.rules, pairs.batch),
+    )
+
+
+@condition(In)
+def _in(node: In, pairs: Pairs) -> Truths:
+    value = pairs.operand(node.operand)
+    truths = np.zeros(len(pairs), np.uint8)
+    for member in node.members:
+        equal = kernels.compare("=", value, pairs.operand(member), _NO_CONVERSION, pairs.batch)
+        np.maximum(truths, equal, out=truths)
+    return truths
+
+
+@condition(Like)
+def _like(node: Like, pairs: Pairs) -> Truths:
+    operands = [pairs.operand(node.operand), pairs.operand(node.pattern)]
+    if node.escape is not None:
+        operands.append(pairs.operand(node.escape))
+    value = operands[0]
+    if node.escape is None and not value.may_hold(STRING, IN_TROUBLE) and operands[1].held == 1 << STRING:
+        return kernels.mark_missing(np.zeros(len(pairs), np.uint8), value)
+
+    def match(*values: Value | Trouble) -> bool | Trouble | None:
+        return scalar.match(values[0], values[1], *values[2:], longest=node.longest)
+
+    return truth_per_distinct(match, *operands)
+
+
+@condition(IsNull)
+def _is_null(node: IsNull, pairs: Pairs) -> Truths:
+    value = pairs.operand(node.operand)
+    missing = value.tag <= NULL
+    if value.may_hold(IN_TROUBLE):
+        missing = missing | (value.tag == IN_TROUBLE)
+    return missing.view(np.uint8) * np.uint8(TRUE)
+
+
+@condition(XPath)
+def _xpath(node: XPath, pairs: Pairs) -> Truths:
+    from router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
+
+    compiled = xpath.compile(node.expression)
+    document = pairs.column(DOCUMENT)
+    if not document.may_hold(STRING, BINARY):
+        return np.zeros(len(pairs), np.uint8)
+
+    def evaluate(body: Value | Trouble) -> bool:
+        return isinstance(body, str | bytes) and xpath.evaluate(compiled, body)
+
+    return truth_per_distinct(evaluate, document)
+
+
+@condition(And)
+def _and(node: And, pairs: Pairs) -> Truths:
+    return _chain(node.parts, pairs, np.minimum, decided=FALSE)
+
+
+@condition(Or)
+def _or(node: Or, pairs: Pairs) -> Truths:
+    return _chain(node.parts, pairs, np.maximum, decided=TRUE)
+
+
+def _chain(parts: tuple[object, ...], pairs: Pairs, combine: np.ufunc, *, decided: int) -> Truths:
+    """Parts one after the other, later ones on the pairs that are still open."""
+    truths = pairs.truth(parts[0]).copy()  # type: ignore[arg-type]  # parts are nodes
+    for part in parts[1:]:
+        undecided = np.flatnonzero(truths != decided)
+        if len(undecided) == 0:
+            break
+        if len(undecided) > _WORTH_A_SUBSET * len(truths):
+            combine(truths, pairs.truth(part), out=truths)  # type: ignore[arg-type]  # parts are nodes
+        else:
+            part_truths = pairs.subset(undecided).truth(part)  # type: ignore[arg-type]  # parts are nodes
+            truths[undecided] = combine(truths[undecided], part_truths)
+    return truths
+
+
+@condition(Not)
+def _not(node: Not, pairs: Pairs) -> Truths:
+    return _NEGATED[pairs.truth(node.part)]
+
+
