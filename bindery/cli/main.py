@@ -9,6 +9,7 @@ import sys
 
 import typer
 
+from bindery.cli.conformance import conformance
 from router.errors import BinderyError
 
 app = typer.Typer(
@@ -18,6 +19,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.command()(conformance)
+
+
+@app.callback()
+def _root() -> None:
+    """Route message records through broker-style exchanges into one Delta table per queue."""
 
 
 def main() -> None:
@@ -25,7 +32,9 @@ def main() -> None:
     try:
         app()
     except BinderyError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {error}" if error.where is None else f"error: {error.where}: {error}", err=True)
+        if error.hint is not None:
+            typer.echo(f"hint: {error.hint}", err=True)
         sys.exit(error.exit_code)
 
 

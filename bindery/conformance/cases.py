@@ -52,10 +52,10 @@ def _files(path: Path) -> list[Path]:
     if path.is_dir():
         found = sorted(path.rglob("*.jsonl"))
         if not found:
-            raise InvalidInput(f"no *.jsonl file below {path}", where=str(path))
+            raise InvalidInput("no *.jsonl file below this folder", where=str(path))
         return found
     if not path.is_file():
-        raise InvalidInput(f"no file or folder {path}", where=str(path))
+        raise InvalidInput("no file or folder of this name", where=str(path))
     return [path]
 
 
@@ -63,7 +63,7 @@ def _read_file(file: Path) -> Iterator[Case]:
     try:
         lines = file.read_bytes().split(b"\n")
     except OSError as error:
-        raise InvalidInput(f"cannot read {file}: {error.strerror}", where=str(file)) from None
+        raise InvalidInput(f"cannot be read: {error.strerror}", where=str(file)) from None
     for number, line in enumerate(lines, start=1):
         if line.strip():
             yield _read_line(line, f"{file}:{number}")

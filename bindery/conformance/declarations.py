@@ -64,7 +64,9 @@ def _exchange(item: Raw, exchanges: dict[str, Declared]) -> str | None:
     return (
         _name(name)
         or _argument(arguments, "alternate-exchange", lambda raw: _is_key(decode(raw)))
-        or _argument(arguments, "alternate-binding", lambda raw: set(raw) == {"destination"} and _is_key(raw["destination"]))
+        or _argument(
+            arguments, "alternate-binding", lambda raw: set(raw) == {"destination"} and _is_key(raw["destination"])
+        )
         or _argument(arguments, "unroutable-message-behaviour", lambda raw: decode(raw) in ("DISCARD", "REJECT"))
         or _argument(arguments, "x-record-unroutable", lambda raw: isinstance(raw, bool))
     )
@@ -182,4 +184,3 @@ def _typed(value: Value) -> tuple[object, ...]:
         case Timestamp():
             return ("timestamp", value.ms)
     return (type(value).__name__, value)
-

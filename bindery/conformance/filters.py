@@ -44,22 +44,26 @@ def _run(cases: list[Case], define: Callable[[Case], Filter], clock_ms: int) -> 
     outcomes: list[Outcome] = []
     trials: list[_Trial] = []
     for case in cases:
-        trial = guarded(lambda case=case: _Trial(case, define(case), _message(case)))
+        trial = guarded(_trial, case, define)
         if isinstance(trial, _Trial):
             trials.append(trial)
         else:
             outcomes.append(Outcome(case, engine=trial, reference=trial))
     together = _together(trials, clock_ms)
     for trial, shared in zip(trials, together, strict=True):
-        alone = guarded(lambda trial=trial: _select([trial], clock_ms)[0])
+        alone = guarded(_select_one, trial, clock_ms)
         outcomes.append(
             Outcome(
                 trial.case,
                 engine=alone if same(alone, shared) else f"alone {alone}, in a batch with others {shared}",
-                reference=guarded(lambda trial=trial: _refer(trial, clock_ms)),
+                reference=guarded(_refer, trial, clock_ms),
             )
         )
     return outcomes
+
+
+def _trial(case: Case, define: Callable[[Case], Filter]) -> _Trial:
+    return _Trial(case, define(case), _message(case))
 
 
 def _message(case: Case) -> Message | None:
@@ -76,8 +80,12 @@ def _refer(trial: _Trial, clock_ms: int) -> bool:
 
 def _together(trials: list[_Trial], clock_ms: int) -> list[Any]:
     """The engine on all messages in one batch and all filters in one compilation: what cases share is shared."""
-    accepted = guarded(lambda: _select(trials, clock_ms))
+    accepted = guarded(_select, trials, clock_ms)
     return accepted if isinstance(accepted, list) else [accepted] * len(trials)
+
+
+def _select_one(trial: _Trial, clock_ms: int) -> bool:
+    return _select([trial], clock_ms)[0]
 
 
 def _select(trials: Sequence[_Trial], clock_ms: int) -> list[bool]:

@@ -13,18 +13,14 @@ from bindery.conformance.topology import declare
 from router.engine import Router
 from router.errors import InvalidRecord
 from router.message import Message, to_batch
-from router.model import DEFAULT_VHOST, Topology
+from router.model import DEFAULT_VHOST
 from router.reference import NaiveRouter
 
 
 def run_declare(case: Case) -> Outcome:
-    """Declares a topology through the model, and asks the declaration rules about it."""
+    """Declares a topology through the model, and asks the rules of declaration about it."""
     raw = case.content["topology"]
-    return Outcome(
-        case,
-        engine=guarded(lambda: declare(raw) and "ok"),
-        reference=guarded(lambda: "error" if refusal(raw) else "ok"),
-    )
+    return Outcome(case, engine=guarded(_accepted, raw), reference=guarded(_allowed, raw))
 
 
 def run_route(case: Case, *, clock_ms: int) -> Outcome:
@@ -32,16 +28,23 @@ def run_route(case: Case, *, clock_ms: int) -> Outcome:
 
     A message that is no valid record is routed by neither: it reaches no queue.
     """
-    raw = case.content
+    content = case.content
     return Outcome(
-        case,
-        engine=guarded(lambda: _routed(declare(raw["topology"]), _messages(raw), clock_ms)),
-        reference=guarded(lambda: _routed_naively(declare(raw["topology"]), _messages(raw), clock_ms)),
+        case, engine=guarded(_routed, content, clock_ms), reference=guarded(_routed_naively, content, clock_ms)
     )
 
 
-def _messages(raw: Mapping[str, Any]) -> list[Message | None]:
-    return [_message({key: part for key, part in item.items() if key != "expect"}) for item in raw["messages"]]
+def _accepted(topology: Mapping[str, Any]) -> str:
+    declare(topology)
+    return "ok"
+
+
+def _allowed(topology: Mapping[str, Any]) -> str:
+    return "error" if refusal(topology) else "ok"
+
+
+def _messages(content: Mapping[str, Any]) -> list[Message | None]:
+    return [_message({key: part for key, part in item.items() if key != "expect"}) for item in content["messages"]]
 
 
 def _message(raw: Mapping[str, Any]) -> Message | None:
@@ -51,8 +54,9 @@ def _message(raw: Mapping[str, Any]) -> Message | None:
         return None
 
 
-def _routed(topology: Topology, messages: list[Message | None], clock_ms: int) -> list[list[str]]:
-    router = Router.compile(topology, DEFAULT_VHOST)
+def _routed(content: Mapping[str, Any], clock_ms: int) -> list[list[str]]:
+    router = Router.compile(declare(content["topology"]), DEFAULT_VHOST)
+    messages = _messages(content)
     places = [n for n, message in enumerate(messages) if message is not None]
     deliveries = router.route(to_batch(message for message in messages if message is not None), clock_ms=clock_ms)
     routed: list[list[str]] = [[] for _ in messages]
@@ -62,8 +66,9 @@ def _routed(topology: Topology, messages: list[Message | None], clock_ms: int) -
     return [sorted(queues) for queues in routed]
 
 
-def _routed_naively(topology: Topology, messages: list[Message | None], clock_ms: int) -> list[list[str]]:
-    naive = NaiveRouter(topology, DEFAULT_VHOST)
+def _routed_naively(content: Mapping[str, Any], clock_ms: int) -> list[list[str]]:
+    naive = NaiveRouter(declare(content["topology"]), DEFAULT_VHOST)
     return [
-        [] if message is None else sorted(naive.route(message, clock_ms=clock_ms).queues) for message in messages
+        [] if message is None else sorted(naive.route(message, clock_ms=clock_ms).queues)
+        for message in _messages(content)
     ]
