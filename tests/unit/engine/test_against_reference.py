@@ -1,0 +1,54 @@
+"""The engine against the naive router, on topologies and messages that nobody would draw by hand."""
+
+from __future__ import annotations
+
+import pickle
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from router.engine import DISPOSITIONS, REASONS, Router
+from router.message import Message, to_batch
+from router.model import DEFAULT_VHOST, Topology
+from router.reference import NaiveRouter, ReferenceOutcome
+from tests.unit.engine.topologies import messages, topologies
+
+
+def outcomes(router: Router, batch: list[Message]) -> list[ReferenceOutcome]:
+    """What the engine says of each message, in the words of the reference."""
+    found = router.route(to_batch(batch), clock_ms=0)
+    queues: list[set[str]] = [set() for _ in batch]
+    for place, queue in enumerate(found.queue):
+        rows = found.rows[found.offsets[place] : found.offsets[place + 1]].tolist()
+        assert rows == sorted(set(rows)), "each row once a queue, ascending"
+        for row in rows:
+            queues[row].add(router.queues[queue])
+    lost = found.unroutable
+    why = {
+        int(row): (REASONS[reason], DISPOSITIONS[disposition], bool(recorded))
+        for row, reason, disposition, recorded in zip(
+            lost.rows, lost.reason, lost.disposition, lost.recorded, strict=True
+        )
+    }
+    assert sorted(why) == [row for row, reached in enumerate(queues) if not reached]
+    return [
+        ReferenceOutcome(frozenset(queues[row]), tuple(lineage), *why.get(row, (None, None, True)))
+        for row, lineage in enumerate(found.lineage.to_pylist())
+    ]
+
+
+@given(topologies(), st.lists(messages, max_size=12))
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
+def test_every_message_goes_where_the_rules_send_it(topology: Topology, batch: list[Message]) -> None:
+    router = Router.compile(topology, DEFAULT_VHOST)
+    naive = NaiveRouter(topology, DEFAULT_VHOST)
+    expected = [naive.route(message) for message in batch]
+    assert outcomes(router, batch) == expected
+
+
+@given(topologies(), st.lists(messages, min_size=1, max_size=4))
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None, max_examples=10)
+def test_a_router_survives_pickling(topology: Topology, batch: list[Message]) -> None:
+    router = Router.compile(topology, DEFAULT_VHOST)
+    copy = pickle.loads(pickle.dumps(router))
+    assert outcomes(copy, batch) == outcomes(router, batch)

@@ -1,0 +1,127 @@
+"""Hypothesis strategies for topologies and messages in which names, keys and headers often meet."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from router.errors import BinderyError
+from router.message import Message
+from router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
+from router.values import Table, Timestamp
+
+EXCHANGES = tuple("ABCDEF")
+QUEUES = ("p", "q", "r", "s", "A")  # a queue may share its name with an exchange
+PREDECLARED = ("", "amq.direct", "amq.fanout", "amq.topic", "amq.match")
+
+words = st.sampled_from(["a", "b", "*", "#", "", "a#", "é"])
+keys = st.lists(words, max_size=4).map(".".join) | st.sampled_from(["p", "q", "a", "a.b", ""])
+scalars = st.sampled_from(
+    [1, 2, 1.0, 0.0, -0.0, float("nan"), "1", "x", "", True, False, Timestamp(1), b"1", b"x", 2**53, 2**53 + 1]
+)
+nested = st.sampled_from([(), (1,), (1.0,), (None,), Table({"k": 1}), Table({"k": None}), Table(), (Table({"k": (1,)}),)])
+headers = st.sampled_from(["h", "i", "x-h", "ü"])
+selectors = st.sampled_from(["h = 1", "h = 'x' OR i > 1", "h IS NULL", "NOT (i = 1)", "h / 0 = 1", "JMSPriority > 4", ""])
+filter_sets = st.sampled_from(
+    [
+        Table({"f": Table({"descriptor": "amqp:sql-filter", "value": "a.h = 1 OR a.i < 2"})}),
+        Table({"f": Table({"descriptor": "apache.org:no-local-filter:list", "value": ()})}),
+        Table({"f": Table({"descriptor": "amqp:application-properties-filter", "value": Table({"h": 1})})}),
+    ]
+)
+artemis = st.sampled_from(["h = 1", "i IS NOT NULL", "AMQPriority > 4", "AMQAddress = 'A'", ""])
+
+
+@st.composite
+def exchange_arguments(draw: st.DrawFn) -> Table:
+    arguments = {}
+    if draw(st.integers(0, 2)) == 0:
+        arguments["alternate-exchange"] = draw(st.sampled_from([*EXCHANGES, "missing", ""]))
+    if draw(st.integers(0, 2)) == 0:
+        arguments["alternate-binding"] = Table({"destination": draw(st.sampled_from([*EXCHANGES, *QUEUES, "missing"]))})
+    if draw(st.integers(0, 3)) == 0:
+        arguments["unroutable-message-behaviour"] = draw(st.sampled_from(["DISCARD", "REJECT"]))
+        arguments["x-record-unroutable"] = draw(st.booleans())
+    return Table(arguments)
+
+
+@st.composite
+def binding_arguments(draw: st.DrawFn) -> Table:
+    arguments = {}
+    if draw(st.booleans()):
+        arguments["x-match"] = draw(st.sampled_from(["all", "any", "all-with-x", "any-with-x"]))
+    arguments |= draw(st.dictionaries(headers, scalars | nested | st.none(), max_size=3))
+    if draw(st.integers(0, 3)) == 0:
+        arguments["x-filter-jms-selector"] = draw(selectors)
+    if draw(st.integers(0, 4)) == 0:
+        arguments["x-filters"] = draw(filter_sets)
+    if draw(st.integers(0, 3)) == 0:
+        arguments["x-replacement-routing-key"] = draw(keys)
+    return Table(arguments)
+
+
+@st.composite
+def topologies(draw: st.DrawFn) -> Topology:
+    """A topology of a few exchanges and queues with many ways between them."""
+    editor = Topology.empty().edit()
+    exchanges = list(PREDECLARED[1:])
+    for name in EXCHANGES[: draw(st.integers(1, len(EXCHANGES)))]:
+        kind = draw(st.sampled_from(["direct", "topic", "fanout", "headers"]))
+        internal = draw(st.integers(0, 5)) == 0
+        editor.declare_exchange(
+            Exchange(DEFAULT_VHOST, name, kind, internal=internal, arguments=draw(exchange_arguments()))
+        )
+        exchanges += [name] * 3
+    for name in QUEUES[: draw(st.integers(1, len(QUEUES)))]:
+        arguments = {}
+        if draw(st.integers(0, 3)) == 0:
+            arguments["x-queue-filter"] = draw(artemis)
+        if draw(st.integers(0, 3)) == 0:
+            arguments["x-owner-connection"] = "c1"
+        editor.declare_queue(Queue(DEFAULT_VHOST, name, arguments=Table(arguments)))
+    queues = [name for _, name in editor.topology.queues]
+    for _ in range(draw(st.integers(0, 12))):
+        kind = draw(st.sampled_from(["queue", "queue", "exchange"]))
+        destination = draw(st.sampled_from(queues if kind == "queue" else exchanges))
+        editor.bind(
+            Binding(
+                0,
+                DEFAULT_VHOST,
+                draw(st.sampled_from(exchanges)),
+                destination,
+                kind,
+                draw(keys),
+                draw(binding_arguments()),
+            )
+        )
+    for number in range(draw(st.sampled_from([0, 0, 1, 3]))):
+        editor.declare_divert(
+            Divert(
+                0,
+                DEFAULT_VHOST,
+                f"d{number}",
+                draw(st.sampled_from(exchanges)),
+                draw(st.sampled_from(exchanges)),
+                draw(artemis),
+                draw(st.booleans()),
+                draw(st.none() | keys),
+            )
+        )
+    if draw(st.integers(0, 5)) == 0 and len(exchanges) > len(PREDECLARED):
+        try:
+            editor.delete_exchange(DEFAULT_VHOST, exchanges[-1])
+        except BinderyError as error:
+            raise AssertionError("a declared exchange can be deleted") from error
+    return editor.topology
+
+
+messages = st.builds(
+    Message,
+    exchange=st.sampled_from([*EXCHANGES[:3], *EXCHANGES, *PREDECLARED, "missing"]),
+    routing_key=keys,
+    cc=st.just(()) | st.lists(keys, max_size=2).map(tuple),
+    bcc=st.just(()) | st.lists(keys, max_size=1).map(tuple),
+    mandatory=st.booleans(),
+    connection=st.sampled_from([None, "c1", "c2"]),
+    header=st.fixed_dictionaries({}, optional={"priority": st.integers(0, 9)}),
+    application_properties=st.dictionaries(headers, scalars | nested | st.none(), max_size=4).map(Table),
+)
