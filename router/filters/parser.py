@@ -59,7 +59,7 @@ def parse_text(
 ) -> Node:
     """The tree of a text, its types checked; raises FilterError. `builder` may collect more on the way."""
     check_text(text, limits)
-    start, dialect = _strip_prefixes(text, dialect)
+    start, dialect = strip_prefixes(text, dialect)
     tokens = tokenize(text, dialect, limits=limits, start=start)
     if not tokens:
         if not dialect.blank_accepts:
@@ -86,7 +86,7 @@ def parse_text(
     return tree
 
 
-def _strip_prefixes(text: str, dialect: Dialect) -> tuple[int, Dialect]:
+def strip_prefixes(text: str, dialect: Dialect) -> tuple[int, Dialect]:
     start = 0
     while True:
         found = next((prefix for prefix in dialect.prefixes if text.startswith(prefix.text, start)), None)

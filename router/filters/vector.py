@@ -216,6 +216,10 @@ _DOUBLE: Final = 4
 _NUMERIC_PAYLOAD: Final = (2, 3, 4, 5)
 
 
+#: Sections of columns that other modules compute: section -> function of the batch and the name in it.
+COMPUTED: Final[dict[str, Callable[[Batch, str], Column]]] = {}
+
+
 class Batch:
     """One batch for all shapes that are evaluated on it: sources by reference, found once."""
 
@@ -261,9 +265,12 @@ class Batch:
         return found
 
     def _column(self, ref: Ref) -> Column:
-        if ref.section != DERIVED:
+        compute = COMPUTED.get(ref.section)
+        if ref.section != DERIVED and compute is None:
             return self.view.column(ref)
         kept = self.view.derived(ref)
+        if kept is None and compute is not None:
+            return self.view.keep(ref, compute(self, ref.name))
         if kept is None:
             field = DERIVED_FIELDS[ref.name]
             sources = [Vector(self.source(source)) for source in field.sources]

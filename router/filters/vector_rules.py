@@ -159,12 +159,13 @@ def _xpath(node: XPath, pairs: Pairs) -> Truths:
     from router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
 
     compiled = xpath.compile(node.expression)
+    documents = xpath.documents_of(pairs.view)
     document = pairs.column(DOCUMENT)
     if not document.may_hold(STRING, BINARY):
         return np.zeros(len(pairs), np.uint8)
 
     def evaluate(body: Value | Trouble) -> bool:
-        return isinstance(body, str | bytes) and xpath.evaluate(compiled, body)
+        return isinstance(body, str | bytes) and documents.outcome(compiled, body).value
 
     return truth_per_distinct(evaluate, document)
 

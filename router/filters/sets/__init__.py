@@ -7,7 +7,7 @@ Importing the package registers its nodes with both evaluators, so an unpickled 
 
 from __future__ import annotations
 
-from router.filters.sets import reference
+from router.filters.sets import reference, vectors, ways
 from router.filters.sets.parser import DEFAULT_SET_LIMITS, DIALECT, FilterSetLimits, canonical_text, parse_filter_set
 
 __all__ = [
@@ -17,4 +17,6 @@ __all__ = [
     "canonical_text",
     "parse_filter_set",
     "reference",
+    "vectors",
+    "ways",
 ]

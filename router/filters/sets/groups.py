@@ -5,29 +5,53 @@ Groups are two-valued: a member whose condition is unknown does not accept, so i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from router.errors import FilterError
-from router.filters.ast import And, Node, Not, Or
+from router.filters.ast import And, Literal, Node, Not, Or, Truth
 from router.filters.sets.nodes import Accepts
 
 if TYPE_CHECKING:
     from router.filters.sets.parser import Reading
 
+#: Conditions that hold for every message, and for none.
+ALWAYS: Final = Truth(Literal(True))
+NEVER: Final = Truth(Literal(False))
+
+
+def conjunction(conditions: Iterable[Node]) -> Node:
+    """All of some conditions in one flat AND, where evaluation finds each of them as a way in."""
+    return _joined(And, conditions, ALWAYS)
+
+
+def disjunction(conditions: Iterable[Node]) -> Node:
+    """Any of some conditions in one flat OR."""
+    return _joined(Or, conditions, NEVER)
+
+
+def _joined(kind: type[And | Or], conditions: Iterable[Node], none: Node) -> Node:
+    parts: list[Node] = []
+    for condition in conditions:
+        parts.extend(condition.parts if isinstance(condition, kind) else () if condition == none else (condition,))
+    if not parts:
+        return none
+    return parts[0] if len(parts) == 1 else kind(tuple(parts))
+
 
 def all_of(reading: Reading, raw: Any, where: str) -> Node:
     """Accepts when every member does; with no member, always."""
-    return And(_members(reading, raw, where))
+    return conjunction(_members(reading, raw, where))
 
 
 def any_of(reading: Reading, raw: Any, where: str) -> Node:
     """Accepts when some member does; with no member, never."""
-    return Or(_members(reading, raw, where))
+    return disjunction(_members(reading, raw, where))
 
 
 def none_of(reading: Reading, raw: Any, where: str) -> Node:
     """Accepts when no member does; with no member, always."""
-    return Not(Accepts(Or(_members(reading, raw, where))))
+    return Not(Accepts(disjunction(_members(reading, raw, where))))
 
 
 def not_one(reading: Reading, raw: Any, where: str) -> Node:
@@ -38,7 +62,7 @@ def not_one(reading: Reading, raw: Any, where: str) -> Node:
     return Not(Accepts(members[0]))
 
 
-def _members(reading: Reading, raw: Any, where: str) -> tuple[Node, ...]:
+def _members(reading: Reading, raw: Any, where: str) -> list[Node]:
     if not isinstance(raw, list):
         raise FilterError("expected an array of filters", where=where)
-    return tuple(reading.filter(member, f"{where}[{n}]") for n, member in enumerate(raw))
+    return [reading.filter(member, f"{where}[{n}]") for n, member in enumerate(raw)]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from router.columns import Ref
 from router.errors import FilterError
-from router.filters.ast import And, Field, Literal, Node, Not, Or
+from router.filters.ast import Field, Literal, Node, Not
+from router.filters.sets.groups import ALWAYS, conjunction, disjunction
 from router.filters.sets.nodes import Equals, Present, TopicMatches
 from router.values import Table, Value
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 _SUBJECT: Final = Field(Ref("properties", "subject"))
 _CONNECTION: Final = Field(Ref("connection"))
-_X_MATCH: Final = {"all": And, "any": Or}
+_X_MATCH: Final = {"all": conjunction, "any": disjunction}
 
 
 def _text(raw: Any, where: str) -> str:
@@ -43,9 +44,7 @@ def headers_binding(reading: Reading, raw: Any, where: str) -> Node:
     for name, value in table.items():
         if isinstance(value, tuple | Table):
             raise FilterError("lists, maps and arrays cannot be compared here", where=f"{where}.{name}")
-    return _X_MATCH[mode](
-        tuple(_header(name, value) for name, value in table.items() if not name.startswith("x-"))
-    )
+    return _X_MATCH[mode](_header(name, value) for name, value in table.items() if not name.startswith("x-"))
 
 
 def _header(name: str, value: Value) -> Node:
@@ -58,7 +57,7 @@ def no_local(reading: Reading, raw: Any, where: str) -> Node:
     if not isinstance(raw, list) or raw:
         raise FilterError("the no-local filter takes an empty list", where=where)
     owner = reading.owner()
-    return And(()) if owner is None else Not(Equals(_CONNECTION, Literal(owner)))
+    return ALWAYS if owner is None else Not(Equals(_CONNECTION, Literal(owner)))
 
 
 def selector(reading: Reading, raw: Any, where: str) -> Node:

@@ -10,51 +10,57 @@ is refused: it is a typing error more often than a wish for a literal ampersand.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from router.errors import FilterError
-from router.filters.text import fold
-
-
-def _equals(text: str, wanted: str) -> bool:
-    return text == wanted
+from router.filters.sets.nodes import FORMS
 
 
 @dataclass(frozen=True, slots=True)
 class Modifier:
-    """How a reference text compares with a message's text; `folds` applies to both sides first."""
+    """How a reference compares with a message's text.
+
+    forms    what is done to both texts first (`router.filters.sets.nodes.FORMS`)
+    partial  whether the message's text need only begin with the reference
+    """
 
     prefix: str
-    compare: Callable[[str, str], bool]
-    folds: bool = False
+    forms: tuple[str, ...] = ()
+    partial: bool = False
 
 
-EXACT: Final = Modifier("", _equals)
+EXACT: Final = Modifier("")
 MODIFIERS: Final = {
     modifier.prefix: modifier
     for modifier in (
-        Modifier("&S:", str.endswith),
-        Modifier("&P:", str.startswith),
-        Modifier("&s:", str.endswith, folds=True),
-        Modifier("&p:", str.startswith, folds=True),
-        Modifier("&i:", _equals, folds=True),
+        Modifier("&S:", ("reversed",), partial=True),
+        Modifier("&P:", (), partial=True),
+        Modifier("&s:", ("folded", "reversed"), partial=True),
+        Modifier("&p:", ("folded",), partial=True),
+        Modifier("&i:", ("folded",)),
     )
 }
 
 
 @dataclass(frozen=True, slots=True)
 class TextReference:
-    """A reference text without its modifier, folded when the modifier folds."""
+    """A reference text without its modifier, in the modifier's forms."""
 
     modifier: Modifier
     text: str
 
     def matches(self, text: str) -> bool:
         """Whether a message's text satisfies the reference."""
-        return self.modifier.compare(fold(text) if self.modifier.folds else text, self.text)
+        text = _formed(text, self.modifier)
+        return text.startswith(self.text) if self.modifier.partial else text == self.text
+
+
+def _formed(text: str, modifier: Modifier) -> str:
+    for form in modifier.forms:
+        text = FORMS[form](text)
+    return text
 
 
 @lru_cache(maxsize=65536)
@@ -70,5 +76,4 @@ def read_reference(reference: str) -> TextReference:
             f"unknown modifier {reference[:3]!r}",
             hint="modifiers: " + " ".join(MODIFIERS) + "; a text that begins with & is written &&…",
         )
-    text = reference[len(modifier.prefix) :]
-    return TextReference(modifier, fold(text) if modifier.folds else text)
+    return TextReference(modifier, _formed(reference[len(modifier.prefix) :], modifier))

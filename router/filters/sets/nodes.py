@@ -5,9 +5,20 @@ An absent field and a null one never satisfy a reference; `Present` alone looks 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from router.filters.ast import Condition, Field, Node
+from router.filters.ast import Condition, Field, Node, Operand
+from router.filters.text import fold
+
+
+def _reversed(text: str) -> str:
+    return text[::-1]
+
+
+#: Forms that reduce modifiers to equality and prefixes: a suffix is a prefix read backwards.
+FORMS: Final[Mapping[str, Callable[[str], str]]] = {"folded": fold, "reversed": _reversed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +37,18 @@ class Present(Condition):
 
 
 @dataclass(frozen=True, slots=True)
-class TextMatches(Condition):
-    """The field holds a text that satisfies the reference under a modifier (`&S:` … `&i:`)."""
+class TextForm(Operand):
+    """The field's text in another form (`FORMS`), one after the other; null where it holds no text."""
+
+    field: Field
+    forms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartsWith(Condition):
+    """The field holds a text that begins with the reference."""
 
     field: Node
-    modifier: str
     reference: Node
 
 

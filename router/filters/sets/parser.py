@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from router.errors import FilterError, InvalidInput
-from router.filters.ast import And, Node
+from router.filters.ast import Node
 from router.filters.filter import Filter, parse
 from router.filters.limits import DEFAULT_LIMITS, Limits
 from router.filters.sets.descriptors import filter_type
+from router.filters.sets.groups import conjunction
 from router.values import Table, Value, decode, decode_table
 
 #: The dialect name that a filter set's `Filter` carries.
@@ -117,7 +118,7 @@ def parse_filter_set(
             raise FilterError("a filter's name is a string", where="filters")
         conditions.append(reading.filter(member, name))
     text = canonical_text({"filters": raw, "owner": owner} if reading.asked_owner else raw)
-    return Filter.of(And(tuple(conditions)), text=text, dialect=DIALECT)
+    return Filter.of(conjunction(conditions), text=text, dialect=DIALECT)
 
 
 def canonical_text(raw: Any) -> str:

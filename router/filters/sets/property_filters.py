@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from router.columns import Ref
 from router.errors import FilterError
-from router.filters.ast import And, Field, Literal, Node
-from router.filters.sets.modifiers import EXACT, read_reference
-from router.filters.sets.nodes import Equals, NestedMatches, Present, TextMatches
+from router.filters.ast import Field, Literal, Node
+from router.filters.sets.groups import ALWAYS, conjunction
+from router.filters.sets.modifiers import read_reference
+from router.filters.sets.nodes import Equals, NestedMatches, Present, StartsWith, TextForm
 from router.message import SECTION_FIELDS
 from router.values import INT64_MAX, INT64_MIN, Table, Timestamp, Value
 
@@ -55,7 +56,7 @@ def fields(section: str) -> Read:
                     where=place,
                 )
             conditions.append(_condition(Field(Ref(section, name)), reference, place))
-        return And(tuple(conditions))
+        return conjunction(conditions)
 
     return read
 
@@ -74,7 +75,7 @@ def entries(section: str, *, simple: bool = False) -> Read:
                 raise FilterError(f"{section} hold simple values only", where=place)
             field = Field(Ref(section, name))
             conditions.append(Present(field) if reference is None else _condition(field, reference, place))
-        return And(tuple(conditions))
+        return conjunction(conditions)
 
     return read
 
@@ -84,7 +85,7 @@ def value(reading: Reading, raw: Any, where: str) -> Node:
     reference = reading.value(raw, where)
     _check(reading, reference, where)
     if reference is None or reference == () or reference == Table():
-        return And(())
+        return ALWAYS
     return _condition(Field(Ref("amqp_value")), reference, where)
 
 
@@ -94,7 +95,7 @@ def sequence(reading: Reading, raw: Any, where: str) -> Node:
     if not isinstance(reference, tuple):
         raise FilterError("expected a list", where=where, hint='a list is written [...] or {"list": [...]}')
     _check(reading, reference, where)
-    return NestedMatches(Field(Ref("amqp_sequence")), Literal(reference)) if reference else And(())
+    return NestedMatches(Field(Ref("amqp_sequence")), Literal(reference)) if reference else ALWAYS
 
 
 def _section(reading: Reading, raw: Any, where: str) -> Table:
@@ -108,9 +109,9 @@ def _condition(field: Field, reference: Value, where: str) -> Node:
         return NestedMatches(field, Literal(reference))
     if isinstance(reference, str):
         text = read_reference(reference)
-        if text.modifier is not EXACT:
-            return TextMatches(field, text.modifier.prefix, Literal(text.text))
-        return Equals(field, Literal(text.text))
+        forms, wanted = text.modifier.forms, Literal(text.text)
+        formed = TextForm(field, forms) if forms else field
+        return StartsWith(formed, wanted) if text.modifier.partial else Equals(formed, wanted)
     return Equals(field, Literal(reference))
 
 

@@ -8,8 +8,16 @@ from router.equality import family_equal
 from router.filters.ast import TROUBLE
 from router.filters.scalar import Context, Result, rule
 from router.filters.sets.matching import matches
-from router.filters.sets.modifiers import MODIFIERS, TextReference
-from router.filters.sets.nodes import Accepts, Equals, NestedMatches, Present, TextMatches, TopicMatches
+from router.filters.sets.nodes import (
+    FORMS,
+    Accepts,
+    Equals,
+    NestedMatches,
+    Present,
+    StartsWith,
+    TextForm,
+    TopicMatches,
+)
 from router.values import Value
 
 
@@ -28,10 +36,20 @@ def _present(node: Present, context: Context) -> Result:
     return node.field.ref.name in getattr(context.message, node.field.ref.section)
 
 
-@rule(TextMatches)
-def _text_matches(node: TextMatches, context: Context) -> Result:
+@rule(TextForm)
+def _text_form(node: TextForm, context: Context) -> Result:
+    value = context.value(node.field)
+    if not isinstance(value, str):
+        return None
+    for form in node.forms:
+        value = FORMS[form](value)
+    return value
+
+
+@rule(StartsWith)
+def _starts_with(node: StartsWith, context: Context) -> Result:
     value, wanted = context.value(node.field), context.value(node.reference)
-    return isinstance(value, str) and TextReference(MODIFIERS[node.modifier], str(wanted)).matches(value)
+    return isinstance(value, str) and value.startswith(str(wanted))
 
 
 @rule(NestedMatches)

@@ -16,13 +16,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from router.filters.xpath.document import Document, Unreadable, XPathLimits, read
 from router.filters.xpath.expressions import Expression, OutOfBudget, Run
 from router.filters.xpath.functions import TypeMismatch, to_boolean
 from router.filters.xpath.syntax import parse
 
-__all__ = ["CompiledXPath", "XPathDocuments", "XPathLimits", "XPathOutcome", "compile", "evaluate"]
+if TYPE_CHECKING:
+    from router.columns import BatchView
+
+__all__ = ["CompiledXPath", "XPathDocuments", "XPathLimits", "XPathOutcome", "compile", "documents_of", "evaluate"]
 
 DEFAULT_LIMITS = XPathLimits()
 
@@ -83,11 +88,13 @@ class XPathDocuments:
     """Parsed bodies of one batch, shared by all XPATH operands: each distinct body is read once.
 
     Keeps documents up to `limits.cached_nodes` nodes; beyond that the oldest go and would be read again.
+    `parsed` counts the bodies read, `troubled` the outcomes that trouble made false.
     """
 
     def __init__(self, *, limits: XPathLimits = DEFAULT_LIMITS) -> None:
         self.limits = limits
         self.parsed = 0
+        self.troubled = 0
         self._documents: dict[bytes | str, Document | XPathOutcome] = {}
         self._nodes = 0
 
@@ -98,9 +105,11 @@ class XPathDocuments:
         document = self._documents.get(body)
         if document is None:
             document = self._read(body)
-        if isinstance(document, XPathOutcome):
-            return document
-        return compiled.holds(document, self.limits.steps)
+        outcome = (
+            document if isinstance(document, XPathOutcome) else compiled.holds(document, self.limits.steps)
+        )
+        self.troubled += outcome.trouble
+        return outcome
 
     def outcomes(self, compiled: CompiledXPath, bodies: Sequence[bytes | str | None]) -> list[XPathOutcome]:
         """The outcome for each of the bodies, which should be distinct."""
@@ -123,3 +132,14 @@ class XPathDocuments:
             if isinstance(dropped, Document):
                 self._nodes -= len(dropped)
         return document
+
+
+_DOCUMENTS: WeakKeyDictionary[BatchView, XPathDocuments] = WeakKeyDictionary()
+
+
+def documents_of(view: BatchView) -> XPathDocuments:
+    """The parsed bodies of a batch, shared by everything that evaluates on it."""
+    found = _DOCUMENTS.get(view)
+    if found is None:
+        found = _DOCUMENTS[view] = XPathDocuments()
+    return found

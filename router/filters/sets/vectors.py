@@ -1,0 +1,202 @@
+"""The nodes of filter sets in the vectorised evaluator.
+
+No node costs Python work per pair: texts are compared as numbers (places in the order of a column's distinct
+texts), formed once per distinct text, and nested values and topics once per distinct combination.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from router.columns import ABSENT, BINARY, BOOL, DOUBLE, INT, STRING, TIMESTAMP, Column, Ref, column_of
+from router.filters.ast import FALSE, TRUE
+from router.filters.sets.matching import matches
+from router.filters.sets.nodes import (
+    FORMS,
+    Accepts,
+    Equals,
+    NestedMatches,
+    Present,
+    StartsWith,
+    TextForm,
+    TopicMatches,
+)
+from router.filters.sets.reference import words
+from router.filters.vector import (
+    COMPUTED,
+    Batch,
+    Codes,
+    Ints,
+    Pairs,
+    Texts,
+    Truths,
+    Vector,
+    condition,
+    distinct_combinations,
+    operand,
+    truth_per_distinct,
+)
+
+_LAST_CHARACTER: Final = chr(0x10FFFF)
+
+
+def _truths(holds: np.ndarray) -> Truths:
+    return np.where(holds, np.uint8(TRUE), np.uint8(FALSE))
+
+
+@condition(Equals)
+def _equals(node: Equals, pairs: Pairs) -> Truths:
+    field, wanted = pairs.operand(node.field), pairs.operand(node.reference)
+    same = field.tag == wanted.tag
+    if wanted.may_hold(BOOL, INT, TIMESTAMP):
+        # rows of other kinds hold 0 there
+        same &= field.num == wanted.num
+    if wanted.may_hold(DOUBLE):
+        same &= field.dbl == wanted.dbl
+    if wanted.may_hold(STRING, BINARY):
+        of_field, of_wanted = pairs.batch.common_codes(field.texts, wanted.texts)
+        same &= _numbered(of_field, field.code) == _numbered(of_wanted, wanted.code)
+    return _truths(same & (wanted.tag > 1))
+
+
+def _numbered(table: Codes | None, codes: Codes) -> Codes:
+    """Codes by a table; -1 (no text) stays, so that two rows without text do not differ."""
+    return codes if table is None else np.append(table, np.int32(-1))[codes]
+
+
+@condition(Present)
+def _present(node: Present, pairs: Pairs) -> Truths:
+    return _truths(pairs.column(node.field.ref).tag != ABSENT)
+
+
+@operand(TextForm)
+def _text_form(node: TextForm, pairs: Pairs) -> Vector:
+    return pairs.column(form_of(node.field.ref, node.forms))
+
+
+def form_of(ref: Ref, forms: tuple[str, ...]) -> Ref:
+    """Where the texts of a field stand in other forms; a column of the batch that is made when asked for."""
+    return Ref(_FORMS, f"{'+'.join(forms)}/{ref.section}/{ref.name}")
+
+
+def word_of(ref: Ref, place: int) -> Ref:
+    """Where one word of a field's topic stands: the n-th, or from the end for negative places."""
+    return Ref(_WORDS, f"{place}/{ref.section}/{ref.name}")
+
+
+def _in_forms(batch: Batch, name: str) -> Column:
+    forms, section, field = name.split("/", 2)
+    changes = [FORMS[form] for form in forms.split("+")]
+
+    def change(text: str) -> str:
+        for step in changes:
+            text = step(text)
+        return text
+
+    return _changed(batch.source(Ref(section, field)).column, change)
+
+
+def _topic_words(batch: Batch, name: str) -> Column:
+    number, section, field = name.split("/", 2)
+    place = int(number)
+
+    def word(text: str) -> str | None:
+        found = words(text)
+        return found[place] if -len(found) <= place < len(found) else None
+
+    return _changed(batch.source(Ref(section, field)).column, word)
+
+
+_FORMS: Final = "text form"
+_WORDS: Final = "topic word"
+COMPUTED[_FORMS] = _in_forms
+COMPUTED[_WORDS] = _topic_words
+
+
+def _changed(column: Column, change: Callable[[str], str | None]) -> Column:
+    """The column's texts, each distinct one changed once; what is no text becomes absent."""
+    texts: dict[str, int] = {}
+    codes = np.full(len(column.distinct) + 1, -1, np.int32)
+    for code, (text, kind) in enumerate(zip(column.distinct, column.kind.tolist(), strict=True)):
+        changed = change(text) if kind == STRING and isinstance(text, str) else None
+        if changed is not None:
+            codes[code] = texts.setdefault(changed, len(texts))
+    code = codes[column.code]
+    rows = len(column)
+    return Column(
+        np.where(code >= 0, np.uint8(STRING), np.uint8(ABSENT)),
+        np.zeros(rows, np.int64),
+        np.zeros(rows, np.float64),
+        code,
+        list(texts),
+        np.full(len(texts), STRING, np.uint8),
+    )
+
+
+@condition(StartsWith)
+def _starts_with(node: StartsWith, pairs: Pairs) -> Truths:
+    field, wanted = pairs.operand(node.field), pairs.operand(node.reference)
+    # the texts that begin with a prefix stand together in the order of all texts
+    ranks = field.texts.ranks
+    first, behind = _prefix_places(field.texts, wanted.texts)
+    rank = np.append(ranks, np.int64(-1))[field.code]
+    holds = (rank >= first[wanted.code]) & (rank < behind[wanted.code])
+    return _truths(holds & (field.tag == STRING))
+
+
+def _prefix_places(field: Texts, wanted: Texts) -> tuple[Ints, Ints]:
+    """For each prefix the place of its first text, and the place behind its last one."""
+    behind = [_successor(str(prefix)) for prefix in wanted.values]
+    places = field.places(Texts(column_of(["" if text is None else text for text in behind])))
+    end = 2 * len(field.values) + 2
+    # column_of numbers equal texts alike, so places are looked up by text
+    codes = {text: code for code, text in enumerate(dict.fromkeys(text or "" for text in behind))}
+    return (
+        field.places(wanted),
+        np.array([end if text is None else places[codes[text]] for text in behind], np.int64),
+    )
+
+
+def _successor(prefix: str) -> str | None:
+    """The smallest text behind all that begin with a prefix; None when there is none."""
+    kept = prefix.rstrip(_LAST_CHARACTER)
+    return kept[:-1] + chr(ord(kept[-1]) + 1) if kept else None
+
+
+@condition(NestedMatches)
+def _nested_matches(node: NestedMatches, pairs: Pairs) -> Truths:
+    return truth_per_distinct(matches, pairs.operand(node.reference), pairs.operand(node.field))
+
+
+@condition(TopicMatches)
+def _topic_matches(node: TopicMatches, pairs: Pairs) -> Truths:
+    field, patterns = pairs.operand(node.field), pairs.operand(node.pattern)
+    firsts, which = distinct_combinations((field, patterns))
+    key, pattern = field.code[firsts], patterns.code[firsts]
+    held = field.tag[firsts] == STRING
+    everything = np.array([text == "#" for text in patterns.distinct], np.bool_)[pattern]
+    if held.any():
+        keys, key_of = np.unique(key[held], return_inverse=True)
+        asked, pattern_of = np.unique(pattern[held], return_inverse=True)
+        offsets, found = _matcher(tuple(str(patterns.distinct[code]) for code in asked.tolist())).match(
+            [field.distinct[code] for code in keys.tolist()]
+        )
+        met = np.repeat(np.arange(len(keys), dtype=np.int64), np.diff(offsets)) * len(asked) + found
+        everything[held] = np.isin(key_of * len(asked) + pattern_of, met)
+    return _truths(everything[which])
+
+
+@lru_cache(maxsize=256)
+def _matcher(patterns: tuple[str, ...]):  # type: ignore[no-untyped-def]  # its type would import the kernels
+    from router.exchanges.topic import TopicMatcher  # noqa: PLC0415  # compiled kernels, loaded when needed
+
+    return TopicMatcher(patterns)
+
+
+@condition(Accepts)
+def _accepts(node: Accepts, pairs: Pairs) -> Truths:
+    return _truths(pairs.truth(node.part) == TRUE)

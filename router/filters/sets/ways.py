@@ -1,0 +1,48 @@
+"""Access predicates of filter sets: which values lead a message to a set that it may satisfy."""
+
+from __future__ import annotations
+
+from router.filters.access import Access, Key, access, access_of, equality
+from router.filters.ast import Field, Literal
+from router.filters.sets.nodes import Accepts, Equals, TextForm, TopicMatches
+from router.filters.sets.reference import words
+from router.filters.sets.vectors import form_of, word_of
+
+_WILDCARDS = ("*", "#")
+
+
+@access(Equals)
+def _equals(node: Equals) -> Access | None:
+    if not isinstance(node.reference, Literal):
+        return None
+    value = node.reference.value
+    if isinstance(node.field, TextForm):
+        return equality(form_of(node.field.field.ref, node.field.forms), value, strict=True)
+    return equality(node.field.ref, value, strict=True) if isinstance(node.field, Field) else None
+
+
+@access(TopicMatches)
+def _topic_matches(node: TopicMatches) -> Access | None:
+    """A pattern without wildcards is an equality; others need a word at a place that no `#` moves."""
+    if not (isinstance(node.field, Field) and isinstance(node.pattern, Literal)):
+        return None
+    pattern, ref = str(node.pattern.value), node.field.ref
+    parts = list(words(pattern))
+    if not any(part in _WILDCARDS for part in parts):
+        return equality(ref, pattern, strict=True)
+    fixed = parts[: parts.index("#")] if "#" in parts else parts
+    # the last fixed word: topics go from the general to the particular
+    for place in reversed(range(len(fixed))):
+        if fixed[place] not in _WILDCARDS:
+            return Access((Key(word_of(ref, place), Literal(fixed[place]), strict=True),), exact=False)
+    for back, part in enumerate(reversed(parts), 1):
+        if part == "#":
+            break
+        if part not in _WILDCARDS:
+            return Access((Key(word_of(ref, -back), Literal(part), strict=True),), exact=False)
+    return None
+
+
+@access(Accepts)
+def _accepts(node: Accepts) -> Access | None:
+    return access_of(node.part)
