@@ -7,6 +7,7 @@ changed anything, so an edit is whole or not at all. `TopologyEditor.changes` li
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, cast
@@ -346,6 +347,8 @@ class TopologyEditor:
     def __init__(self, base: Topology) -> None:
         self.topology = replace(base)
         self.changes: dict[ObjectKey, Object | None] = {}
+        #: Keys dropped on the way, also of objects that were declared again later.
+        self.dropped: set[ObjectKey] = set()
         self._owned: set[str] = set()
         self._owned_ends: set[tuple[str, ...]] = set()
 
@@ -398,14 +401,17 @@ class TopologyEditor:
 
     # -- exchanges and queues -----------------------------------------------------------------------
 
-    def declare_exchange(self, exchange: Exchange, *, overwrite: bool = False) -> bool:
+    def declare_exchange(
+        self, exchange: Exchange, *, overwrite: bool = False, max_name_bytes: int = MAX_NAME_BYTES
+    ) -> bool:
         """Declare an exchange; True when it is new, False when it was there with equal properties.
 
         With `overwrite` other properties replace those that are there (import with overwrite only).
+        Brokers accept longer names over HTTP than in AMQP frames: `max_name_bytes`.
         """
         self.topology.vhost(exchange.vhost)
         if exchange.name == "" or not is_predeclared(exchange.name):
-            _check_declarable(exchange.name, "exchange")
+            _check_declarable(exchange.name, "exchange", max_bytes=max_name_bytes)
         if exchange.type not in EXCHANGE_TYPES:
             raise InvalidDeclaration(
                 f"unknown exchange type {exchange.type!r}",
@@ -437,7 +443,7 @@ class TopologyEditor:
         _check_deletable(name, "exchange")
         exchange = self.topology.exchange(vhost, name)
         if if_unused and self.topology._from.get((vhost, name)):
-            raise InUse(f"exchange {name!r} in vhost {vhost!r} is in use", where="exchange")
+            raise InUse(f"exchange {name!r} in vhost {vhost!r} in use", where="exchange")
         self._remove_exchange(exchange)
 
     def delete_queue(self, vhost: str, name: str) -> None:
@@ -450,10 +456,10 @@ class TopologyEditor:
 
     # -- bindings and diverts -----------------------------------------------------------------------
 
-    def bind(self, binding: Binding) -> tuple[Binding, bool]:
+    def bind(self, binding: Binding, *, max_key_bytes: int = MAX_NAME_BYTES) -> tuple[Binding, bool]:
         """Bind; gives the stored binding and whether it is new. The id of the argument is ignored.
 
-        Binding twice is idempotent.
+        Binding twice is idempotent. Brokers accept longer keys over HTTP than in AMQP frames: `max_key_bytes`.
         """
         self.topology.vhost(binding.vhost)
         if binding.source == "":
@@ -473,7 +479,7 @@ class TopologyEditor:
             raise InvalidDeclaration(
                 f"destination_type is {binding.destination_type!r}", where="destination_type", hint="queue or exchange"
             )
-        _check_name(binding.routing_key, "routing_key", empty=True)
+        _check_name(binding.routing_key, "routing_key", empty=True, max_bytes=max_key_bytes)
         _check_binding_arguments(binding, source.type)
         present = self.topology.find_binding(binding)
         if present is not None:
@@ -609,6 +615,7 @@ class TopologyEditor:
     def _drop(self, attribute: str, key: Any, item: Object) -> None:
         self._own(attribute).pop(key)
         self.changes[object_key(item)] = None
+        self.dropped.add(object_key(item))
 
 
 def is_predeclared(name: str) -> bool:
@@ -638,25 +645,25 @@ def _end(binding: Binding) -> tuple[str, str, str]:
     return (binding.vhost, binding.destination_type, binding.destination)
 
 
-def _check_name(name: str, what: str, *, empty: bool = False) -> None:
+def _check_name(name: str, what: str, *, empty: bool = False, max_bytes: int = MAX_NAME_BYTES) -> None:
     if not name and not empty:
         raise InvalidDeclaration(f"the {what} name is empty", where=what)
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
         raise InvalidDeclaration(f"{what} holds a lone surrogate", where=what) from None
-    if size > MAX_NAME_BYTES:
-        raise InvalidDeclaration(f"{what} of {size} bytes", where=what, hint=f"at most {MAX_NAME_BYTES} bytes of UTF-8")
+    if size > max_bytes:
+        raise InvalidDeclaration(f"{what} of {size} bytes", where=what, hint=f"at most {max_bytes} bytes of UTF-8")
 
 
-def _check_declarable(name: str, what: str) -> None:
+def _check_declarable(name: str, what: str, *, max_bytes: int = MAX_NAME_BYTES) -> None:
     if what == "exchange" and name == "":
         raise AccessRefused("the default exchange cannot be declared", where=what)
     if name.startswith(RESERVED_PREFIX):
         raise AccessRefused(
             f"{what} name {name!r} is reserved", where=what, hint=f"names do not start with {RESERVED_PREFIX!r}"
         )
-    _check_name(name, what)
+    _check_name(name, what, max_bytes=max_bytes)
 
 
 def _check_deletable(name: str, what: str) -> None:
@@ -686,11 +693,14 @@ def _check_equivalent(what: str, present: Any, declared: Any, properties: tuple[
 
 
 def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else repr(value)
+    return f"'{str(value).lower() if isinstance(value, bool) else value}'"
 
 
 def _argument(single: Table | None) -> str:
-    return "none" if single is None else f"the value {next(iter(encode_table(single).values()))!r}"
+    if single is None:
+        return "none"
+    value = next(iter(encode_table(single).values()))
+    return _shown(value if isinstance(value, bool | str) else json.dumps(value))
 
 
 def _check_argument(table: Table, name: str, where: str, accepts: Callable[[Value], bool], expected: str) -> None:

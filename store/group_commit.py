@@ -121,9 +121,11 @@ class _Outcome:
         over on a fresh one without it, whose changes are taken over at the end.
         """
         spoilers: set[int] = set()
-        while not self._attempt(group, spoilers, attempt := editor.topology.edit()):
-            pass
+        attempt = editor.topology.edit()
+        while not self._attempt(group, spoilers, attempt):
+            attempt = editor.topology.edit()
         editor.replay(attempt.changes)
+        editor.dropped |= attempt.dropped
 
     def _attempt(self, group: list[_Request], spoilers: set[int], editor: TopologyEditor) -> bool:
         self.results.clear()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -311,29 +312,46 @@ def ensure_queue_table(data: DataDir, vhost: str, name: str, *, undeclared_at: i
 
 
 def clear_queue_table(data: DataDir, vhost: str, name: str, *, undeclared_at: int) -> None:
-    """Remove every row in one commit, unless the queue has been declared again since; keeps the folder.
+    """Remove, in one commit, every row routed at topology version `undeclared_at` or before.
 
-    The table remembers `undeclared_at`. A queue is only ever declared on top of a version at which it
-    was undeclared and its table cleared, so a table cleared at that version or later holds no row of
-    the earlier queue, and batches pinned to an earlier version append nothing (`undeclared_since`).
+    That is everything but rows for a queue of that name that has been declared since. The table
+    remembers the version: batches pinned to it or to an earlier one append nothing any more
+    (`undeclared_since`). A queue is only ever declared on top of a version at which it was undeclared
+    and its table cleared, so whoever comes late with an earlier version has nothing to do.
     """
     path = data.queue(vhost, name)
     for attempt in range(ATTEMPTS):
         table = open_table(path, QUEUE, vhost=vhost, name=name)
         if undeclared_since(table) >= undeclared_at:
             return
-        removed = [remove_action(file, size) for file, (size, _) in files_of(table).items()]
+        actions: list[AddAction | RemoveAction] = []
+        for file, (size, _) in files_of(table).items():
+            newer = _routed_after(Path(path, file), undeclared_at)
+            kept = pc.sum(newer, min_count=0).as_py()
+            if kept and kept == len(newer):
+                continue
+            actions.append(remove_action(file, size))
+            if kept:
+                actions.append(write_file(path, pq.read_table(Path(path, file), partitioning=None).filter(newer)))
         done = commit(
             table,
-            removed,
+            actions,
             QUEUE.delta_schema,
             transactions=[Transaction(_UNDECLARED, undeclared_at)],
             info={"bindery.change": "clear", "bindery.topologyVersion": undeclared_at},
         )
         if done is not None:
             return
+        drop_unused(path, [action.path for action in actions if isinstance(action, AddAction)])
         back_off(attempt)
     raise conflict(path)
+
+
+def _routed_after(path: Path, version: int) -> pa.ChunkedArray:
+    """Which rows of a file were routed at a topology version above `version`."""
+    with pq.ParquetFile(path) as file:
+        routing = file.read(columns=["routing.topology_version"])["routing"]
+    return pc.fill_null(pc.greater(pc.struct_field(routing, "topology_version"), version), False)
 
 
 def undeclared_since(table: DeltaTable) -> int:

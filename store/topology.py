@@ -147,10 +147,18 @@ class TopologyStore:
                 changes = {
                     key: item for key, item in editor.changes.items() if head.topology.get(key) != item
                 }
-                if not changes:
+                recreated = [
+                    (vhost, name)
+                    for kind, vhost, name in editor.dropped
+                    if kind == "queue" and (vhost, name) in head.topology.queues.keys() & editor.topology.queues.keys()
+                ]
+                if not changes and not recreated:
                     return Edit(result, head.topology, head.topology.version)
+                base = head.topology.version
                 if self._commit(head, editor.topology, changes, author, reason):
-                    self._clear_deleted(changes)
+                    deleted = [key[1:] for key, item in changes.items() if key[0] == "queue" and item is None]
+                    self._clear(deleted, base + 1)
+                    self._clear(recreated, base)
                     return Edit(result, head.topology, head.topology.version)
                 tables.back_off(attempt)
             raise tables.conflict(self.data.topology)
@@ -257,7 +265,12 @@ class TopologyStore:
     ) -> bool:
         """Write and commit; False when another process was faster. Moves `head` on success."""
         self._fault("start")
-        self._ensure_declared(changes, head.topology.version)
+        known = head.topology.queues
+        declared = [
+            item for item in changes.values() if isinstance(item, Queue) and (item.vhost, item.name) not in known
+        ]
+        base = head.topology.version
+        _each(lambda q: tables.ensure_queue_table(self.data, q.vhost, q.name, undeclared_at=base), declared)
         self._fault("queues")
         rewritten, files = self._rewrite(head, changes)
         self._fault("files")
@@ -328,19 +341,8 @@ class TopologyStore:
             return
         tables.drop_unused(self.data.topology, [one.path for one in added if one.path not in committed])
 
-    def _ensure_declared(self, changes: Mapping[ObjectKey, Object | None], base: int) -> None:
-        assert self._head is not None  # noqa: S101  # a commit starts from a loaded head
-        known = self._head.topology.queues
-        declared = [
-            item for item in changes.values() if isinstance(item, Queue) and (item.vhost, item.name) not in known
-        ]
-        _each(lambda q: tables.ensure_queue_table(self.data, q.vhost, q.name, undeclared_at=base), declared)
-
-    def _clear_deleted(self, changes: Mapping[ObjectKey, Object | None]) -> None:
-        assert self._head is not None  # noqa: S101  # a commit leaves a loaded head
-        version = self._head.topology.version
-        deleted = [key for key, item in changes.items() if key[0] == "queue" and item is None]
-        _each(lambda key: tables.clear_queue_table(self.data, key[1], key[2], undeclared_at=version), deleted)
+    def _clear(self, queues: list[tuple[str, str]], undeclared_at: int) -> None:
+        _each(lambda q: tables.clear_queue_table(self.data, *q, undeclared_at=undeclared_at), queues)
 
 
 def _each(work: Callable[[Any], None], items: list[Any]) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -226,7 +226,7 @@ class QueueWriter:
             for queue, parts in sorted(self._rows.items()):
                 rows = pa.array(parts[0] if len(parts) == 1 else np.concatenate(parts))
                 name = self._queues[queue]
-                self._write(flush, rows, name, self._data.queue(self._vhost, name))
+                self._write(flush, rows, "queue", name, self._data.queue(self._vhost, name))
         if self._lost:
             self._write_lost()
         self._clear()
@@ -240,7 +240,10 @@ class QueueWriter:
         lineage = _concatenated([lost.lineage for lost in self._lost])
         flush = _Flush(columns, joined["source"], joined[SEQ], lineage, self._stamp)
         everything = pa.array(np.arange(len(lineage), dtype=np.int32))
-        self._write(flush, everything, None, self._data.unroutable(self._vhost))
+        folder = Path(self._data.unroutable(self._vhost))
+        # an unroutable table is created by the first commit that has rows for it
+        folder.mkdir(parents=True, exist_ok=True)
+        self._write(flush, everything, "unroutable", "", str(folder))
 
     def close(self) -> list[WrittenFile]:
         """Flush, and give every file written."""
@@ -255,10 +258,12 @@ class QueueWriter:
         self._buffered_rows = 0
         self._buffered_bytes = 0
 
-    def _write(self, flush: _Flush, rows: pa.Array, queue: str | None, folder: str) -> None:
+    def _write(
+        self, flush: _Flush, rows: pa.Array, kind: Literal["queue", "unroutable"], name: str, folder: str
+    ) -> None:
         table, seq = flush.table(rows)
-        name = f"{self._prefix}-{len(self._files)}-{secrets.token_hex(4)}.parquet"
-        path = Path(folder) / name
+        file = f"{self._prefix}-{len(self._files)}-{secrets.token_hex(4)}.parquet"
+        path = Path(folder) / file
         pq.write_table(
             table,
             path,
@@ -271,8 +276,10 @@ class QueueWriter:
         )
         self._files.append(
             WrittenFile(
-                queue=queue,
-                path=name,
+                kind=kind,
+                vhost=self._vhost,
+                name=name,
+                path=file,
                 size=path.stat().st_size,
                 rows=len(rows),
                 stats=self._stamp_stats(len(rows), seq),
