@@ -1,0 +1,93 @@
+"""Explain: what a message met on its way, and why it did not come to a queue.
+
+    explainer = Explainer(topology, "/")
+    explanation, = explainer.explain(to_batch([message]), clock_ms=0, queues=["late"])
+
+The message is routed by the engine itself; the explanation reads the walk that the engine made
+(`Router.walk`). Sub-expressions of filters are judged by the reference evaluator, which the engine is
+checked against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from router.engine import DISPOSITIONS, REASONS, Router
+from router.engine.assemble import assemble
+from router.explain.record import Cause, Culprit, Explanation, FilterVerdict, Link, Step, Visit, WhyNot
+from router.explain.trace import Tracer, Ways
+from router.explain.why_not import Inbound, why_not
+from router.model import Topology
+
+__all__ = [
+    "Cause",
+    "Culprit",
+    "Explainer",
+    "Explanation",
+    "FilterVerdict",
+    "Link",
+    "Step",
+    "Visit",
+    "WhyNot",
+]
+
+
+class Explainer:
+    """Explains messages under one topology; compiles it once."""
+
+    def __init__(self, topology: Topology, vhost: str, *, router: Router | None = None) -> None:
+        self._topology = topology
+        self._router = Router.compile(topology, vhost) if router is None else router
+        self._ways = Ways(topology, vhost)
+        self._inbound = Inbound(topology, self._ways)
+
+    @property
+    def router(self) -> Router:
+        """The engine that explanations come from."""
+        return self._router
+
+    def explain(
+        self,
+        batch: pa.RecordBatch,
+        *,
+        clock_ms: int,
+        queues: Iterable[str] = (),
+        rows: Sequence[int] | None = None,
+    ) -> list[Explanation]:
+        """The explanation of each message of a batch (or of the given rows), in order.
+
+        `queues` are those about which "why not" is asked. Raises NotFound for a queue that does not exist.
+        """
+        asked = [self._topology.queue(self._router.vhost, name).name for name in queues]
+        walk, _, exchange = self._router.walk(batch, clock_ms=clock_ms)
+        deliveries = assemble(walk, batch, exchange)
+        tracer = Tracer(self._ways, self._router, walk, walk.view)
+        queue_of = np.repeat(deliveries.queue, np.diff(deliveries.offsets))
+        lineage = deliveries.lineage.to_pylist()
+        unroutable = {row: place for place, row in enumerate(deliveries.unroutable.rows.tolist())}
+        found = []
+        for row in range(batch.num_rows) if rows is None else rows:
+            trace = tracer.row(row)
+            reached = {self._router.queues[number] for number in queue_of[deliveries.rows == row].tolist()}
+            place = unroutable.get(row)
+            lost = deliveries.unroutable
+            found.append(
+                Explanation(
+                    vhost=self._router.vhost,
+                    topology_version=self._router.version,
+                    queues=tuple(sorted(reached)),
+                    reason=None if place is None else REASONS[lost.reason[place]],
+                    disposition=None if place is None else DISPOSITIONS[lost.disposition[place]],
+                    detail=None if place is None else lost.detail[place],
+                    recorded=place is None or bool(lost.recorded[place]),
+                    lineage=tuple(lineage[row]),
+                    visits=trace.visits,
+                    why_not=tuple(
+                        why_not(name, trace, self._inbound, reached=name in reached) for name in asked
+                    ),
+                )
+            )
+        return found

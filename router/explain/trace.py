@@ -1,0 +1,297 @@
+"""From a finished walk of the engine to the visits of one message, step by step.
+
+Everything comes from the walk itself: its states are the visits, its pairs the links that were taken.
+Links that a filter stopped are found by asking the exchange's own matcher once more which rules the
+message met there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Final, Literal
+
+import numpy as np
+
+from router.columns import BatchView
+from router.engine import Router
+from router.engine.compile import NO_ID
+from router.engine.walk import Walk
+from router.exchanges import States
+from router.explain.filters import Judge
+from router.explain.record import Arrival, FilterVerdict, Link, Step, Verdict, Visit
+from router.message import Message, from_batch
+from router.model import ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Binding, Divert, Topology
+from router.values import encode_table
+
+_ALTERNATES: Final = ("alternate-exchange", "alternate-binding")
+
+
+class Ways:
+    """Every link of a vhost, as an explanation names it."""
+
+    def __init__(self, topology: Topology, vhost: str) -> None:
+        self.topology = topology
+        self.vhost = vhost
+
+    def binding(self, binding: Binding) -> Link:
+        """A binding as a link."""
+        return Link(
+            "binding",
+            binding.source,
+            binding.destination,
+            binding.destination_type,
+            id=binding.id,
+            routing_key=binding.routing_key,
+            arguments=encode_table(binding.arguments),
+        )
+
+    def implicit(self, queue: str) -> Link:
+        """The default exchange's binding of a queue."""
+        return Link("binding", "", queue, "queue", id=DEFAULT_BINDING_ID, routing_key=queue)
+
+    def divert(self, divert: Divert) -> Link:
+        """A divert as a link."""
+        return Link(
+            "divert",
+            divert.source,
+            divert.destination,
+            "exchange",
+            id=divert.id,
+            name=divert.name,
+            routing_key=divert.routing_key,
+            exclusive=divert.exclusive,
+        )
+
+    def alternate(self, kind: Literal["alternate-exchange", "alternate-binding"], source: str, target: str) -> Link:
+        """An alternate as a link; of a queue and an exchange of one name, the exchange is meant."""
+        is_exchange = (self.vhost, target) in self.topology.exchanges
+        return Link(kind, source, target, "exchange" if is_exchange else "queue")
+
+    @cached_property
+    def diverts(self) -> dict[int, Divert]:
+        """The diverts of the vhost by id."""
+        return {divert.id: divert for divert in self.topology.diverts.values() if divert.vhost == self.vhost}
+
+
+class RowTrace:
+    """One message of a walk: its visits in order, and what was taken at each."""
+
+    def __init__(self, tracer: Tracer, row: int, message: Message) -> None:
+        self.tracer = tracer
+        self.row = row
+        self.message = message
+        self.judge = Judge(message, tracer.clock_ms)
+        self.states = tracer.states_of(row)
+        self.number = {state: number for number, state in enumerate(self.states, 1)}
+
+    @cached_property
+    def visits(self) -> tuple[Visit, ...]:
+        """The visits, with their arrivals."""
+        drawn = [self._visit(state) for state in self.states]
+        arrivals: dict[int, list[Arrival]] = defaultdict(list)
+        for visit in drawn:
+            for step in visit.steps:
+                if step.visit is not None:
+                    arrivals[step.visit].append(Arrival(step.link.kind, visit.number, step.link.id))
+        published = Arrival("publish")
+        return tuple(
+            replace(visit, arrivals=((published,) if visit.number == 1 else ()) + tuple(arrivals[visit.number]))
+            for visit in drawn
+        )
+
+    def _visit(self, state: int) -> Visit:
+        tracer = self.tracer
+        name = tracer.exchange_of(state)
+        taken, stopped = tracer.diverts_at(state), tracer.stopped_diverts(state)
+        exclusive = any(tracer.is_exclusive(link) for link in taken)
+        steps = [self._step(state, link, tracer.link(link), True) for link in taken]
+        steps += [self._step(state, link, tracer.link(link), False) for link in stopped]
+        total = len(tracer.ways.topology.bindings_from(tracer.ways.vhost, name))
+        if name == "":
+            total = len(tracer.plan.queues)
+        matched, rejected = ([], []) if exclusive else tracer.bindings_at(state)
+        steps += [self._step(state, link, tracer.link(link), True) for link in matched]
+        steps += [self._step(state, link, tracer.link(link), False) for link in rejected]
+        steps += self._alternates(state)
+        unmatched = 0 if exclusive else total - len(matched) - len(rejected)
+        return Visit(
+            number=self.number[state],
+            exchange=name,
+            type=tracer.ways.topology.exchanges[tracer.ways.vhost, name].type,
+            keys=tracer.keys_of(state),
+            arrivals=(),
+            steps=tuple(steps),
+            unmatched=unmatched,
+            not_evaluated=total if exclusive else 0,
+        )
+
+    def _step(self, state: int, link: int, named: Link, taken: bool) -> Step:
+        tracer = self.tracer
+        filters = self.filters_of(named)
+        if not taken:
+            passes = all(verdict.result for verdict in filters)
+            return Step(named, "exclusive-divert" if passes and named.kind == "divert" else "filter", filters)
+        if named.destination_type == "queue":
+            behind = self.queue_filter(named.destination)
+            verdict: Verdict = "delivered" if tracer.is_open(state, link) else "queue-filter"
+            return Step(named, verdict, filters + behind)
+        return Step(named, "forwarded", filters, self.number[tracer.followed(state, link)])
+
+    def _alternates(self, state: int) -> Iterator[Step]:
+        tracer = self.tracer
+        target = tracer.alternate_exchange_state(state)
+        if target is not None:
+            link = tracer.ways.alternate(ALTERNATE_EXCHANGE, tracer.exchange_of(state), tracer.exchange_of(target))
+            yield Step(link, "forwarded", visit=self.number[target])
+        for link_number in tracer.alternate_bindings_at(state):
+            yield self._step(state, link_number, tracer.link(link_number), True)
+
+    def filters_of(self, link: Link) -> tuple[FilterVerdict, ...]:
+        """The verdicts of the filters on a link itself."""
+        topology = self.tracer.ways.topology
+        if link.kind == "divert" and link.id is not None:
+            return self.judge.divert(self.tracer.ways.diverts[link.id])
+        if link.kind == "binding" and link.id:
+            return self.judge.binding(topology, topology.bindings[link.id])
+        return ()
+
+    def queue_filter(self, queue: str) -> tuple[FilterVerdict, ...]:
+        """The verdict of a queue's own filter; empty without one."""
+        return self.judge.queue(self.tracer.ways.topology.queues[self.tracer.ways.vhost, queue])
+
+
+class Tracer:
+    """A walk, indexed by message and state."""
+
+    def __init__(self, ways: Ways, router: Router, walk: Walk, view: BatchView) -> None:
+        self.ways = ways
+        self.plan = walk.plan
+        self.queues = router.queues
+        self.clock_ms = view.clock_ms
+        self._walk = walk
+        self._view = view
+        self._by_row = np.argsort(walk.row, kind="stable")
+        self._row_bounds = np.searchsorted(walk.row[self._by_row], np.arange(view.rows + 1))
+        state = np.concatenate([np.zeros(0, np.int32), *(pairs.state for pairs in walk.pairs)])
+        self._links = np.concatenate([np.zeros(0, np.int32), *(pairs.link for pairs in walk.pairs)])
+        self._open = np.concatenate([np.zeros(0, np.bool_), *(pairs.open for pairs in walk.pairs)])
+        self._by_state = np.argsort(state, kind="stable")
+        self._state_bounds = np.searchsorted(state[self._by_state], np.arange(walk.states + 1))
+
+    def row(self, row: int) -> RowTrace:
+        """The trace of one message of the batch."""
+        (message,) = from_batch(self._view.batch.slice(row, 1))
+        return RowTrace(self, row, message)
+
+    def states_of(self, row: int) -> list[int]:
+        """The states of a message, in the order in which they were evaluated."""
+        found: list[int] = self._by_row[self._row_bounds[row] : self._row_bounds[row + 1]].tolist()
+        return found
+
+    def exchange_of(self, state: int) -> str:
+        """The exchange of a state."""
+        return self.plan.exchange_names[self._walk.exchange[state]]
+
+    def keys_of(self, state: int) -> tuple[str, ...]:
+        """The routing keys of a state, sorted."""
+        sets, number = self._walk.sets, int(self._walk.key_set[state])
+        members = sets.members[sets.offsets[number] : sets.offsets[number + 1]].tolist()
+        return tuple(sorted(sets.keys.text(key) for key in members))
+
+    # -- links ----------------------------------------------------------------------------------------
+
+    def link(self, number: int) -> Link:
+        """A link of the plan as an explanation names it."""
+        links, plan = self.plan.links, self.plan
+        identity = int(links.id[number])
+        queue, exchange = int(links.queue[number]), int(links.exchange[number])
+        if identity == DEFAULT_BINDING_ID:
+            return self.ways.implicit(plan.queues[queue])
+        if identity == NO_ID:
+            target = plan.queues[queue] if queue >= 0 else plan.exchange_names[exchange]
+            source = plan.exchange_names[plan.link_source[number]]
+            return self.ways.alternate("alternate-binding", source, target)
+        divert = self.ways.diverts.get(identity)
+        if divert is not None:
+            return self.ways.divert(divert)
+        return self.ways.binding(self.ways.topology.bindings[identity])
+
+    def is_exclusive(self, link: int) -> bool:
+        """Whether a link is an exclusive divert."""
+        return bool(self.plan.links.exclusive[link])
+
+    def _taken(self, state: int) -> dict[int, bool]:
+        """Links that were taken at a state, and whether the queue behind took the message."""
+        pairs = self._by_state[self._state_bounds[state] : self._state_bounds[state + 1]]
+        return dict(zip(self._links[pairs].tolist(), self._open[pairs].tolist(), strict=True))
+
+    def is_open(self, state: int, link: int) -> bool:
+        """Whether the queue behind a taken link took the message."""
+        return self._taken(state)[link]
+
+    def _divert_links(self, state: int) -> list[int]:
+        rule = int(self.plan.exchanges.divert_rule[self._walk.exchange[state]])
+        return sorted(self._links_of_rule(rule)) if rule >= 0 else []
+
+    def diverts_at(self, state: int) -> list[int]:
+        """The diverts that fired at a state."""
+        taken = self._taken(state)
+        return [link for link in self._divert_links(state) if link in taken]
+
+    def stopped_diverts(self, state: int) -> list[int]:
+        """The diverts of a state's exchange that did not fire."""
+        taken = self._taken(state)
+        return [link for link in self._divert_links(state) if link not in taken]
+
+    def alternate_bindings_at(self, state: int) -> list[int]:
+        """The alternate binding that fired at a state, if any."""
+        return [link for link in self._taken(state) if self.plan.links.id[link] == NO_ID]
+
+    def bindings_at(self, state: int) -> tuple[list[int], list[int]]:
+        """Bindings that matched at a state: those taken, and those that their own filter stopped."""
+        met = self._met(state)
+        taken = self._taken(state)
+        return [link for link in met if link in taken], [link for link in met if link not in taken]
+
+    def _met(self, state: int) -> list[int]:
+        matcher = self.plan.matchers[self._walk.exchange[state]]
+        if matcher is None:
+            return []
+        walk = self._walk
+        chosen = np.array([state], np.int32)
+        found = matcher.match(States(walk.row[chosen], walk.key_set[chosen], walk.sets, self._view))
+        one = int(found.classes[0])
+        rules = found.rules[found.offsets[one] : found.offsets[one + 1]].tolist()
+        return sorted(link for rule in rules for link in self._links_of_rule(rule))
+
+    def _links_of_rule(self, rule: int) -> list[int]:
+        rules, groups = self.plan.rules, self.plan.groups
+        first = int(rules.first[rule])
+        found = list(range(first, first + int(rules.plain[rule])))
+        group = int(rules.group[rule])
+        if group >= 0:
+            found += sorted(set(groups.link[groups.first[group] : groups.first[group + 1]].tolist()))
+        return found
+
+    # -- states that follow ---------------------------------------------------------------------------
+
+    def followed(self, state: int, link: int) -> int:
+        """The state that a link led to."""
+        walk, key = self._walk, int(self.plan.links.key[link])
+        key_set = int(walk.key_set[state]) if key < 0 else int(walk.replacement_sets[key])
+        return self._state(int(walk.row[state]), int(self.plan.links.exchange[link]), key_set)
+
+    def alternate_exchange_state(self, state: int) -> int | None:
+        """The state that the alternate exchange led to, when it was used."""
+        alternate = int(self.plan.exchanges.alternate[self._walk.exchange[state]])
+        used = any(self.plan.links.id[link] != NO_ID for link in self._taken(state))
+        if alternate < 0 or used:
+            return None
+        return self._state(int(self._walk.row[state]), alternate, int(self._walk.key_set[state]))
+
+    def _state(self, row: int, exchange: int, key_set: int) -> int:
+        walk = self._walk
+        return next(s for s in self.states_of(row) if walk.exchange[s] == exchange and walk.key_set[s] == key_set)
