@@ -1,8 +1,8 @@
 """Message filters: four text languages, one tree, a scalar reference and a vectorised evaluator.
 
-    parse(text, dialect) -> Filter          the filter, or FilterError with the place and a hint
-    evaluate(filter, message)               True, False or None: the reference, one message at a time
-    FilterGroups(groups).select(view, …)    which filters accept which messages of a batch
+parse(text, dialect) -> Filter          the filter, or FilterError with the place and a hint
+evaluate(filter, message)               True, False or None: the reference, one message at a time
+FilterGroups(groups).select(view, …)    which filters accept which messages of a batch
 """
 
 from __future__ import annotations

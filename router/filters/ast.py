@@ -292,4 +292,4 @@ def rebuild(node: Node, change: Callable[[Node], Node]) -> Node:
             items = tuple(change(item) if isinstance(item, Node) else item for item in content)
             if any(new is not old for new, old in zip(items, content, strict=True)):
                 changes[name] = items
-    return dataclasses.replace(node, **changes) if changes else node  # type: ignore[arg-type]  # names are fields
+    return dataclasses.replace(node, **changes) if changes else node

@@ -1,3 +1,4 @@
+# ruff: noqa: D102  # the methods of the builder are named after the grammar rules that they serve
 """Parse events to tree, with the type rules that hold when a filter is defined (semantics 3.1, 3.2).
 
 The methods are named after the grammar's rules and get the parts of a sentence bottom-up; nothing recurses.
@@ -66,13 +67,14 @@ class Path:
 
 @v_args(inline=True)
 class TreeBuilder(Transformer[Token, Node]):
-    """Builds the tree of one text. Lark calls its methods; `build_with` sets what they work on."""
+    """Builds the tree of one text. Lark calls its methods, named after grammar rules; `build_with` comes first."""
 
     text: str
     dialect: Dialect
     limits: Limits
 
     def build_with(self, text: str, dialect: Dialect, limits: Limits) -> None:
+        """Set the text that the next parse is about."""
         self.text, self.dialect, self.limits = text, dialect, limits
 
     # conditions
@@ -129,7 +131,7 @@ class TreeBuilder(Transformer[Token, Node]):
                 if side is not None and (not _is_text(side.node) or side.bracketed):
                     self._refuse(side, f"the {name} of LIKE must be a string literal")
         self._check_pattern(pattern, escape)
-        node = Like(operand.node, pattern.node, escape and escape.node, self.limits.like_pattern)
+        node = Like(operand.node, pattern.node, escape.node if escape else None, self.limits.like_pattern)
         return Part(node, operand.start, (escape or pattern).end)
 
     def not_like(self, operand: Part, pattern: Part, escape: Part | None = None) -> Part:

@@ -71,8 +71,7 @@ _SELECTOR_KEYWORDS: Final = frozenset(
 )
 _SQL_FUNCTIONS: Final = {"LOWER", "UPPER", "LEFT", "RIGHT", "SUBSTRING", "UTC", "DATE"}
 _SQL_KEYWORDS: Final = frozenset(
-    {"AND", "OR", "NOT", "LIKE", "IN", "IS", "NULL", "ESCAPE", "TRUE", "FALSE", "EXISTS", "NAN", "INF"}
-    | _SQL_FUNCTIONS
+    {"AND", "OR", "NOT", "LIKE", "IN", "IS", "NULL", "ESCAPE", "TRUE", "FALSE", "EXISTS", "NAN", "INF"} | _SQL_FUNCTIONS
 )
 
 #: Java letters and digits beyond ASCII are checked by category when a name is read (`router.filters.lexer`).

@@ -41,12 +41,12 @@ def _parse(text: str, dialect: str, limits: Limits) -> Filter:
     return Filter(text, dialect, parse_text(text, dialect_named(dialect), limits))
 
 
-def evaluate(filter: Filter, message: Message, *, clock_ms: int = 0) -> bool | None:  # noqa: A002  # what it is
+def evaluate(filter: Filter, message: Message, *, clock_ms: int = 0) -> bool | None:
     """True, False or None (unknown) for one message: the scalar reference. Only True passes."""
     result = Context(message, clock_ms).value(filter.expression)
     return result if isinstance(result, bool) else None
 
 
-def is_troubled(filter: Filter, message: Message, *, clock_ms: int = 0) -> bool:  # noqa: A002  # what it is
+def is_troubled(filter: Filter, message: Message, *, clock_ms: int = 0) -> bool:
     """Whether the result is unknown because of run-time trouble (semantics 3.1)."""
     return Context(message, clock_ms).value(filter.expression) is TROUBLE

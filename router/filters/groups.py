@@ -20,7 +20,7 @@ import numpy.typing as npt
 import router.filters.vector_rules  # noqa: F401  # registers the rules of the shared nodes
 from router.columns import BatchView, Ref
 from router.filters.access import ALWAYS, Entry, Key, entries
-from router.filters.ast import TRUE, TROUBLED, Node
+from router.filters.ast import TROUBLED, TRUE, Node
 from router.filters.fields import DERIVED
 from router.filters.filter import Filter
 from router.filters.key_index import KeyIndex, Runs
@@ -310,4 +310,4 @@ def _ranges(starts: Ints, sizes: Ints) -> Ints:
     """All numbers of the ranges `starts[n] .. starts[n] + sizes[n]`, one range after the other."""
     total = int(sizes.sum())
     before = np.cumsum(sizes) - sizes
-    return np.arange(total) + np.repeat(starts - before, sizes)
+    return np.asarray(np.arange(total) + np.repeat(starts - before, sizes))

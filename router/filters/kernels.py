@@ -69,7 +69,7 @@ def _numeric(vector: Vector) -> bool:
 def _whole(vector: Vector) -> Flags:
     """Rows with an integer or a timestamp."""
     if vector.may_hold(TIMESTAMP):
-        return (vector.tag == INT) | (vector.tag == TIMESTAMP)
+        return np.asarray((vector.tag == INT) | (vector.tag == TIMESTAMP))
     return np.asarray(vector.tag == INT)
 
 
@@ -203,9 +203,7 @@ def calculate(op: str, left: Vector, right: Vector, rules: Rules) -> Vector:
             num = np.where(fits, result, 0)
             tag[fits] = INT
     if left.may_hold(DOUBLE) or right.may_hold(DOUBLE):
-        floating = ((left.tag == DOUBLE) & ((right.tag == DOUBLE) | right_whole)) | (
-            left_whole & (right.tag == DOUBLE)
-        )
+        floating = ((left.tag == DOUBLE) & ((right.tag == DOUBLE) | right_whole)) | (left_whole & (right.tag == DOUBLE))
         with np.errstate(all="ignore"):
             values = _FLOATING[op](_as_double(left, left_whole), _as_double(right, right_whole))
         dbl = np.where(floating, values, dbl)

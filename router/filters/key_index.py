@@ -44,7 +44,7 @@ class Values:
         return _TAGS[type(value)], value
 
     def _sorted_numbers(self, tag: int) -> tuple[npt.NDArray[np.generic], Codes]:
-        found = sorted((value, number) for (kind, value), number in self.numbers.items() if kind == tag)  # type: ignore[type-var]
+        found = sorted((value, number) for (kind, value), number in self.numbers.items() if kind == tag)
         kind = np.float64 if tag == DOUBLE else np.int64
         return np.array([value for value, _ in found], kind), np.array([number for _, number in found], np.int32)
 
@@ -82,7 +82,7 @@ class Values:
     def _search(self, found: Codes, rows: Ints, tag: int, wanted: npt.NDArray[np.generic]) -> None:
         values, numbers = self._sorted[tag]
         if len(values) and len(rows):
-            places = np.minimum(np.searchsorted(values, wanted), len(values) - 1)  # type: ignore[arg-type]
+            places = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
             hit = values[places] == wanted
             found[rows[hit]] = numbers[places[hit]]
 

@@ -10,6 +10,7 @@ import math
 import re
 import struct
 import unicodedata
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NoReturn
 
@@ -85,7 +86,7 @@ def tokenize(text: str, dialect: Dialect, *, limits: Limits, start: int = 0) -> 
             kind, found_text = _index_opening(found_text)
         token = _token(kind, found_text, position)
         if kind in _CONSTANTS:
-            token.constant = _CONSTANTS[kind](found_text, dialect)  # type: ignore[attr-defined]
+            token.constant = _CONSTANTS[kind](found_text, dialect)  # type: ignore[attr-defined]  # a Constant
             if kind in _NUMBERS:
                 _check_number(text, token, dialect, after_sign=_is_signed(tokens))
         elif kind in _OPENS:
@@ -106,9 +107,7 @@ def tokenize(text: str, dialect: Dialect, *, limits: Limits, start: int = 0) -> 
             )
         tokens.append(token)
         if len(tokens) > limits.tokens:
-            raise FilterError(
-                f"more than {limits.tokens} tokens", text=text, offset=position, length=len(found_text)
-            )
+            raise FilterError(f"more than {limits.tokens} tokens", text=text, offset=position, length=len(found_text))
         position = token.end_pos or 0
 
 
@@ -171,6 +170,10 @@ def _hexadecimal(text: str, dialect: Dialect) -> int:
     return int(text.rstrip("lL"), 16)
 
 
+def _binary(text: str, dialect: Dialect) -> bytes:
+    return bytes.fromhex(text[2:])
+
+
 def _float(text: str, dialect: Dialect) -> float:
     number = text.rstrip("fFdD") if dialect.java_names else text
     value = float(number)
@@ -179,13 +182,13 @@ def _float(text: str, dialect: Dialect) -> float:
     return value
 
 
-_CONSTANTS: Final = {
+_CONSTANTS: Final[Mapping[str, Callable[[str, Dialect], Any]]] = {
     "INTEGER": _integer,
     "HEX": _hexadecimal,
     "FLOAT": _float,
     "STRING": _unquote,
     "QUOTED": _unquote_name,
-    "BINARY": lambda text, dialect: bytes.fromhex(text[2:]),
+    "BINARY": _binary,
 }
 _NUMBERS: Final = frozenset({"INTEGER", "HEX", "FLOAT"})
 

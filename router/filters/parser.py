@@ -18,7 +18,7 @@ from lark.lexer import Lexer
 from router.errors import FilterError
 from router.filters.ast import Literal, Node, Truth, depth
 from router.filters.builder import TreeBuilder
-from router.filters.dialect import BLANK, Dialect
+from router.filters.dialect import Dialect
 from router.filters.lexer import check_text, tokenize
 from router.filters.limits import Limits
 from router.filters.syntax_errors import explain
@@ -54,9 +54,7 @@ def _grammar(name: str, builder: type[TreeBuilder]) -> _Grammar:
     return _Grammar(name, builder)
 
 
-def parse_text(
-    text: str, dialect: Dialect, limits: Limits, *, builder: type[TreeBuilder] = TreeBuilder
-) -> Node:
+def parse_text(text: str, dialect: Dialect, limits: Limits, *, builder: type[TreeBuilder] = TreeBuilder) -> Node:
     """The tree of a text, its types checked; raises FilterError. `builder` may collect more on the way."""
     check_text(text, limits)
     start, dialect = strip_prefixes(text, dialect)
@@ -69,7 +67,7 @@ def parse_text(
     try:
         with grammar.lock:
             grammar.builder.build_with(text, dialect, limits)
-            tree: Node = grammar.lark.parse(tokens)  # type: ignore[arg-type, assignment]  # own input, own tree
+            tree: Node = grammar.lark.parse(tokens)  # type: ignore[assignment]  # the builder's tree
     except UnexpectedToken as error:
         raise explain(error, tokens, text, dialect) from None
     except VisitError as error:
@@ -87,6 +85,7 @@ def parse_text(
 
 
 def strip_prefixes(text: str, dialect: Dialect) -> tuple[int, Dialect]:
+    """Where the filter begins after its prefixes, and the language as it reads after them."""
     start = 0
     while True:
         found = next((prefix for prefix in dialect.prefixes if text.startswith(prefix.text, start)), None)
@@ -94,8 +93,3 @@ def strip_prefixes(text: str, dialect: Dialect) -> tuple[int, Dialect]:
             return start, dialect
         start += len(found.text)
         dialect = dialect.with_prefix(found)
-
-
-def is_blank(text: str) -> bool:
-    """Whether a text has nothing but blanks."""
-    return BLANK.fullmatch(text) is not None

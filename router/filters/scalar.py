@@ -228,24 +228,26 @@ def _cased(change: Callable[[str], str]) -> Callable[[Value], Value]:
     return lambda value: change(value) if isinstance(value, str) else None
 
 
-def _is_count(value: Value, least: int = 0) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def _count(value: Value, least: int = 0) -> int | None:
+    """The value as a bound, when it is an integer that is not too small."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= least else None
 
 
 def _left(value: Value, count: Value) -> Value:
-    return value[:count] if isinstance(value, str) and _is_count(count) else None  # type: ignore[misc]
+    size = _count(count)
+    return value[:size] if isinstance(value, str) and size is not None else None
 
 
 def _right(value: Value, count: Value) -> Value:
-    if not isinstance(value, str) or not _is_count(count):
-        return None
-    return value[max(len(value) - count, 0) :]  # type: ignore[operator]
+    size = _count(count)
+    return value[max(len(value) - size, 0) :] if isinstance(value, str) and size is not None else None
 
 
 def _substring(value: Value, start: Value, count: Value) -> Value:
-    if not isinstance(value, str) or not _is_count(start, 1) or not _is_count(count):
+    first, size = _count(start, 1), _count(count)
+    if not isinstance(value, str) or first is None or size is None:
         return None
-    return value[start - 1 :][:count]  # type: ignore[operator, misc]
+    return value[first - 1 :][:size]
 
 
 def _date(value: Value) -> Value:
@@ -326,7 +328,8 @@ def _is_null(node: IsNull, context: Context) -> Result:
 def _xpath(node: XPath, context: Context) -> Result:
     from router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
 
-    return bool(xpath.evaluate(xpath.compile(node.expression), fields.read(context.message, fields.DOCUMENT)))
+    document = fields.read(context.message, fields.DOCUMENT)
+    return isinstance(document, str | bytes) and xpath.evaluate(xpath.compile(node.expression), document)
 
 
 @rule(And)

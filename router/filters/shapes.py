@@ -10,7 +10,21 @@ import math
 from dataclasses import dataclass, field
 
 from router.columns import BINARY, DOUBLE, INT, STRING, TIMESTAMP, column_of
-from router.filters.ast import And, Compare, Condition, Field, In, IsNull, Literal, Node, Or, Parameter, Truth, rebuild, walk
+from router.filters.ast import (
+    And,
+    Compare,
+    Condition,
+    Field,
+    In,
+    IsNull,
+    Literal,
+    Node,
+    Or,
+    Parameter,
+    Truth,
+    rebuild,
+    walk,
+)
 from router.filters.vector import Source
 from router.values import Timestamp, Value
 

@@ -53,12 +53,16 @@ def explain(error: UnexpectedToken, tokens: list[Token], text: str, dialect: Dia
     ended = token.type == "$END"
     place = len(tokens) if ended else next(n for n, item in enumerate(tokens) if item is token)
     offset = len(text) if ended else token.start_pos or 0
-    message = "the filter ends too early" if ended else f"unexpected {str(token)!r}"
+    found = "" if ended else str(token)
+    before = tokens[place - 1] if place else None
+    if before is not None and before.type == token.type == "COMPARISON" and before.end_pos == offset:
+        # two operators written as one, such as ==
+        found, offset = before + found, before.start_pos or 0
     return FilterError(
-        message,
+        "the filter ends too early" if ended else f"unexpected {found!r}",
         text=text,
         offset=offset,
-        length=0 if ended else len(token),
+        length=len(found),
         expected=tuple(_expected(error.accepts or error.expected)),
         hint=_hint(place, tokens, text, dialect, set(error.accepts or error.expected)),
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -140,36 +140,43 @@ class Vector:
 
     @property
     def held(self) -> int:
+        """The tags that may occur, as a set of bits."""
         return self._source.held
 
     @property
     def texts(self) -> Texts:
+        """The distinct texts."""
         return self._source.texts
 
     @property
     def distinct(self) -> list[str | bytes]:
+        """The distinct texts and byte strings, by code."""
         return self._source.column.distinct
 
     @property
     def tag(self) -> npt.NDArray[np.uint8]:
+        """uint8[k], what each value is."""
         if self._tag is None:
             self._tag = self._gather(self._source.column.tag)
         return self._tag
 
     @property
     def num(self) -> Ints:
+        """int64[k], booleans as 0 and 1, integers, timestamps in ms."""
         if self._num is None:
             self._num = self._gather(self._source.column.num)
         return self._num
 
     @property
     def dbl(self) -> npt.NDArray[np.float64]:
+        """float64[k], doubles."""
         if self._dbl is None:
             self._dbl = self._gather(self._source.column.dbl)
         return self._dbl
 
     @property
     def code(self) -> Codes:
+        """int32[k], places in `distinct`, -1 where there is no text."""
         if self._code is None:
             self._code = self._gather(self._source.column.code)
         return self._code
@@ -309,6 +316,7 @@ class Pairs:
 
     @property
     def view(self) -> BatchView:
+        """The batch's columns as they came."""
         return self.batch.view
 
     def column(self, ref: Ref) -> Vector:
@@ -327,10 +335,8 @@ class Pairs:
         """The values of an operand, or of a condition read as one (unknown is null)."""
         found = self._recall(node)
         if found is None:
-            if node.is_condition:
-                return as_vector(self.truth(node))
-            found = self._known[id(node)] = OPERANDS[type(node)](node, self)
-        assert isinstance(found, Vector) or node.is_condition
+            found = self.truth(node) if node.is_condition else OPERANDS[type(node)](node, self)
+            self._known[id(node)] = found
         return found if isinstance(found, Vector) else as_vector(found)
 
     def truth(self, node: Node) -> Truths:
@@ -338,14 +344,11 @@ class Pairs:
         found = self._recall(node)
         if found is None:
             found = self._known[id(node)] = CONDITIONS[type(node)](node, self)
-        assert isinstance(found, np.ndarray)
-        return found
+        return cast(Truths, found)
 
     def subset(self, places: Ints) -> Pairs:
         """Some of the pairs; what is known of them stays known."""
-        return Pairs(
-            self.batch, self.rows[places], self.parameters, self.pick[places], parent=self, places=places
-        )
+        return Pairs(self.batch, self.rows[places], self.parameters, self.pick[places], parent=self, places=places)
 
     def _recall(self, node: Node) -> Vector | Truths | None:
         found = self._known.get(id(node))

@@ -33,7 +33,16 @@ from router.filters.ast import (
     XPath,
 )
 from router.filters.fields import DOCUMENT
-from router.filters.vector import IN_TROUBLE, Pairs, Truths, Vector, condition, operand, per_distinct, truth_per_distinct
+from router.filters.vector import (
+    IN_TROUBLE,
+    Pairs,
+    Truths,
+    Vector,
+    condition,
+    operand,
+    per_distinct,
+    truth_per_distinct,
+)
 from router.values import Value
 
 _NEGATED = np.array(NEGATED, np.uint8)
@@ -198,5 +207,3 @@ def _chain(parts: tuple[object, ...], pairs: Pairs, combine: np.ufunc, *, decide
 @condition(Not)
 def _not(node: Not, pairs: Pairs) -> Truths:
     return _NEGATED[pairs.truth(node.part)]
-
-

@@ -1,0 +1,235 @@
+"""The normal form of a filter: one canonical text that parses back to the same tree.
+
+Keywords in upper case, single blanks, parentheses only where precedence needs them, each field by one name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from router.columns import Ref
+from router.errors import FilterError
+from router.filters.ast import (
+    And,
+    Arithmetic,
+    Between,
+    Call,
+    Compare,
+    Element,
+    Field,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Or,
+    Sign,
+    Truth,
+    XPath,
+    walk,
+)
+from router.filters.dialect import DIALECTS, JMS, Dialect
+from router.filters.fields import DERIVED, SQL_VALUES
+from router.filters.lexer import tokenize
+from router.filters.limits import Limits
+from router.values import Value, encode
+
+#: How tightly a text binds; a looser one needs parentheses where a tighter one stands.
+OR, AND, NOT, PREDICATE, SUM, PRODUCT, SIGN, ATOM = range(8)
+
+Rule = Callable[[Any, "Printer"], tuple[str, int]]
+NodeType = TypeVar("NodeType", bound=Node)
+RULES: Final[dict[type[Node], Rule]] = {}
+
+
+def prints(kind: type[NodeType]) -> Callable[[Callable[[NodeType, Printer], tuple[str, int]]], Rule]:
+    """Register how a node type is written: its text and how tightly that binds."""
+
+    def register(function: Callable[[NodeType, Printer], tuple[str, int]]) -> Rule:
+        RULES[kind] = function
+        return function
+
+    return register
+
+
+class Printer:
+    """Writes trees in one language."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self._names = {ref: name for name, ref in reversed(list(dialect.names.items()))}
+
+    def text(self, node: Node, least: int = OR) -> str:
+        """The node's text, in parentheses where it binds less tightly than `least`."""
+        text, binds = RULES[type(node)](node, self)
+        return text if binds >= least else f"({text})"
+
+    def field(self, ref: Ref) -> str:
+        """What the language calls a field."""
+        known = self._names.get(ref)
+        if known is not None:
+            return known
+        if ref.section == "application_properties":
+            plain = self._is_plain(ref.name) and ref.name not in self.dialect.names
+            if self.dialect.sections and ref.name in SQL_VALUES:
+                plain = False
+            return str(ref.name) if plain else self._quoted(ref.name)
+        if not ref.name:
+            return ref.section
+        if ref.section == DERIVED:
+            return f"{DERIVED}.{ref.name}"
+        return f"{ref.section}.{ref.name if self._is_plain(ref.name) else self._quoted(ref.name)}"
+
+    def _is_plain(self, name: str) -> bool:
+        try:
+            tokens = tokenize(name, self.dialect, limits=_LIMITS)
+        except FilterError:
+            return False
+        return len(tokens) == 1 and tokens[0].type == "NAME" and tokens[0] == name
+
+    def _quoted(self, name: str) -> str:
+        if self.dialect.quote is None:
+            return name
+        opening, closing = self.dialect.quote
+        for mark in dict.fromkeys((opening, closing)):
+            name = name.replace(mark, mark * 2)
+        return f"{opening}{name}{closing}"
+
+
+_LIMITS: Final = Limits(characters=2**31, tokens=3, depth=3)
+
+
+def normal_form(expression: Node, dialect: str) -> str:
+    """The canonical text of a tree; trees that come from no text are written in the style of selectors."""
+    known = DIALECTS.get(dialect, JMS)
+    text = Printer(known).text(expression)
+    switched_on = {prefix.text for prefix in known.prefixes for node in walk(expression) if _has(node, prefix.rules)}
+    return "".join(sorted(switched_on)) + text
+
+
+def _has(node: Node, switches: Any) -> bool:
+    rules = getattr(node, "rules", None)
+    return bool(switches) and all(getattr(rules, name, False) == value for name, value in switches.items())
+
+
+def literal_text(value: Value) -> str:
+    """A constant as the text languages write it; other values as JSON."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case float() if math.isnan(value):
+            return "NAN"
+        case float() if math.isinf(value):
+            return "INF" if value > 0 else "-INF"
+        case int() | float():
+            return repr(value)
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case bytes() if value:
+            return "0x" + value.hex().upper()
+    return str(encode(value))
+
+
+@prints(Literal)
+def _literal(node: Literal, printer: Printer) -> tuple[str, int]:
+    text = literal_text(node.value)
+    return text, SIGN if text.startswith("-") else ATOM
+
+
+@prints(Field)
+def _field(node: Field, printer: Printer) -> tuple[str, int]:
+    return printer.field(node.ref), ATOM
+
+
+@prints(Element)
+def _element(node: Element, printer: Printer) -> tuple[str, int]:
+    return f"{printer.text(node.of, ATOM)}[{printer.text(node.index, SUM)}]", ATOM
+
+
+@prints(Sign)
+def _sign(node: Sign, printer: Printer) -> tuple[str, int]:
+    return node.op + printer.text(node.operand, SIGN), SIGN
+
+
+@prints(Arithmetic)
+def _arithmetic(node: Arithmetic, printer: Printer) -> tuple[str, int]:
+    level = SUM if node.ops[0] in "+-" else PRODUCT
+    text = printer.text(node.first, level + 1)
+    for op, operand in zip(node.ops, node.rest, strict=True):
+        text += f" {op} {printer.text(operand, level + 1)}"
+    return text, level
+
+
+@prints(Call)
+def _call(node: Call, printer: Printer) -> tuple[str, int]:
+    return f"{node.function}({', '.join(printer.text(item, SUM) for item in node.arguments)})", ATOM
+
+
+@prints(Truth)
+def _truth(node: Truth, printer: Printer) -> tuple[str, int]:
+    return RULES[type(node.operand)](node.operand, printer)
+
+
+@prints(Compare)
+def _compare(node: Compare, printer: Printer) -> tuple[str, int]:
+    return f"{printer.text(node.left, SUM)} {node.op} {printer.text(node.right, SUM)}", PREDICATE
+
+
+@prints(Between)
+def _between(node: Between, printer: Printer) -> tuple[str, int]:
+    value, low, high = (printer.text(item, SUM) for item in (node.operand, node.low, node.high))
+    return f"{value} {'NOT ' * node.negated}BETWEEN {low} AND {high}", PREDICATE
+
+
+def _in(node: In, printer: Printer, negation: str = "") -> tuple[str, int]:
+    members = ", ".join(printer.text(item, SUM) for item in node.members)
+    return f"{printer.text(node.operand, SUM)} {negation}IN ({members})", PREDICATE
+
+
+def _like(node: Like, printer: Printer, negation: str = "") -> tuple[str, int]:
+    text = f"{printer.text(node.operand, SUM)} {negation}LIKE {printer.text(node.pattern, SUM)}"
+    if node.escape is not None:
+        text += f" ESCAPE {printer.text(node.escape, SUM)}"
+    return text, PREDICATE
+
+
+def _is_null(node: IsNull, printer: Printer, negation: str = "") -> tuple[str, int]:
+    return f"{printer.text(node.operand, SUM)} IS {negation}NULL", PREDICATE
+
+
+#: Conditions that take NOT inside.
+_NEGATABLE: Final[dict[type[Node], Callable[..., tuple[str, int]]]] = {In: _in, Like: _like, IsNull: _is_null}
+for _kind, _rule in _NEGATABLE.items():
+    RULES[_kind] = _rule
+
+
+@prints(XPath)
+def _xpath(node: XPath, printer: Printer) -> tuple[str, int]:
+    return f"XPATH {literal_text(node.expression)}", PREDICATE
+
+
+@prints(Not)
+def _not(node: Not, printer: Printer) -> tuple[str, int]:
+    inside = _NEGATABLE.get(type(node.part))
+    if inside is not None:
+        return inside(node.part, printer, "NOT ")
+    return f"NOT {printer.text(node.part, NOT)}", NOT
+
+
+@prints(And)
+def _and(node: And, printer: Printer) -> tuple[str, int]:
+    if len(node.parts) == 1:
+        return RULES[type(node.parts[0])](node.parts[0], printer)
+    return " AND ".join(printer.text(part, NOT) for part in node.parts) or "TRUE", AND
+
+
+@prints(Or)
+def _or(node: Or, printer: Printer) -> tuple[str, int]:
+    if len(node.parts) == 1:
+        return RULES[type(node.parts[0])](node.parts[0], printer)
+    return " OR ".join(printer.text(part, AND) for part in node.parts) or "FALSE", OR
