@@ -80,7 +80,12 @@ def _text_form(node: TextForm, pairs: Pairs) -> Vector:
 
 def form_of(ref: Ref, forms: tuple[str, ...]) -> Ref:
     """Where the texts of a field stand in other forms; a column of the batch that is made when asked for."""
-    return Ref(_FORMS, f"{'+'.join(forms)}/{ref.section}/{ref.name}")
+    return Ref(_FORMS, f"{'+'.join(forms)}/{ref.section}/{ref.name}") if forms else ref
+
+
+def head_of(ref: Ref, length: int) -> Ref:
+    """Where the first characters of a field's texts stand (`ref` may be that of a form)."""
+    return Ref(_HEADS, f"{length}/{ref.section}/{ref.name}")
 
 
 def word_of(ref: Ref, place: int) -> Ref:
@@ -111,9 +116,17 @@ def _topic_words(batch: Batch, name: str) -> Column:
     return _changed(batch.source(Ref(section, field)).column, word)
 
 
+def _heads(batch: Batch, name: str) -> Column:
+    number, section, field = name.split("/", 2)
+    length = int(number)
+    return _changed(batch.source(Ref(section, field)).column, lambda text: text[:length])
+
+
 _FORMS: Final = "text form"
+_HEADS: Final = "text head"
 _WORDS: Final = "topic word"
 COMPUTED[_FORMS] = _in_forms
+COMPUTED[_HEADS] = _heads
 COMPUTED[_WORDS] = _topic_words
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from router.filters.access import Access, Key, access, access_of, equality
 from router.filters.ast import Field, Literal
-from router.filters.sets.nodes import Accepts, Equals, TextForm, TopicMatches
+from router.filters.sets.nodes import Accepts, Equals, StartsWith, TextForm, TopicMatches
 from router.filters.sets.reference import words
-from router.filters.sets.vectors import form_of, word_of
+from router.filters.sets.vectors import form_of, head_of, word_of
 
-_WILDCARDS = ("*", "#")
+#: One column of heads is made for each length of prefix, up to this many.
+_LONGEST_HEAD: Final = 32
+_WILDCARDS: Final = ("*", "#")
 
 
 @access(Equals)
@@ -19,6 +23,22 @@ def _equals(node: Equals) -> Access | None:
     if isinstance(node.field, TextForm):
         return equality(form_of(node.field.field.ref, node.field.forms), value, strict=True)
     return equality(node.field.ref, value, strict=True) if isinstance(node.field, Field) else None
+
+
+@access(StartsWith)
+def _starts_with(node: StartsWith) -> Access | None:
+    """The first characters of the text equal the prefix: a prefix is an equality of heads."""
+    if not isinstance(node.reference, Literal):
+        return None
+    prefix = str(node.reference.value)
+    head = prefix[:_LONGEST_HEAD]
+    if isinstance(node.field, TextForm):
+        ref = form_of(node.field.field.ref, node.field.forms)
+    elif isinstance(node.field, Field):
+        ref = node.field.ref
+    else:
+        return None
+    return Access((Key(head_of(ref, len(head)), Literal(head), strict=True),), exact=head == prefix)
 
 
 @access(TopicMatches)
