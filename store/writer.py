@@ -83,8 +83,7 @@ class _Columns:
     def _gather_struct(self, array: pa.StructArray, path: str) -> Gather:
         members = list(array.type)
         gathers = [
-            self.gather(child, f"{path}.{member.name}")
-            for member, child in zip(members, array.flatten(), strict=True)
+            self.gather(child, f"{path}.{member.name}") for member, child in zip(members, array.flatten(), strict=True)
         ]
         absent = array.is_null() if array.null_count else None
 

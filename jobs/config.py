@@ -1,0 +1,233 @@
+"""The job file: what to read, how records become messages, and when (docs/jobs.md).
+
+Every error names the key and the line of the file; nothing is written before the whole file is valid.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from router.errors import InvalidInput
+from router.message import MAP_SECTIONS, MESSAGE_SCHEMA, SECTION_FIELDS
+from router.model import DEFAULT_VHOST, MAX_NAME_BYTES
+from store.writer import DEFAULT_BUFFER_BYTES
+
+AVAILABLE_NOW: Final = "available-now"
+FORMATS: Final = ("json", "csv", "parquet", "delta", "queue")
+DEFAULT_RECORD_BYTES: Final = 16 * 1024 * 1024
+_INTERVAL: Final = re.compile(r"[1-9]\d* (?:millisecond|second|minute|hour)s?")
+#: Reader options whose other values would drop bad records or stop the stream.
+_OWN_OPTIONS: Final = frozenset({"mode", "columnnameofcorruptrecord", "path", "skipchangecommits"})
+
+
+def _expression(value: object) -> object:
+    """YAML numbers and booleans are SQL literals too."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+Expression = Annotated[str, BeforeValidator(_expression), Field(min_length=1)]
+Name = Annotated[str, Field(min_length=1)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FileSource(_Part):
+    """Files of a folder, or a Delta table, read as they arrive."""
+
+    format: Literal["json", "csv", "parquet", "delta"]
+    path: Name
+    schema_: str | None = Field(default=None, alias="schema")
+    options: dict[str, Annotated[str, BeforeValidator(_expression)]] = {}
+
+    @field_validator("options")
+    @classmethod
+    def _no_own_options(cls, options: dict[str, str]) -> dict[str, str]:
+        for name in options:
+            if name.lower() in _OWN_OPTIONS:
+                raise ValueError(f"option {name!r} is set by the job: bad records go to the unroutable table")
+        return options
+
+    @model_validator(mode="after")
+    def _schema_where_needed(self) -> FileSource:
+        if self.format == "csv" and self.schema_ is None:
+            raise ValueError("a csv source needs a schema, such as 'id BIGINT, name STRING'")
+        if self.format in ("parquet", "delta") and self.schema_ is not None:
+            raise ValueError(f"a {self.format} source brings its own schema; leave `schema` out")
+        return self
+
+
+class QueueSource(_Part):
+    """A queue table as a source: the job is a bridge (seed 004)."""
+
+    format: Literal["queue"]
+    queue: Name
+    vhost: str | None = None
+    filter: str | dict[str, Any] | None = None
+    dialect: str = "artemis"
+    options: dict[str, Annotated[str, BeforeValidator(_expression)]] = {}
+
+    _no_own_options = field_validator("options")(FileSource._no_own_options.__func__)  # type: ignore[attr-defined]  # pydantic wraps the classmethod
+
+
+Source = Annotated[FileSource | QueueSource, Field(discriminator="format")]
+
+
+class Job(_Part):
+    """A validated job file."""
+
+    stream: Name
+    vhost: Name = DEFAULT_VHOST
+    source: Source
+    message: dict[str, Expression | dict[str, Expression]] = {}
+    trigger: str = "10 seconds"
+    max_record_bytes: int = Field(default=DEFAULT_RECORD_BYTES, ge=1)
+    max_batch_records: int = Field(default=20_000, ge=1)
+    task_buffer_bytes: int = Field(default=DEFAULT_BUFFER_BYTES, ge=1024 * 1024)
+
+    @field_validator("stream")
+    @classmethod
+    def _stream_fits(cls, name: str) -> str:
+        if len(name.encode()) > MAX_NAME_BYTES:
+            raise ValueError(f"longer than {MAX_NAME_BYTES} bytes")
+        return name
+
+    @field_validator("message")
+    @classmethod
+    def _message_columns(cls, message: dict[str, Any]) -> dict[str, Any]:
+        for column, content in message.items():
+            if column not in MESSAGE_SCHEMA.names:
+                raise _UnknownKey(column, MESSAGE_SCHEMA.names)
+            if isinstance(content, dict):
+                fields = SECTION_FIELDS.get(column)
+                if fields is None and column not in MAP_SECTIONS:
+                    raise ValueError(f"{column}: one expression, not a map of them")
+                for name in content:
+                    if fields is not None and name not in fields:
+                        raise _UnknownKey(f"{column}.{name}", [f"{column}.{field}" for field in fields])
+        return message
+
+    @field_validator("trigger")
+    @classmethod
+    def _known_trigger(cls, trigger: str) -> str:
+        if trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(trigger):
+            raise ValueError(f"{trigger!r} is neither {AVAILABLE_NOW!r} nor an interval such as '10 seconds'")
+        return trigger
+
+
+class _UnknownKey(ValueError):
+    def __init__(self, key: str, known: list[str]) -> None:
+        super().__init__(f"unknown key {key!r}")
+        self.key = key
+        self.known = known
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A job together with the lines of its keys, for errors that only Spark can find."""
+
+    job: Job
+    name: str
+    lines: Mapping[tuple[str, ...], int]
+
+    def error(self, path: tuple[str, ...], message: str, *, hint: str | None = None) -> InvalidInput:
+        """The error for a key of this file; a key that is not there gets its parent's line."""
+        return InvalidInput(f"{'.'.join(path)}: {message}", where=self.place(path), hint=hint)
+
+    def place(self, path: tuple[str, ...]) -> str:
+        """File and line of a key."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return f"{self.name}, line {self.lines.get(path, 1)}"
+
+
+def load_job(path: str | Path) -> JobFile:
+    """Read and validate a job file; raises InvalidInput naming the key and its line."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read the job file: {error}", where=str(path)) from None
+    return parse_job(text, name=str(path))
+
+
+def parse_job(text: str, *, name: str = "job.yaml") -> JobFile:
+    """A job from the text of its file; see load_job."""
+    lines: dict[tuple[str, ...], int] = {}
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if node is not None:
+            _note_lines(node, (), lines, name)
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = name if mark is None else f"{name}, line {mark.line + 1}"
+        raise InvalidInput(f"not YAML: {getattr(error, 'problem', None) or error}", where=where) from None
+    if not isinstance(content, dict):
+        raise InvalidInput("a job file is a map of keys", where=name, hint="keys: " + ", ".join(Job.model_fields))
+    try:
+        job = Job.model_validate(content)
+    except ValidationError as error:
+        raise _first_error(error, JobFile(Job.model_construct(), name, lines)) from None
+    return JobFile(job, name, lines)
+
+
+def _note_lines(node: yaml.Node, path: tuple[str, ...], lines: dict[tuple[str, ...], int], name: str) -> None:
+    lines.setdefault(path, node.start_mark.line + 1)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    for key, value in node.value:
+        place = (*path, str(key.value))
+        line = key.start_mark.line + 1
+        if place in lines:
+            raise InvalidInput(f"{'.'.join(place)}: stated twice", where=f"{name}, line {line}")
+        lines[place] = line
+        _note_lines(value, place, lines, name)
+
+
+def _first_error(error: ValidationError, file: JobFile) -> InvalidInput:
+    # an unknown key usually explains the missing one; of alternatives, the one that read furthest
+    errors = [(_keys(item, file), item) for item in error.errors()]
+    path, found = min(errors, key=lambda pair: (pair[1]["type"] != "extra_forbidden", -len(pair[0])))
+    cause = found.get("ctx", {}).get("error")
+    if isinstance(cause, _UnknownKey):
+        return file.error((*path, *cause.key.split(".", 1)), "unknown key", hint=_meant(cause.key, cause.known))
+    if found["type"] == "extra_forbidden":
+        return file.error(path, "unknown key", hint=_meant(path[-1], _keys_at(path[:-1], found["loc"])))
+    if found["type"] == "missing":
+        return file.error((*path, str(found["loc"][-1])), "missing")
+    if found["type"].startswith("union_tag"):
+        return file.error((*path, "format"), f"unknown or missing format; one of {', '.join(FORMATS)}")
+    return file.error(path, str(cause) if cause is not None else found["msg"])
+
+
+def _keys(found: Any, file: JobFile) -> tuple[str, ...]:
+    """The keys of the file in an error's location, without what pydantic adds (tags, validators)."""
+    path: tuple[str, ...] = ()
+    for part in found["loc"]:
+        if (*path, str(part)) in file.lines:
+            path = (*path, str(part))
+    return path
+
+
+def _keys_at(path: tuple[str, ...], location: tuple[int | str, ...]) -> list[str]:
+    if not path:
+        return list(Job.model_fields)
+    model = QueueSource if "queue" in location else FileSource
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _meant(key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1)
+    return (f"did you mean {near[0]!r}? " if near else "") + "known keys: " + ", ".join(known)

@@ -1,0 +1,276 @@
+"""Folding in the worker: columns as Spark sends them become batches of canonical messages.
+
+Everything is done per column on Arrow arrays. A record that cannot become a message is set apart with
+its reason, a detail and its raw form; it never stops the stream.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from router.errors import InvalidInput
+from router.message import MESSAGE_SCHEMA, SOURCE, VALUE, VALUE_MAP, Message, to_batch
+from store.writer import BATCH_SCHEMA
+
+Bools = npt.NDArray[np.bool_]
+
+#: Columns that a job adds to the mapped ones: text of an unparsable record, raw form of a failed one, place.
+CORRUPT_COLUMN: Final = "__corrupt"
+RAW_COLUMN: Final = "__raw"
+SOURCE_COLUMN: Final = "__source"
+
+
+@dataclass(frozen=True, slots=True)
+class MappedColumn:
+    """A column of the mapped DataFrame and the place in the message that it fills.
+
+    `column` is a column of MESSAGE_SCHEMA, `name` a member or map key of it ("" = the column itself).
+    `guarded` columns arrive as struct<v>, null where the expression failed; `shown` is the expression.
+    `member` is the field of the VALUE union for a map entry or a value ("" = no folding needed).
+    """
+
+    arrow: str
+    column: str
+    name: str = ""
+    guarded: bool = False
+    shown: str = ""
+    member: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Records that are no messages: whatever could be read of them, and per row why."""
+
+    batch: pa.RecordBatch
+    reason: pa.Array
+    detail: pa.Array
+    raw: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """How a mapped batch becomes messages; made on the driver, pickled to the workers.
+
+    columns           what the mapping gives; empty with `text`
+    text              the one column holds messages in JSON form, one per row
+    max_record_bytes  a record above is too_large
+    """
+
+    columns: tuple[MappedColumn, ...]
+    text: bool
+    max_record_bytes: int
+
+    def __call__(self, batch: pa.RecordBatch, seq: pa.Array) -> tuple[pa.RecordBatch, Refused | None]:
+        """The messages of a batch (BATCH_SCHEMA), and the refused records; together they are all rows."""
+        rows = batch.num_rows
+        source = _source(batch)
+        problems = _Problems(rows)
+        if self.text:
+            arrays = self._parse_texts(batch.column("value"), problems)
+        else:
+            arrays = self._map_columns(batch, problems)
+        folded = pa.RecordBatch.from_arrays([*arrays, source, seq], schema=BATCH_SCHEMA)
+        self._check_sizes(folded, problems)
+        if not problems.found:
+            return folded, None
+        bad = np.flatnonzero(problems.reason >= 0)
+        places = pa.array(bad)
+        refused = Refused(
+            batch=folded.take(places),
+            reason=_REASONS.take(pa.array(problems.reason[bad])),
+            detail=pa.array([problems.detail.get(row) for row in bad.tolist()], pa.string()),
+            raw=self._raw(batch).take(places),
+        )
+        return folded.take(pa.array(np.flatnonzero(problems.reason < 0))), refused
+
+    def _map_columns(self, batch: pa.RecordBatch, problems: _Problems) -> list[pa.Array]:
+        rows = batch.num_rows
+        if CORRUPT_COLUMN in batch.schema.names:
+            corrupt = _valid(batch.column(CORRUPT_COLUMN))
+            problems.add(corrupt, _INVALID, "the record does not parse by the schema of the source")
+        parts: dict[str, dict[str, tuple[MappedColumn, pa.Array]]] = {}
+        for mapped in self.columns:
+            array = batch.column(mapped.arrow)
+            if mapped.guarded:
+                failed = ~_valid(array)
+                where = mapped.column + (f".{mapped.name}" if mapped.name else "")
+                problems.add(failed, _INVALID, f"message.{where}: {mapped.shown} failed")
+                array = array.flatten()[0]
+            parts.setdefault(mapped.column, {})[mapped.name] = (mapped, array)
+        return [_column(field, parts.get(field.name, {}), rows) for field in MESSAGE_SCHEMA]
+
+    def _parse_texts(self, texts: pa.Array, problems: _Problems) -> list[pa.Array]:
+        messages = []
+        for row, text in enumerate(texts.to_pylist()):
+            try:
+                messages.append(Message.from_json(json.loads(text)))
+            except (InvalidInput, ValueError, RecursionError) as error:
+                problems.add_one(row, _INVALID, _described(error))
+                messages.append(Message())
+        return list(to_batch(messages).columns)
+
+    def _check_sizes(self, batch: pa.RecordBatch, problems: _Problems) -> None:
+        if batch.nbytes <= self.max_record_bytes:
+            return
+        sizes = sum((row_bytes(batch.column(name)) for name in MESSAGE_SCHEMA.names), np.zeros(batch.num_rows))
+        for row in np.flatnonzero(sizes > self.max_record_bytes).tolist():
+            detail = f"a record of {int(sizes[row])} bytes; the cap is {self.max_record_bytes}"
+            problems.add_one(row, _TOO_LARGE, detail)
+
+    def _raw(self, batch: pa.RecordBatch) -> pa.Array:
+        if self.text:
+            return pc.cast(batch.column("value"), pa.binary())
+        if RAW_COLUMN in batch.schema.names:
+            return pc.cast(batch.column(RAW_COLUMN), pa.binary())
+        return pa.nulls(batch.num_rows, pa.binary())
+
+
+_INVALID, _TOO_LARGE = 0, 1
+_REASONS: Final = pa.array(["invalid_record", "too_large"])
+
+
+class _Problems:
+    """The first problem of each row; -1 = none."""
+
+    def __init__(self, rows: int) -> None:
+        self.reason = np.full(rows, -1, np.int8)
+        self.detail: dict[int, str] = {}
+        self.found = False
+
+    def add(self, rows: Bools, reason: int, detail: str) -> None:
+        for row in np.flatnonzero(rows & (self.reason < 0)).tolist():
+            self.add_one(row, reason, detail)
+
+    def add_one(self, row: int, reason: int, detail: str) -> None:
+        if self.reason[row] < 0:
+            self.reason[row] = reason
+            self.detail[row] = detail
+            self.found = True
+
+
+def _described(error: Exception) -> str:
+    where = getattr(error, "where", None)
+    text = f"{where}: {error}" if where else str(error)
+    return text.encode("utf-8", "replace").decode()
+
+
+def _source(batch: pa.RecordBatch) -> pa.Array:
+    if SOURCE_COLUMN not in batch.schema.names:
+        return pa.nulls(batch.num_rows, SOURCE)
+    given = batch.column(SOURCE_COLUMN)
+    members = dict(zip((member.name for member in given.type), given.flatten(), strict=True))
+    arrays = [
+        members[member.name].cast(member.type) if member.name in members else pa.nulls(len(given), member.type)
+        for member in SOURCE
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(SOURCE))
+
+
+def _column(field: pa.Field, parts: Mapping[str, tuple[MappedColumn, pa.Array]], rows: int) -> pa.Array:
+    """One message column from the arrays mapped to it."""
+    if not parts:
+        return pa.nulls(rows, field.type)
+    if pa.types.is_map(field.type) and "" not in parts:
+        return _entries([(name, mapped.member, array) for name, (mapped, array) in parts.items()], rows)
+    if "" not in parts:
+        return _struct(field.type, parts, rows)
+    mapped, array = parts[""]
+    return _union(array, mapped.member) if mapped.member else conformed(array, field.type)
+
+
+def _struct(kind: pa.StructType, parts: Mapping[str, tuple[MappedColumn, pa.Array]], rows: int) -> pa.Array:
+    arrays = []
+    held = np.zeros(rows, np.bool_)
+    for member in kind:
+        if member.name not in parts:
+            arrays.append(pa.nulls(rows, member.type))
+            continue
+        mapped, array = parts[member.name]
+        held |= _valid(array)
+        arrays.append(_union(array, mapped.member) if mapped.member else conformed(array, member.type))
+    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(~held))
+
+
+def _union(array: pa.Array, member: str) -> pa.Array:
+    """Values of one type as the VALUE union; null stays null."""
+    arrays = [
+        conformed(array, field.type) if field.name == member else pa.nulls(len(array), field.type) for field in VALUE
+    ]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(arrays, fields=list(VALUE), mask=mask)
+
+
+def _entries(columns: list[tuple[str, str, pa.Array]], rows: int) -> pa.Array:
+    """A map per row from named columns; a null leaves its entry out, no entry at all gives a null map."""
+    valid = np.stack([_valid(array) for _, _, array in columns], axis=1)
+    row, column = np.nonzero(valid)
+    ends = np.zeros(rows + 1, np.int32)
+    np.cumsum(valid.sum(axis=1), out=ends[1:])
+    names = pa.array([name for name, _, _ in columns], pa.string())
+    members = []
+    for field in VALUE:
+        owners = [n for n, (_, member, _) in enumerate(columns) if member == field.name]
+        if not owners:
+            members.append(pa.nulls(len(row), field.type))
+            continue
+        joined = pa.concat_arrays([conformed(columns[n][2], field.type) for n in owners])
+        start = np.full(len(columns), -1, np.int64)
+        start[owners] = np.arange(len(owners)) * rows
+        mine = start[column] >= 0
+        members.append(joined.take(pa.array(np.where(mine, start[column] + row, 0), mask=~mine)))
+    values = pa.StructArray.from_arrays(members, fields=list(VALUE))
+    mask = pa.array(~valid.any(axis=1))
+    return pa.MapArray.from_arrays(pa.array(ends), names.take(pa.array(column)), values, type=VALUE_MAP, mask=mask)
+
+
+def conformed(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same values under exactly the canonical type, whatever Spark calls inner fields."""
+    if array.type == kind:
+        return array
+    if pa.types.is_map(kind):
+        offsets = pa.array(np.asarray(array.offsets.to_numpy()))  # a sliced array takes no mask
+        keys, items = conformed(array.keys, kind.key_type), conformed(array.items, kind.item_type)
+        mask = array.is_null() if array.null_count else None
+        return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=mask)
+    if pa.types.is_struct(kind):
+        given = dict(zip((member.name for member in array.type), array.flatten(), strict=True))
+        arrays = [
+            conformed(given[member.name], member.type) if member.name in given else pa.nulls(len(array), member.type)
+            for member in kind
+        ]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=mask)
+    return array.cast(kind)
+
+
+def row_bytes(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Bytes of text and binary content per row, nested content included."""
+    kind = array.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return np.asarray(pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+    if pa.types.is_struct(kind):
+        sizes = np.zeros(len(array), np.int64)
+        for child in array.flatten():
+            if child.null_count < len(child):
+                sizes += row_bytes(child)
+        return sizes
+    if pa.types.is_map(kind) or pa.types.is_list(kind):
+        offsets = np.asarray(array.offsets.to_numpy(), np.int64)
+        children = [array.keys, array.items] if pa.types.is_map(kind) else [array.values]
+        ends = np.zeros(len(children[0]) + 1, np.int64)
+        np.cumsum(sum(row_bytes(child) for child in children), out=ends[1:])
+        sizes = ends[offsets[1:]] - ends[offsets[:-1]]
+        return np.where(_valid(array), sizes, 0)
+    return np.zeros(len(array), np.int64)
+
+
+def _valid(array: pa.Array) -> Bools:
+    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)

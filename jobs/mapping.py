@@ -1,0 +1,296 @@
+"""From the records of a source to the columns that a worker folds into messages.
+
+Each expression of the job file is checked against the schema of the source before anything runs: its
+syntax, its columns and its type. At run time an expression that fails (a bad CAST under ANSI rules, an
+overflow, a missing array element) makes its record invalid and nothing else: it is evaluated inside
+Spark's try, within a struct, so that a failure (a null struct) and a null result differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from jobs.config import Job, JobFile
+from jobs.fold import CORRUPT_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn
+from jobs.sources.files import spark_reason
+from jobs.sources.records import CORRUPT, Records
+from router.errors import InvalidInput
+from router.message import MESSAGE_SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+#: An expression that cannot fail: a column or a member of one, or a text without escapes.
+_CANNOT_FAIL: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]*(\.[A-Za-z_][A-Za-z_0-9]*)*|`[^`]+`|'[^'\\]*'")
+_VALUE_MEMBERS: Final = ("bool", "int", "double", "string", "binary", "timestamp", "nested")
+
+
+def mapped(records: Records, file: JobFile) -> tuple[DataFrame, Fold]:
+    """The DataFrame to hand to the workers and how they fold it; raises InvalidInput naming key and line."""
+    job = file.job
+    if records.text:
+        if job.message:
+            raise file.error(("source", "schema"), "missing", hint="expressions need the columns that a schema names")
+        frame = records.frame.selectExpr("value", _place(records))
+        return frame, Fold((), True, job.max_record_bytes)
+    if not job.message:
+        return _canonical(records, file)
+    plan = _Plan(records, file)
+    for column, content in job.message.items():
+        if isinstance(content, dict):
+            for name, expression in content.items():
+                plan.add((column, name), expression)
+        else:
+            plan.add((column,), content)
+    return plan.frame(), Fold(tuple(plan.columns), False, job.max_record_bytes)
+
+
+def _place(records: Records) -> str:
+    members = ", ".join(f"{expression} AS `{name}`" for name, expression in records.place.items())
+    return f"struct({members}) AS {SOURCE_COLUMN}"
+
+
+def _canonical(records: Records, file: JobFile) -> tuple[DataFrame, Fold]:
+    """A source whose columns already are those of a message; other columns are not read."""
+    from pyspark.sql.types import NullType
+
+    present = [name for name in MESSAGE_SCHEMA.names if name in records.columns]
+    if not present:
+        raise file.error(
+            ("message",),
+            "missing, and the source has none of the message columns",
+            hint="columns of the source: " + ", ".join(records.columns[:20]),
+        )
+    columns = []
+    for name in present:
+        found = records.frame.schema[name].dataType
+        if isinstance(found, NullType):
+            continue
+        if _shape(found) != _shape_of_arrow(MESSAGE_SCHEMA.field(name).type):
+            raise file.error(
+                ("source",),
+                f"column {name!r} is {found.simpleString()}, which is not the type of that message column",
+                hint=f"give an expression for it under `message`: {name}: …",
+            )
+        columns.append(MappedColumn(name, name))
+    extra = [f"`{CORRUPT}` AS {CORRUPT_COLUMN}", f"`{CORRUPT}` AS {RAW_COLUMN}"] if records.may_be_corrupt else []
+    frame = records.frame.selectExpr(*(column.arrow for column in columns), *extra, _place(records))
+    return frame, Fold(tuple(columns), False, file.job.max_record_bytes)
+
+
+class _Plan:
+    """Collects the expressions of a mapping, each checked as it comes."""
+
+    def __init__(self, records: Records, file: JobFile) -> None:
+        self.records = records
+        self.file = file
+        self.columns: list[MappedColumn] = []
+        self._selected: list[Column] = []
+
+    def add(self, key: tuple[str, ...], expression: str) -> None:
+        from pyspark.errors import AnalysisException, ParseException
+        from pyspark.sql import functions
+
+        path = ("message", *key)
+        arrow = f"m{len(self.columns)}"
+        try:
+            parsed = functions.expr(expression)
+            kind = self.records.frame.select(parsed.alias(arrow)).schema[arrow].dataType
+        except (AnalysisException, ParseException) as error:
+            raise self.file.error(
+                path,
+                f"bad expression {_shown(expression)}: {spark_reason(error)}",
+                hint="columns of the source: " + ", ".join(self.records.columns[:20]),
+            ) from None
+        column, name = key[0], key[1] if len(key) > 1 else ""
+        try:
+            cast, member = _accepted(column, name, kind)
+        except InvalidInput as error:
+            raise self.file.error(path, f"{_shown(expression)} {error}", hint=error.hint) from None
+        if cast is not None:
+            parsed = cast(parsed)
+        guarded = not _CANNOT_FAIL.fullmatch(expression.strip())
+        self._selected.append((_attempted(parsed) if guarded else parsed).alias(arrow))
+        self.columns.append(MappedColumn(arrow, column, name, guarded, _shown(expression), member))
+
+    def frame(self) -> DataFrame:
+        """One projection, then the raw form of just those records that failed in it."""
+        from pyspark.sql import functions
+
+        records = self.records
+        place = functions.expr(_place(records))
+        failed = [f"{column.arrow} IS NULL" for column in self.columns if column.guarded]
+        own = ", ".join(f"`{name.replace('`', '``')}`" for name in records.columns)
+        inner = [*self._selected, place]
+        raw = []
+        if records.may_be_corrupt:
+            inner.append(functions.col(CORRUPT).alias(CORRUPT_COLUMN))
+            raw.append(CORRUPT_COLUMN)
+        if failed:
+            inner.append(functions.expr(f"struct({own})").alias("__record"))
+            as_json = _attempted(functions.expr("to_json(__record)"))
+            chosen = functions.when(functions.expr(" OR ".join(failed)), as_json.getField("v"))
+        frame = records.frame.select(*inner)
+        if failed:
+            if raw:
+                chosen = functions.coalesce(functions.col(CORRUPT_COLUMN), chosen)
+            return frame.withColumn(RAW_COLUMN, chosen).drop("__record")
+        return frame.withColumn(RAW_COLUMN, functions.col(CORRUPT_COLUMN)) if raw else frame
+
+
+def _shown(expression: str) -> str:
+    text = " ".join(expression.split())
+    return f"`{text if len(text) <= 120 else text[:117] + '…'}`"
+
+
+def _attempted(column: Column) -> Column:
+    """`struct(column AS v)`, or null when the column's expression fails."""
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import SparkSession, functions
+
+    jvm = SparkSession.active()._jvm
+    convert = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    inner = convert.expression(functions.struct(column.alias("v"))._jc)
+    return SparkColumn(convert.column(jvm.org.apache.spark.sql.catalyst.expressions.TryEval(inner)))
+
+
+# -- types --------------------------------------------------------------------------------------------
+
+Cast = Callable[[Any], Any] | None
+
+
+def _accepted(column: str, name: str, kind: DataType) -> tuple[Cast, str]:
+    """How an expression of that type fills a place: a cast in Spark, and the union member it folds to.
+
+    Raises InvalidInput for a type that does not fit.
+    """
+    target = MESSAGE_SCHEMA.field(column).type
+    if name and pa.types.is_struct(target):
+        target = target.field(name).type
+    elif name:
+        target = target.item_type
+    if _shape(kind) == _shape_of_arrow(target):
+        return None, ""
+    if target == _VALUE:
+        return _folded(kind)
+    return _cast_to(target, kind), ""
+
+
+_VALUE: Final = MESSAGE_SCHEMA.field("amqp_value").type
+
+
+def _folded(kind: DataType) -> tuple[Cast, str]:
+    """The member of the VALUE union for a Spark type (semantics: message record)."""
+    name = kind.typeName()
+    if name.startswith(("array", "map", "struct")):
+        return _as_json(kind), "nested"
+    if name not in _FOLDING:
+        raise InvalidInput(
+            f"is of type {kind.simpleString()}, which no message property can hold",
+            hint="a date has no counterpart in AMQP: CAST it to TIMESTAMP, or to STRING",
+        )
+    member, target = _FOLDING[name]
+    return (None if target is None else lambda column: column.cast(target)), member
+
+
+#: Spark type name -> union member and the Spark type to send.
+_FOLDING: Final[Mapping[str, tuple[str, str | None]]] = {
+    "boolean": ("bool", None),
+    "byte": ("int", "bigint"),
+    "short": ("int", "bigint"),
+    "integer": ("int", "bigint"),
+    "long": ("int", None),
+    "float": ("double", "double"),
+    "double": ("double", None),
+    "decimal": ("double", "double"),
+    "string": ("string", None),
+    "varchar": ("string", "string"),
+    "char": ("string", "string"),
+    "binary": ("binary", None),
+    "timestamp": ("timestamp", None),
+    "timestamp_ntz": ("timestamp", "timestamp"),
+}
+#: What to_json writes as the JSON form of values has it.
+_PLAIN_IN_JSON: Final = ("boolean", "byte", "short", "integer", "long", "float", "double", "string")
+
+
+def _as_json(kind: DataType) -> Cast:
+    from pyspark.sql import functions
+
+    plain = _jsonable(kind)
+    return lambda column: functions.to_json(column.cast(plain), {"ignoreNullFields": "false"})
+
+
+def _jsonable(kind: DataType) -> DataType:
+    """The type with decimals as doubles; raises InvalidInput where JSON would lose a type."""
+    from pyspark.sql import types
+
+    match kind:
+        case types.ArrayType():
+            return types.ArrayType(_jsonable(kind.elementType), kind.containsNull)
+        case types.MapType() if isinstance(kind.keyType, types.StringType):
+            return types.MapType(kind.keyType, _jsonable(kind.valueType), kind.valueContainsNull)
+        case types.StructType():
+            return types.StructType(
+                [types.StructField(field.name, _jsonable(field.dataType), field.nullable) for field in kind.fields]
+            )
+        case types.DecimalType():
+            return types.DoubleType()
+    if kind.typeName() not in _PLAIN_IN_JSON:
+        raise InvalidInput(
+            f"holds {kind.simpleString()} inside a list or map, where only booleans, numbers and strings are folded",
+            hint="CAST the members to STRING or BIGINT",
+        )
+    return kind
+
+
+def _cast_to(target: pa.DataType, kind: DataType) -> Cast:
+    """A widening that loses nothing, for the columns with a type of their own."""
+    wanted = _shape_of_arrow(target)
+    if kind.typeName() in _WIDENED.get(wanted, ()):
+        return lambda column: column.cast(wanted)
+    raise InvalidInput(
+        f"is of type {kind.simpleString()}, expected {wanted}",
+        hint=f"CAST(… AS {wanted.upper()})" if "<" not in wanted else f"the type is {wanted}",
+    )
+
+
+#: Spark type of a place -> type names that fit it as they are, once cast.
+_WIDENED: Final[Mapping[str, tuple[str, ...]]] = {
+    "string": ("varchar", "char"),
+    "binary": ("string", "varchar", "char"),
+    "bigint": ("byte", "short", "integer"),
+    "int": ("byte", "short"),
+    "timestamp": ("timestamp_ntz",),
+}
+
+
+def _shape(kind: DataType) -> str:
+    """A Spark type without nullability."""
+    return kind.simpleString()
+
+
+def _shape_of_arrow(kind: pa.DataType) -> str:
+    if pa.types.is_map(kind):
+        return f"map<{_shape_of_arrow(kind.key_type)},{_shape_of_arrow(kind.item_type)}>"
+    if pa.types.is_list(kind):
+        return f"array<{_shape_of_arrow(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return "struct<" + ",".join(f"{member.name}:{_shape_of_arrow(member.type)}" for member in kind) + ">"
+    return _SPARK_NAMES[str(kind)]
+
+
+_SPARK_NAMES: Final = {
+    "string": "string",
+    "bool": "boolean",
+    "binary": "binary",
+    "int32": "int",
+    "int64": "bigint",
+    "double": "double",
+    "timestamp[us, tz=UTC]": "timestamp",
+}

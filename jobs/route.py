@@ -1,0 +1,292 @@
+"""The streaming job: records of a source through the exchanges of a vhost into queue tables.
+
+Runs as `bindery route` or under `spark-submit` (docs/jobs.md). Per micro-batch: pin the topology
+version and the clock, route and write in the executors, commit each touched table once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jobs.checkpoint import checkpoint_id
+from jobs.config import AVAILABLE_NOW, JobFile, load_job
+from jobs.fold import Fold
+from jobs.mapping import mapped
+from jobs.session import build_session, configure
+from jobs.sources import SOURCES
+from jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask, TaskCounts
+from router.errors import BinderyError
+from router.model import FILTERS_ARGUMENT, QUEUE_FILTER, SELECTOR_ARGUMENT, Topology
+from router.values import to_nested_text
+from store.commit import BatchCommitter, BatchCounts, Pin, WrittenFile
+from store.paths import DataDir
+from store.streams import register
+from store.topology import TopologyStore
+from store.writer import BatchStamp
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from router.engine import Router
+
+#: Seconds between two looks at a running query.
+_POLL: Final = 0.2
+#: Records per Arrow batch until their mean size is known.
+_FIRST_BATCH_RECORDS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What one micro-batch did; `seconds` by stage (the tasks' own stages summed over tasks)."""
+
+    batch_id: int
+    topology_version: int
+    records: int
+    copies: int
+    unroutable: int
+    seconds: dict[str, float]
+    replayed: bool = False
+
+
+class StreamFailed(BinderyError):
+    """The streaming query ended with an error that is not Bindery's own."""
+
+    code = "stream_failed"
+
+
+class RouteJob:
+    """One stream: prepared once, then run until the source is exhausted or `stop` is called.
+
+    Construction validates the job against the source and the topology, and writes nothing. `report` is
+    called after each micro-batch, on Spark's thread.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        data: DataDir,
+        file: JobFile,
+        *,
+        report: Callable[[BatchReport], None] | None = None,
+    ) -> None:
+        self.spark = spark
+        self.data = data
+        self.job = file.job
+        self._report = report or (lambda _report: None)
+        self._topologies = TopologyStore(data)
+        self._topologies.load().vhost(self.job.vhost)
+        configure(spark)
+        self._frame, self._fold = mapped(SOURCES[self.job.source.format](spark, self.job.source, file), file)
+        self._routers = _Routers(spark, self.job.vhost)
+        self._committer: BatchCommitter | None = None
+        self._batch_records = min(_FIRST_BATCH_RECORDS, self.job.max_batch_records)
+        self._error: BaseException | None = None
+        self._stopping = threading.Event()
+        self._between_batches = threading.Lock()
+
+    def run(self, *, available_now: bool = False, new_epoch: bool = False) -> None:
+        """Run the stream; returns when the source is exhausted (available-now) or after `stop`.
+
+        Raises CheckpointMismatch, Fenced and what else Bindery itself finds; StreamFailed otherwise.
+        """
+        checkpoint = self.data.checkpoint(self.job.stream)
+        fresh = not Path(checkpoint).exists()
+        try:
+            app_id = register(self.data, self.job.stream, checkpoint_id(checkpoint), new_epoch=new_epoch)
+        except BinderyError:
+            if fresh:
+                shutil.rmtree(checkpoint, ignore_errors=True)
+            raise
+        with BatchCommitter(self.data, stream=self.job.stream, app_id=app_id) as committer:
+            self._committer = committer
+            writer = self._frame.writeStream.queryName(self.job.stream).option("checkpointLocation", checkpoint)
+            now = available_now or self.job.trigger == AVAILABLE_NOW
+            trigger: dict[str, Any] = {"availableNow": True} if now else {"processingTime": self.job.trigger}
+            try:
+                self._await(writer.foreachBatch(self._route_batch).trigger(**trigger).start())
+            finally:
+                self._routers.clear()
+
+    def stop(self) -> None:
+        """End after the batch that is running; safe to call from a signal handler."""
+        self._stopping.set()
+
+    def _await(self, query: StreamingQuery) -> None:
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            while not query.awaitTermination(_POLL):
+                if self._stopping.is_set():
+                    with self._between_batches:
+                        pass  # a batch that is running ends first
+                    query.stop()
+        except StreamingQueryException as error:
+            if self._error is None and not self._stopping.is_set():
+                raise StreamFailed(_stream_reason(error), where=f"stream {self.job.stream!r}") from error
+        finally:
+            if query.isActive:
+                query.stop()
+        if self._error is not None:
+            raise self._error
+
+    def _route_batch(self, frame: DataFrame, batch_id: int) -> None:
+        with self._between_batches:
+            if self._error is not None or self._stopping.is_set():
+                raise _Stopped  # keeps Spark from recording the batch as done
+            try:
+                self._report(self.route_batch(frame, batch_id))
+            except BaseException as error:
+                self._error = error
+                raise
+
+    def route_batch(self, frame: DataFrame, batch_id: int) -> BatchReport:
+        """Route and commit one micro-batch; a batch committed before is left alone."""
+        assert self._committer is not None  # noqa: S101  # run() has made it
+        started = time.perf_counter()
+        head = self._topologies.load()
+        pin = self._committer.pin(batch_id, head.version, int(time.time() * 1000))
+        if pin.done:
+            return BatchReport(batch_id, pin.topology_version, 0, 0, 0, {}, replayed=True)
+        topology = head if pin.topology_version == head.version else self._pinned(pin)
+        router = self._routers.get(topology)
+        prepared = time.perf_counter()
+        stamp = BatchStamp(self.job.stream, batch_id, pin.topology_version, pin.clock_ms)
+        task = RouteTask(self.data, self.job.vhost, stamp, self._fold, router, self.job.task_buffer_bytes)
+        # Spark's own cap on the bytes of a batch measures every column for every row: it costs more than routing
+        frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self._batch_records))
+        results = [json.loads(row.result) for row in frame.mapInArrow(task, RESULT_SCHEMA).collect()]
+        routed = time.perf_counter()
+        counts = TaskCounts()
+        seconds: dict[str, float] = {"prepare": prepared - started, "tasks": routed - prepared}
+        for result in results:
+            counts.merge(result["counts"])
+            for stage, spent in result["seconds"].items():
+                seconds[f"task {stage}"] = seconds.get(f"task {stage}", 0.0) + spent
+        if counts.records:
+            mean = max(1, counts.bytes // counts.records)
+            self._batch_records = min(max(1, GROUP_BYTES // mean), self.job.max_batch_records)
+        files = [WrittenFile(**file) for result in results for file in result["files"]]
+        timings = {stage: spent * 1000 for stage, spent in seconds.items()}
+        self._committer.commit(batch_id, pin, files, self._counts(counts, topology, timings))
+        seconds["commit"] = time.perf_counter() - routed
+        unroutable = sum(counts.unroutable.values())
+        return BatchReport(batch_id, pin.topology_version, counts.records, counts.copies, unroutable, seconds)
+
+    def _pinned(self, pin: Pin) -> Topology:
+        return self._topologies.load(version=pin.topology_version)
+
+    def _counts(self, counts: TaskCounts, topology: Topology, timings: dict[str, float]) -> BatchCounts:
+        return BatchCounts(
+            records=counts.records,
+            copies=counts.copies,
+            exchanges={(self.job.vhost, name): number for name, number in counts.exchanges.items()},
+            bindings=counts.bindings,
+            unroutable=counts.unroutable,
+            filter_unknowns=_by_filter_text(topology, self.job.vhost, counts.trouble),
+            timings_ms=timings,
+        )
+
+
+class _Stopped(Exception):
+    """Raised inside Spark's callback to end a query without recording the batch."""
+
+
+class _Routers:
+    """Compiled topologies on their way to the workers: the newest version, by broadcast."""
+
+    def __init__(self, spark: SparkSession, vhost: str) -> None:
+        self._spark = spark
+        self._vhost = vhost
+        self._version: int | None = None
+        self._broadcast: Any = None
+
+    def get(self, topology: Topology) -> Any:
+        """The broadcast Router of a topology; compiled and shipped when its version is new."""
+        from router.engine import Router
+
+        if self._version != topology.version:
+            self.clear()
+            router: Router = Router.compile(topology, self._vhost)
+            self._broadcast = self._spark.sparkContext.broadcast(router)
+            self._version = topology.version
+        return self._broadcast
+
+    def clear(self) -> None:
+        """Free what was shipped."""
+        if self._broadcast is not None:
+            self._broadcast.destroy()
+        self._broadcast = self._version = None
+
+
+def _by_filter_text(topology: Topology, vhost: str, trouble: Mapping[int, int]) -> dict[str, int]:
+    """Evaluations that met run-time trouble, by the text of the filter instead of its owner's number."""
+    if not trouble:
+        return {}
+    diverts = {divert.id: divert.filter for divert in topology.diverts.values()}
+    queues = topology.in_vhost(vhost)[1]
+    texts: Counter[str] = Counter()
+    for number, times in trouble.items():
+        if number < 0:
+            found = [queues[-1 - number].arguments.get(QUEUE_FILTER)]
+        elif number in diverts:
+            found = [diverts[number]]
+        else:
+            arguments = topology.bindings[number].arguments
+            found = [arguments.get(name) for name in (SELECTOR_ARGUMENT, FILTERS_ARGUMENT)]
+        shown = [value if isinstance(value, str) else to_nested_text(value) for value in found if value is not None]
+        texts[" AND ".join(shown)] += times
+    return dict(texts)
+
+
+def _stream_reason(error: Exception) -> str:
+    """The line of a streaming error that says what happened, without plan and stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`spark-submit … jobs/route.py --config job.yaml --data DIR`; see `bindery route --help`."""
+    parser = argparse.ArgumentParser(prog="route.py", description=main.__doc__)
+    parser.add_argument("--config", required=True, help="the job file")
+    parser.add_argument("--data", required=True, help="the data directory")
+    parser.add_argument("--available-now", action="store_true", help="end when what is there has been routed")
+    parser.add_argument("--new-epoch", action="store_true", help="accept another checkpoint than the last one")
+    options = parser.parse_args(arguments)
+    try:
+        file = load_job(options.config)
+        data = DataDir.open(options.data)
+        job = RouteJob(build_session(f"bindery {file.job.stream}"), data, file, report=_print_report)
+        stop_on_signals(job)
+        job.run(available_now=options.available_now, new_epoch=options.new_epoch)
+    except BinderyError as error:
+        sys.stderr.write(error.render())
+        return error.exit_code
+    return 0
+
+
+def stop_on_signals(job: RouteJob) -> None:
+    """SIGINT and SIGTERM end the job after the batch that is running."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: job.stop())
+
+
+def _print_report(report: BatchReport) -> None:
+    what = "was committed before" if report.replayed else f"{report.records} records, {report.copies} copies"
+    sys.stdout.write(f"batch {report.batch_id}: {what}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

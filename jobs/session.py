@@ -1,0 +1,101 @@
+"""The Spark session of every job: Delta configured, loopback, UTC, quiet.
+
+`spark.jars.packages` only works in a session that starts its own JVM; under `spark-submit` the Delta
+package is named on the command line (docs/jobs.md).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: The jar that belongs to the delta-spark release of pyproject.toml and its Spark and Scala versions.
+DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
+
+_DELTA: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # 50 tasks per read of a table's state is Delta's default; queue tables have short logs
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+_ROUTING: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    # a common part of two guarded expressions must not be computed outside of both guards (jobs/mapping.py)
+    "spark.sql.subexpressionElimination.enabled": "false",
+}
+_LOCAL: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def build_session(
+    app_name: str,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    log_file: Path | None = None,
+) -> SparkSession:
+    """The session to run jobs in: the active one, the one that spark-submit prepares, or a new local one.
+
+    `settings` override everything set here. With `log_file`, what Spark and its JVM print goes to that
+    file instead of the terminal (only for a session that starts its own JVM).
+    """
+    from pyspark.sql import SparkSession
+
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(app_name)
+    values = dict(_ROUTING) | {
+        name: value for name, value in _DELTA.items() if not submitted or name.startswith("spark.databricks")
+    }
+    if not submitted:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        values |= _LOCAL | {
+            "spark.jars.packages": DELTA_PACKAGE,
+            "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+        }
+        builder = builder.master(master or "local[*]")
+    for name, value in (values | dict(settings or {})).items():
+        builder = builder.config(name, value)
+    with _redirected(None if submitted else log_file):
+        session = builder.getOrCreate()
+    return session
+
+
+def configure(session: SparkSession) -> None:
+    """Set what a routing job relies on in a session made by somebody else."""
+    for name, value in _ROUTING.items():
+        session.conf.set(name, value)
+
+
+@contextmanager
+def _redirected(log_file: Path | None) -> Iterator[None]:
+    """What a JVM started meanwhile inherits as standard error is the log file."""
+    if log_file is None:
+        yield
+        return
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    kept = os.dup(2)
+    with log_file.open("ab") as log:
+        sys.stderr.flush()
+        os.dup2(log.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

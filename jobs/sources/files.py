@@ -1,0 +1,81 @@
+"""Files of a folder: JSON lines, CSV and Parquet."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobs.config import FileSource, JobFile
+from jobs.sources.records import CORRUPT, Records
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import DataStreamReader
+    from pyspark.sql.types import StructType
+
+_FILE = {"file": "_metadata.file_path"}
+
+
+def read_json(spark: SparkSession, source: FileSource, file: JobFile) -> Records:
+    """JSON lines by the given schema; without one each line is a whole message in its JSON form."""
+    if source.schema_ is None:
+        frame = _reader(spark, source).format("text").load(_folder(source.path))
+        return Records(frame, ("value",), _FILE, text=True)
+    return _read_with_schema(spark, source, file)
+
+
+def read_csv(spark: SparkSession, source: FileSource, file: JobFile) -> Records:
+    """CSV by the given schema; Spark knows no row numbers here, only the file."""
+    return _read_with_schema(spark, source, file)
+
+
+def read_parquet(spark: SparkSession, source: FileSource, file: JobFile) -> Records:
+    """Parquet; the schema is that of the files that are there at the start."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        schema = spark.read.options(**source.options).parquet(source.path).schema
+    except AnalysisException as error:
+        raise file.error(("source", "path"), f"no Parquet schema at {source.path!r}: {spark_reason(error)}") from None
+    frame = _reader(spark, source).format("parquet").schema(schema).load(_folder(source.path))
+    return Records(frame, tuple(schema.names), _FILE | {"row_index": "_metadata.row_index"})
+
+
+def _read_with_schema(spark: SparkSession, source: FileSource, file: JobFile) -> Records:
+    schema = parse_schema(source.schema_ or "", file)
+    names = tuple(schema.names)
+    reader = _reader(spark, source).format(source.format).schema(schema.add(CORRUPT, "string"))
+    reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
+    return Records(reader.load(_folder(source.path)), names, _FILE)
+
+
+def parse_schema(text: str, file: JobFile) -> StructType:
+    """A schema in DDL form (`id BIGINT, name STRING`)."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    try:
+        return StructType.fromDDL(text)
+    except PySparkException as error:
+        raise file.error(("source", "schema"), spark_reason(error)) from None
+
+
+def spark_reason(error: Any) -> str:
+    """The first line of what Spark says, without its error class and SQL state."""
+    text = str(getattr(error, "desc", None) or error).strip().partition("\n")[0]
+    text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
+    return re.sub(r"\s*SQLSTATE: \w+(; line \d+ pos \d+)?;?$", "", text)
+
+
+def _reader(spark: SparkSession, source: FileSource) -> DataStreamReader:
+    reader = spark.readStream.options(**source.options)
+    if Path(source.path).is_file():
+        # Spark streams folders: one file is its folder with a filter on the name
+        name = re.sub(r"([\[\]{}*?\\])", r"\\\1", Path(source.path).name)
+        reader = reader.option("pathGlobFilter", name)
+    return reader
+
+
+def _folder(path: str) -> str:
+    return str(Path(path).parent) if Path(path).is_file() else path

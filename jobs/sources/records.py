@@ -1,0 +1,33 @@
+"""What every source gives to the mapping: a stream of records and where each came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: The column in which Spark keeps the text of a record that it could not parse.
+CORRUPT: Final = "_corrupt_record"
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Records as they arrive.
+
+    frame    the streaming DataFrame: the columns of the records and, where a format can fail, CORRUPT
+    columns  the names of the records' own columns
+    place    SQL expressions for the members of the `source` column that this format can give
+    text     the one column holds whole messages in JSON, still to be parsed
+    """
+
+    frame: DataFrame
+    columns: tuple[str, ...]
+    place: dict[str, str]
+    text: bool = False
+
+    @property
+    def may_be_corrupt(self) -> bool:
+        """Whether Spark marks records of this source that it could not parse."""
+        return CORRUPT in self.frame.columns

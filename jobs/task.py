@@ -1,0 +1,162 @@
+"""What one Spark task does: fold records into messages, route them, write the copies.
+
+A task gives one row of JSON: the files that it wrote (committed by the driver) and what it counted.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.fold import Fold
+from router.engine.result import REASONS
+from store.paths import DataDir
+from store.writer import BatchStamp, QueueWriter
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+
+    from router.engine import Router
+
+RESULT_SCHEMA: Final = "result string"
+#: Records are routed in groups of about so many bytes or rows: Spark's batches are smaller than is efficient.
+GROUP_BYTES: Final = 32 * 1024 * 1024
+GROUP_ROWS: Final = 65_536
+#: Each partition numbers its messages from its own multiple of this.
+_NUMBERS_PER_PARTITION: Final = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTask:
+    """The function of `mapInArrow`; `router` is broadcast once per topology version.
+
+    Memory of a task: what QueueWriter states for `buffer_bytes`, plus a few times one group of records
+    (GROUP_BYTES, or one Arrow batch from Spark when that is larger) for folding and routing.
+    """
+
+    data: DataDir
+    vhost: str
+    stamp: BatchStamp
+    fold: Fold
+    router: Broadcast[Router]
+    buffer_bytes: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Route every batch of the partition; gives one row."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        partition, attempt = (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
+        yield pa.RecordBatch.from_pydict(
+            {"result": [json.dumps(self.route(batches, partition=partition, attempt=attempt))]}
+        )
+
+    def route(self, batches: Iterator[pa.RecordBatch], *, partition: int = 0, attempt: int = 0) -> dict[str, Any]:
+        """Route the batches of one partition; files written and counts, as plain data."""
+        router = self.router.value
+        writer = QueueWriter(
+            self.data,
+            vhost=self.vhost,
+            queues=router.queues,
+            stamp=self.stamp,
+            attempt=f"{partition}.{attempt}",
+            buffer_bytes=self.buffer_bytes,
+        )
+        counts = TaskCounts()
+        spent: Counter[str] = Counter()
+        number = partition * _NUMBERS_PER_PARTITION
+        clock = time.perf_counter()
+        for batch in _grouped(batches):
+            spent["read"] += (now := time.perf_counter()) - clock
+            seq = pa.array(np.arange(number, number + batch.num_rows))
+            number += batch.num_rows
+            messages, refused = self.fold(batch, seq)
+            counts.records += batch.num_rows
+            counts.bytes += batch.nbytes
+            if refused is not None:
+                writer.add_refused(refused.batch, reason=refused.reason, detail=refused.detail, raw=refused.raw)
+                counts.unroutable.update(_tally(refused.reason))
+            spent["fold"] += (folded := time.perf_counter()) - now
+            deliveries = router.route(messages, clock_ms=self.stamp.clock_ms)
+            spent["route"] += (routed := time.perf_counter()) - folded
+            writer.add(messages, deliveries)
+            counts.add(messages, deliveries)
+            clock = time.perf_counter()
+            spent["write"] += clock - routed
+        files = writer.close()
+        spent["write"] += time.perf_counter() - clock
+        return {
+            "files": [asdict(file) for file in files],
+            "counts": counts.as_data(),
+            "seconds": dict(spent),
+        }
+
+
+def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    group: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        group.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= GROUP_ROWS or size >= GROUP_BYTES:
+            yield pa.concat_batches(group)
+            group, rows, size = [], 0, 0
+    if rows:
+        yield pa.concat_batches(group)
+
+
+class TaskCounts:
+    """Sums over the batches of a task, or over tasks."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.bytes = 0
+        self.copies = 0
+        self.exchanges: Counter[str] = Counter()
+        self.bindings: Counter[int] = Counter()
+        self.unroutable: Counter[str] = Counter()
+        self.trouble: Counter[int] = Counter()
+
+    def add(self, messages: pa.RecordBatch, deliveries: Any) -> None:
+        """Count one routed batch."""
+        found = deliveries.counts
+        self.copies += len(deliveries.rows)
+        self.exchanges.update(_tally(messages.column("exchange").fill_null("")))
+        self.bindings.update(dict(zip(found.ids.tolist(), found.hits.tolist(), strict=True)))
+        self.trouble.update(dict(zip(found.trouble_ids.tolist(), found.trouble.tolist(), strict=True)))
+        self.unroutable.update({name: n for name, n in zip(REASONS, found.reasons.tolist(), strict=True) if n})
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain data for JSON; number keys become pairs."""
+        return {
+            "records": self.records,
+            "bytes": self.bytes,
+            "copies": self.copies,
+            "exchanges": dict(self.exchanges),
+            "bindings": list(self.bindings.items()),
+            "unroutable": dict(self.unroutable),
+            "trouble": list(self.trouble.items()),
+        }
+
+    def merge(self, data: dict[str, Any]) -> None:
+        """Add what another task counted."""
+        self.records += data["records"]
+        self.bytes += data["bytes"]
+        self.copies += data["copies"]
+        self.exchanges.update(data["exchanges"])
+        self.bindings.update(dict(map(tuple, data["bindings"])))
+        self.unroutable.update(data["unroutable"])
+        self.trouble.update(dict(map(tuple, data["trouble"])))
+
+
+def _tally(values: pa.Array) -> dict[str, int]:
+    return {pair["values"]: pair["counts"] for pair in pc.value_counts(values).to_pylist()}
