@@ -39,6 +39,7 @@ ROW_SCHEMA: Final = pa.schema(
         ("default_queue_type", pa.string()),
         ("tracing", pa.bool_()),
         ("value", pa.string()),
+        ("author", pa.string()),
     ]
 )
 #: Times as integers of microseconds: every 64-bit timestamp survives, which Python's datetime cannot hold.
@@ -66,9 +67,9 @@ _KIND_OF: Final = {kind: name for name, (kind, _) in _PLAIN.items()}
 _NO_ARGUMENTS: Final = Table()
 
 
-def to_rows(objects: Iterable[Object]) -> pa.Table:
-    """Objects as rows of ROW_SCHEMA, in order."""
-    rows = [_row(item) for item in objects]
+def to_rows(objects: Iterable[Object], *, author: str | None = None) -> pa.Table:
+    """Objects as rows of ROW_SCHEMA, in order, as last changed by that author."""
+    rows = [{**_row(item), "author": author} for item in objects]
     columns = [pa.array([row.get(column.name) for row in rows], column.type) for column in ROW_SCHEMA]
     return pa.Table.from_arrays(columns, schema=ROW_SCHEMA)
 

@@ -66,6 +66,7 @@ class _Head:
     files: dict[str, list[ObjectKey]] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     place: dict[ObjectKey, str] = field(default_factory=dict)
+    authors: dict[ObjectKey, str | None] = field(default_factory=dict)
 
 
 class TopologyStore:
@@ -91,9 +92,9 @@ class TopologyStore:
         damaged table and NotFound for a version or time that does not exist.
         """
         with self._lock:
+            head = self._refresh()
             if at is not None:
                 version = version_at(self._open(), at)
-            head = self._refresh()
             if version is None or version == head.topology.version:
                 return head.topology
             return self._older_version(version)
@@ -106,7 +107,9 @@ class TopologyStore:
             table = self._open()
             while table.transaction_version(_NEXT_ID) is None:
                 first = Topology.empty()
-                rows = to_rows(item for item in first.objects() if not isinstance(item, Sequence))
+                rows = to_rows(
+                    (item for item in first.objects() if not isinstance(item, Sequence)), author="bindery"
+                )
                 added = tables.write_file(self.data.topology, rows)
                 done = tables.commit(
                     table,
@@ -117,12 +120,22 @@ class TopologyStore:
                 )
                 if done is None:
                     tables.drop_unused(self.data.topology, [added.path])
+                tables.refresh(table, self.data.topology)
             return self._refresh().topology
 
     def history(self) -> list[VersionInfo]:
         """Every version, newest first, from the commit log."""
         with self._lock:
+            self._refresh()
             return read_history(self._open())
+
+    def author(self, key: ObjectKey) -> str | None:
+        """Who made the last change to an object of the newest topology known to this process.
+
+        Changes of several authors that shared a commit name them all.
+        """
+        head = self._head
+        return None if head is None else head.authors.get(key)
 
     def diff(self, a: int, b: int) -> list[ObjectChange]:
         """What leads from version a to version b."""
@@ -139,7 +152,8 @@ class TopologyStore:
         Raises CommitConflict when every one of a bounded number of attempts lost its race.
         """
         with self._lock:
-            self.create()
+            if self._head is None:
+                self.create()
             for attempt in range(tables.ATTEMPTS):
                 head = self._refresh()
                 editor = head.topology.edit()
@@ -204,22 +218,25 @@ class TopologyStore:
         added = [name for name in files if name not in known]
         read = {name: self._read(name) for name in added}
         if head is None:
-            objects = [item for name in added for item in read[name]]
+            objects = [item for name in added for item, _ in read[name]]
             topology = Topology.of([*objects, _sequence(table)], version=table.version())
             head = _Head(topology)
         else:
             changes: dict[ObjectKey, Object | None] = {
                 key: None for name, keys in known.items() if name not in files for key in keys
             }
-            changes |= {object_key(item): item for items in read.values() for item in items}
+            changes |= {object_key(item): item for items in read.values() for item, _ in items}
             editor = head.topology.edit()
             editor.replay({**changes, ("sequence", "", ""): _sequence(table)})
             editor.topology.version = table.version()
-            head = _Head(editor.topology, dict(head.files), dict(head.sizes), dict(head.place))
+            head = _Head(
+                editor.topology, dict(head.files), dict(head.sizes), dict(head.place), dict(head.authors)
+            )
             for name in [name for name in head.files if name not in files]:
                 _forget(head, name)
         for name, items in read.items():
-            _remember(head, name, files[name][0], [object_key(item) for item in items])
+            _remember(head, name, files[name][0], [object_key(item) for item, _ in items])
+            head.authors.update((object_key(item), author) for item, author in items)
         return head
 
     def _older_version(self, version: int) -> Topology:
@@ -230,7 +247,7 @@ class TopologyStore:
                     f"no topology version {version}", where="version", hint=f"0 to {self._open().version()}"
                 )
             table = tables.open_table(self.data.topology, TOPOLOGY, version=version)
-            objects = [item for name in tables.files_of(table) for item in self._read(name)]
+            objects = [item for name in tables.files_of(table) for item, _ in self._read(name)]
             seeded = table.transaction_version(_NEXT_ID) is not None
             found = Topology.of([*objects, _sequence(table)], version=version) if seeded else Topology.empty()
             found.version = version
@@ -240,10 +257,12 @@ class TopologyStore:
         self._older.move_to_end(version)
         return found
 
-    def _read(self, name: str) -> list[Object]:
+    def _read(self, name: str) -> list[tuple[Object, str | None]]:
+        """The objects of one file, each with its author."""
         path = Path(self.data.topology, name)
         try:
-            return from_rows(pq.read_table(path))
+            rows = pq.read_table(path, schema=ROW_SCHEMA)
+            return list(zip(from_rows(rows), rows["author"].to_pylist(), strict=True))
         except InvalidInput as error:
             raise UnsupportedTable(f"{path}: {error.message}", where=self.data.topology) from error
         except (OSError, pa.ArrowException) as error:
@@ -272,7 +291,7 @@ class TopologyStore:
         base = head.topology.version
         _each(lambda q: tables.ensure_queue_table(self.data, q.vhost, q.name, undeclared_at=base), declared)
         self._fault("queues")
-        rewritten, files = self._rewrite(head, changes)
+        rewritten, files = self._rewrite(head, changes, author)
         self._fault("files")
         done = None
         try:
@@ -294,11 +313,16 @@ class TopologyStore:
             _forget(head, name)
         for added, keys in files:
             _remember(head, added.path, added.size, keys)
+        for key, item in changes.items():
+            if item is None:
+                head.authors.pop(key, None)
+            else:
+                head.authors[key] = author
         head.topology = topology
         return True
 
     def _rewrite(
-        self, head: _Head, changes: Mapping[ObjectKey, Object | None]
+        self, head: _Head, changes: Mapping[ObjectKey, Object | None], author: str
     ) -> tuple[set[str], list[tuple[AddAction, list[ObjectKey]]]]:
         """Files to remove, and files to add with the keys of their rows."""
         rewritten = {head.place[key] for key in changes if key in head.place}
@@ -307,7 +331,7 @@ class TopologyStore:
         for merged in _to_merge(head, rewritten, len(kept_keys) + len(new)):
             rewritten.add(merged)
             kept_keys += head.files[merged]
-        rows = pa.concat_tables([*self._kept(head, kept_keys), to_rows(new)])
+        rows = pa.concat_tables([*self._kept(head, kept_keys), to_rows(new, author=author)])
         keys = [*kept_keys, *map(object_key, new)]
         if not keys:
             return rewritten, []

@@ -1,0 +1,1 @@
+"""The REST control plane: one module per resource, thin over store and router."""

@@ -1,0 +1,61 @@
+"""The application: routes, raw-path routing, errors, and its OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from fastapi import FastAPI
+
+from api import errors
+from api.control_plane import ControlPlane
+from api.raw_path import RawPath
+from api.routes import bindings, diverts, exchanges, overview, parameters, permissions, policies, queues, users, vhosts
+from api.settings import Settings
+
+_DESCRIPTION: Final = """The control plane of Bindery, compatible with the HTTP API of RabbitMQ's management plugin.
+
+Path segments are percent-encoded; the vhost `/` is `%2F`. Bodies are JSON whatever their content type;
+booleans and counts may be strings. Errors are `{"error": …, "reason": …}`.
+"""
+#: Resources in the order in which their paths are looked at: fixed segments come before parameters.
+_RESOURCES: Final = (
+    overview,
+    users,
+    permissions,
+    vhosts,
+    exchanges,
+    queues,
+    bindings,
+    diverts,
+    policies,
+    parameters,
+)
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application over one data directory; the data directory is created when missing."""
+    plane = ControlPlane(settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        plane.close()
+
+    app = FastAPI(
+        title="Bindery",
+        version=overview.version(),
+        description=_DESCRIPTION,
+        redirect_slashes=False,
+        docs_url="/docs" if settings.docs else None,
+        redoc_url=None,
+        openapi_url="/openapi.json" if settings.docs else None,
+        lifespan=lifespan,
+    )
+    app.state.plane = plane
+    for resource in _RESOURCES:
+        app.router.routes.extend(resource.router.routes)
+    errors.install(app)
+    app.add_middleware(RawPath)
+    return app

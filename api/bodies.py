@@ -1,0 +1,280 @@
+"""Request bodies: JSON whatever the content type, lenient where the broker's clients rely on it.
+
+Unknown keys are ignored, booleans and counts may be strings, an empty body and `null` are `{}`. What
+cannot be read is refused in the broker's words; a model's errors become one reason here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, NoReturn, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from api.errors import Reason, Refusal, bad_request, payload_too_large
+
+Model = TypeVar("Model", bound="Body")
+
+_DOUBLE_ENCODED: Final = (
+    "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
+)
+
+
+class Body(BaseModel):
+    """A request body."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+
+async def read_bytes(request: Request, limit: int) -> bytes:
+    """The raw body; raises Refusal as soon as it exceeds the limit."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and len(announced) < 20 and int(announced) > limit:
+        raise payload_too_large(limit)
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise payload_too_large(limit)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def parse_object(raw: bytes, *, error: str = "not_json") -> dict[str, Any]:
+    """The JSON object in a body; raises Refusal with that reason for anything else."""
+    if not raw.strip():
+        return {}
+    try:
+        content = json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        if b"\\u" in raw:
+            _refuse_surrogates(content)
+    except (ValueError, RecursionError):
+        raise bad_request(error) from None
+    if content is None:
+        return {}
+    if isinstance(content, str):
+        raise bad_request(_DOUBLE_ENCODED)
+    if not isinstance(content, dict):
+        raise bad_request(error)
+    return content
+
+
+def validate(model: type[Model], content: Mapping[str, Any]) -> Model:
+    """The body as its model; raises Refusal with the broker's reason."""
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise refusal_of(error) from None
+
+
+def refusal_of(error: ValidationError) -> Refusal:
+    """What is wrong with a body, as one reason: missing keys first, as the broker reports them."""
+    details = error.errors(include_url=False, include_input=False)
+    missing = [str(item["loc"][0]) for item in details if item["type"] == "missing"]
+    if missing:
+        return bad_request("[" + ",".join(f"{{key_missing,{key}}}" for key in missing) + "]")
+    first = details[0]
+    if first["type"] == "reason":
+        return bad_request(first["ctx"]["reason"])
+    return bad_request(".".join(str(part) for part in first["loc"]) + ": " + first["msg"])
+
+
+def documented(model: type[BaseModel], example: Mapping[str, Any], *, required: bool = False) -> dict[str, Any]:
+    """The `openapi_extra` of a route whose body is read by hand."""
+    schema = model.model_json_schema(by_alias=True)
+    return {
+        "requestBody": {
+            "required": required,
+            "content": {"application/json": {"schema": schema, "example": dict(example)}},
+        }
+    }
+
+
+def refuse(reason: Reason) -> NoReturn:
+    """Within a validator: refuse the body with that reason."""
+    raise PydanticCustomError("reason", "refused", {"reason": reason})
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _refuse_surrogates(content: Any) -> None:
+    # UnicodeEncodeError is a ValueError; text that UTF-8 cannot carry could not be stored
+    json.dumps(content, ensure_ascii=False).encode()
+
+
+def read_flag(value: Any) -> bool:
+    """A JSON boolean, or one of the texts "true" and "false"."""
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return bool(value == "true")
+    refuse(["not_boolean", value])
+
+
+def read_integer(value: Any) -> int:
+    """A JSON integer, or its decimal digits as text."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and len(value) < 20:
+        try:
+            return int(value)
+        except ValueError:
+            pass
+    refuse(["not_integer", value])
+
+
+def read_arguments(value: Any) -> dict[str, Any]:
+    """A JSON object; an empty array, which some clients send, is an empty one."""
+    if value is None or value == []:
+        return {}
+    if isinstance(value, dict):
+        return value
+    refuse("arguments is not an object")
+
+
+def read_routing_key(value: Any) -> str:
+    """Any JSON scalar as text; null is the empty key."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    refuse(["not_string", "routing_key"])
+
+
+def read_exchange_type(value: Any) -> str:
+    """The name of an exchange type; whether there is such a type is the model's to say."""
+    if isinstance(value, str):
+        return value
+    refuse(f"invalid exchange type '{json.dumps(value)}'")
+
+
+def read_tags(value: Any) -> tuple[str, ...]:
+    """Tags as an array of texts, or as text with commas."""
+    if isinstance(value, str):
+        return tuple(tag.strip() for tag in value.split(",") if tag.strip())
+    if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
+        return tuple(value)
+    refuse("tags is neither an array of texts nor text with commas")
+
+
+
+
+Flag = Annotated[
+    bool,
+    BeforeValidator(read_flag),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"enum": ["true", "false"]}]}),
+]
+Count = Annotated[
+    int,
+    BeforeValidator(read_integer),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^-?[0-9]{1,18}$"}]}),
+]
+RawArguments = Annotated[
+    dict[str, Any], BeforeValidator(read_arguments), WithJsonSchema({"type": "object", "additionalProperties": True})
+]
+RoutingKey = Annotated[
+    str, BeforeValidator(read_routing_key), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})
+]
+Tags = Annotated[
+    tuple[str, ...],
+    BeforeValidator(read_tags),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+
+
+class ExchangeBody(Body):
+    """What an exchange is declared with."""
+
+    type: Annotated[str, BeforeValidator(read_exchange_type)] = "direct"
+    durable: Flag = False
+    auto_delete: Flag = False
+    internal: Flag = False
+    arguments: RawArguments = Field(default_factory=dict)
+
+
+class QueueBody(Body):
+    """What a queue is declared with."""
+
+    durable: Flag = False
+    auto_delete: Flag = False
+    arguments: RawArguments = Field(default_factory=dict)
+
+
+class BindingBody(Body):
+    """What a binding is declared with."""
+
+    routing_key: RoutingKey = ""
+    arguments: RawArguments = Field(default_factory=dict)
+
+
+class DivertBody(Body):
+    """What a divert is declared with."""
+
+    source: str
+    destination: str
+    filter: str = ""
+    exclusive: Flag = False
+    routing_key: str | None = None
+
+
+class VhostBody(Body):
+    """What a vhost is declared with."""
+
+    description: str = ""
+    tags: Tags = ()
+    default_queue_type: str | None = None
+    tracing: Flag = False
+
+
+class UserBody(Body):
+    """What a user is declared with: a password or a hash of one, or neither for a user who cannot log in."""
+
+    password: str | None = None
+    password_hash: str | None = None
+    hashing_algorithm: str | None = None
+    tags: Tags | None = None
+
+
+class PermissionBody(Body):
+    """A permission: one regular expression per kind of operation."""
+
+    configure: str
+    write: str
+    read: str
+
+
+class TopicPermissionBody(Body):
+    """A permission on the routing keys of one topic exchange."""
+
+    exchange: str
+    write: str
+    read: str
+
+
+class PolicyBody(Body):
+    """What a policy is declared with."""
+
+    pattern: str
+    definition: dict[str, Any]
+    priority: Count = 0
+    apply_to: str = Field("all", alias="apply-to")
+
+
+class ValueBody(Body):
+    """A parameter or limit: any JSON value."""
+
+    value: Any
+
+
+class UsersBody(Body):
+    """Names of users."""
+
+    users: list[str]

@@ -1,0 +1,88 @@
+"""What every resource works with: the stores of one data directory and what is counted in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import uuid
+from collections.abc import Callable
+from functools import cached_property
+from typing import TypeVar
+
+from fastapi.concurrency import run_in_threadpool
+
+from api.auth import FailedLogins
+from api.counts import Counts
+from api.settings import Settings
+from api.statistics import Statistics
+from router.model import Topology, TopologyEditor
+from router.policies import Policies
+from store.access import AccessEditor, AccessStore
+from store.group_commit import GroupCommitter
+from store.paths import DataDir
+from store.topology import TopologyStore
+
+T = TypeVar("T")
+
+
+class ControlPlane:
+    """The parts of a running service, each made at its first use."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.data = DataDir.open(settings.data, create=True)
+        self.process = uuid.uuid4().hex
+        self.node = f"bindery@{socket.gethostname()}"
+        self.statistics = Statistics()
+        self.counts = Counts(self.data)
+        self._policies: tuple[int, Policies] | None = None
+
+    @cached_property
+    def topologies(self) -> TopologyStore:
+        """The topology store."""
+        store = TopologyStore(self.data)
+        store.create()
+        return store
+
+    @cached_property
+    def committer(self) -> GroupCommitter:
+        """Shares Delta commits among concurrent changes."""
+        return GroupCommitter(self.topologies)
+
+    @cached_property
+    def access(self) -> AccessStore:
+        """Users and permissions."""
+        return AccessStore(self.data.access)
+
+    @cached_property
+    def failed_logins(self) -> FailedLogins:
+        """Failed logins of this process."""
+        return FailedLogins(limit=self.settings.failed_logins, pause=self.settings.failed_login_pause)
+
+    def topology(self) -> Topology:
+        """The newest topology; costs a look at the log when nothing has changed."""
+        return self.topologies.load()
+
+    def author(self, kind: str, vhost: str, name: str) -> str:
+        """Who made the last change to an object; predeclared ones come with their vhost."""
+        return self.topologies.author((kind, vhost, name)) or self.topologies.author(("vhost", vhost, "")) or ""
+
+    def policies(self, topology: Topology) -> Policies:
+        """The policies of a topology, kept for its version."""
+        if self._policies is None or self._policies[0] != topology.version:
+            self._policies = (topology.version, Policies(topology))
+        return self._policies[1]
+
+    async def change(self, change: Callable[[TopologyEditor], T], *, author: str) -> T:
+        """Apply a change to the topology; comes back when it is durable, with what the change gave."""
+        edit = await asyncio.wrap_future(self.committer.submit(change, author))
+        return edit.result
+
+    async def change_access(self, change: Callable[[AccessEditor], T], *, author: str, action: str) -> T:
+        """Apply a change to users and permissions; comes back when it is durable."""
+        return await run_in_threadpool(self.access.edit, change, author=author, action=action)
+
+    def close(self) -> None:
+        """Finish what was accepted and release the threads."""
+        if "committer" in self.__dict__:
+            self.committer.close()

@@ -1,0 +1,79 @@
+"""Dependency aliases: what a resource asks for in its signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, Header, Path, Request
+from fastapi.security import HTTPBasic
+
+from api.auth import Identity, Role, identify
+from api.bodies import Body, parse_object, read_bytes, validate
+from api.control_plane import ControlPlane
+from api.errors import ErrorBody
+
+BodyType = TypeVar("BodyType", bound=Body)
+
+
+def get_plane(request: Request) -> ControlPlane:
+    """The control plane of the application."""
+    plane: ControlPlane = request.app.state.plane
+    return plane
+
+
+Plane = Annotated[ControlPlane, Depends(get_plane)]
+
+
+class _Basic(HTTPBasic):
+    """Declares HTTP basic in the OpenAPI document; `identify` reads and checks the credentials."""
+
+    async def __call__(self, request: Request) -> None:  # type: ignore[override]  # nothing is read here
+        """Leave the request alone."""
+
+
+def resource(tag: str) -> APIRouter:
+    """A router for the paths of one resource."""
+    return APIRouter(
+        prefix="/api",
+        tags=[tag],
+        dependencies=[Depends(_Basic(realm="RabbitMQ Management"))],
+        responses={
+            400: {"description": "The request cannot be honoured as it stands", "model": ErrorBody},
+            401: {"description": "No valid credentials, or not allowed", "model": ErrorBody},
+            404: {"description": "No such object, or none that the caller may see", "model": ErrorBody},
+        },
+    )
+
+
+def require(role: Role) -> Callable[[Request, ControlPlane], Coroutine[Any, Any, Identity]]:
+    """A dependency that gives the caller when they hold a role."""
+
+    async def dependency(request: Request, plane: Plane) -> Identity:
+        identity = identify(request, plane.access.load(), plane.failed_logins)
+        identity.require(role)
+        return identity
+
+    return dependency
+
+
+#: The caller, who holds at least that role.
+ManagementUser = Annotated[Identity, Depends(require("management"))]
+PolicymakerUser = Annotated[Identity, Depends(require("policymaker"))]
+MonitoringUser = Annotated[Identity, Depends(require("monitoring"))]
+AdministratorUser = Annotated[Identity, Depends(require("administrator"))]
+
+VhostPath = Annotated[str, Path(description='vhost; "/" is %2F', examples=["/"])]
+NamePath = Annotated[str, Path(description="name, percent-encoded")]
+#: Narrows a list over all vhosts to one of them.
+VhostHeader = Annotated[str | None, Header(alias="x-vhost", description="narrow the list to this vhost")]
+
+
+def json_body(model: type[BodyType], *, limit: Callable[[ControlPlane], int] | None = None) -> Any:
+    """A dependency that reads a JSON body as that model, whatever its content type."""
+
+    async def dependency(request: Request, plane: Plane) -> BodyType:
+        bound = plane.settings.body_limit if limit is None else limit(plane)
+        return validate(model, parse_object(await read_bytes(request, bound)))
+
+    return Depends(dependency)

@@ -1,0 +1,193 @@
+"""Bindings: lists in every form, declaration, and single bindings by their properties key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from fastapi import Depends, Path, Response
+
+from api import properties_key
+from api.answers import answer, created_at, no_content
+from api.arguments import in_brokers_words
+from api.auth import DEFAULT_EXCHANGE, Identity
+from api.bodies import BindingBody, documented
+from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
+from api.errors import access_refused, bad_request, object_not_found
+from api.listing import ListingParameters
+from api.scope import visible_vhost, visible_vhosts
+from api.views import BINDING_ORDER, binding_item, bindings_in, bindings_of_queue, implicit_binding
+from router.arguments import decode_arguments
+from router.errors import InvalidDeclaration
+from router.model import Binding, DestinationType, Topology, TopologyEditor
+
+router = resource("bindings")
+
+#: How paths name the kind of a destination.
+_KINDS: Final[dict[str, DestinationType]] = {"q": "queue", "e": "exchange"}
+#: Bytes of a routing key given over HTTP, where the broker does not hold it to AMQP's short strings.
+MAX_KEY_BYTES: Final = 5_000
+_EXAMPLE: Final = {"routing_key": "orders.eu.*", "arguments": {"x-filter-jms-selector": "price > 100"}}
+_PAIR: Final = "/bindings/{vhost:segment}/e/{source:segment}/{kind:segment}/{destination:segment}"
+
+
+def exchange_name(segment: str) -> str:
+    """The name of an exchange in a path, where the default exchange is called amq.default."""
+    return "" if segment == DEFAULT_EXCHANGE else segment
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The two ends of a binding, as a path names them."""
+
+    vhost: str
+    source: str
+    kind: DestinationType
+    destination: str
+
+    def bindings(self, topology: Topology) -> list[Binding]:
+        """The bindings between the two ends, in order of id."""
+        if self.source == "":
+            implied = self.kind == "queue" and (self.vhost, self.destination) in topology.queues
+            return [implicit_binding(self.vhost, self.destination)] if implied else []
+        to = topology.bindings_to(self.vhost, self.kind, self.destination)
+        return [binding for binding in to if binding.source == self.source]
+
+    def check(self, identity: Identity) -> None:
+        """Refuse a caller who may not bind these ends (AMQP: write the destination, read the source)."""
+        identity.check("write", self.vhost, self.destination)
+        identity.check("read", self.vhost, self.source)
+
+
+def _ends(
+    vhost: VhostPath,
+    source: NamePath,
+    kind: Annotated[str, Path(description="q: to a queue, e: to an exchange", examples=["q"])],
+    destination: NamePath,
+) -> Ends:
+    if kind not in _KINDS:
+        raise bad_request(f"destination type '{kind}' is neither q nor e")
+    return Ends(vhost, exchange_name(source), _KINDS[kind], exchange_name(destination) if kind == "e" else destination)
+
+
+EndsPath = Annotated[Ends, Depends(_ends)]
+Key = Annotated[str, Path(alias="properties_key", description="as listed, percent-encoded", examples=["orders.eu.*"])]
+
+
+@router.get("/bindings", summary="List bindings")
+def list_all(plane: Plane, user: ManagementUser, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
+    """Every binding of every vhost that the caller sees, the default exchange's included; never paged."""
+    topology = plane.topology()
+    found = bindings_in(topology, visible_vhosts(topology, user, x_vhost))
+    return answer(listing.whole(map(binding_item, found), order=BINDING_ORDER))
+
+
+@router.get("/bindings/{vhost:segment}", summary="List bindings of a vhost")
+def list_in_vhost(plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath) -> Response:
+    """Every binding of the vhost, the default exchange's included; never paged."""
+    topology = plane.topology()
+    found = bindings_in(topology, [visible_vhost(topology, user, vhost)])
+    return answer(listing.whole(map(binding_item, found), order=BINDING_ORDER))
+
+
+@router.get(_PAIR, summary="List bindings between two ends")
+def list_between(plane: Plane, user: ManagementUser, listing: ListingParameters, ends: EndsPath) -> Response:
+    """The bindings from an exchange to a queue or exchange; none for ends that do not exist."""
+    topology = plane.topology()
+    visible_vhost(topology, user, ends.vhost)
+    return answer(listing.whole(map(binding_item, ends.bindings(topology)), order=BINDING_ORDER))
+
+
+@router.post(_PAIR, status_code=201, summary="Bind", openapi_extra=documented(BindingBody, _EXAMPLE))
+async def bind(
+    plane: Plane,
+    user: ManagementUser,
+    ends: EndsPath,
+    body: Annotated[BindingBody, json_body(BindingBody, limit=lambda plane: plane.settings.binding_body_limit)],
+) -> Response:
+    """Bind a queue or exchange to an exchange; binding twice is the same as once."""
+    user.require_sight(ends.vhost)
+    ends.check(user)
+    wanted = Binding(
+        0, ends.vhost, ends.source, ends.destination, ends.kind, body.routing_key, decode_arguments(body.arguments)
+    )
+
+    def change(editor: TopologyEditor) -> Binding:
+        try:
+            return editor.bind(wanted, max_key_bytes=MAX_KEY_BYTES)[0]
+        except InvalidDeclaration as error:
+            raise in_brokers_words(error, wanted.arguments, f"binding of '{ends.destination}'") from None
+
+    binding = await plane.change(change, author=user.name)
+    key = properties_key.properties_key(binding.routing_key, binding.arguments)
+    return created_at(properties_key.location(ends.destination, key))
+
+
+@router.get(_PAIR + "/{properties_key:segment}", summary="Show a binding")
+def show(plane: Plane, user: ManagementUser, listing: ListingParameters, ends: EndsPath, segment: Key) -> Response:
+    """One binding, by its properties key."""
+    topology = plane.topology()
+    visible_vhost(topology, user, ends.vhost)
+    return answer(listing.one(binding_item(properties_key.find(ends.bindings(topology), segment))))
+
+
+@router.delete(_PAIR + "/{properties_key:segment}", status_code=204, summary="Unbind")
+async def unbind(plane: Plane, user: ManagementUser, ends: EndsPath, segment: Key) -> Response:
+    """Remove one binding, by its properties key; an auto-delete exchange may go with its last one."""
+    user.require_sight(ends.vhost)
+    ends.check(user)
+    if ends.source == "":
+        raise access_refused()
+
+    def change(editor: TopologyEditor) -> None:
+        if ends.vhost not in editor.topology.vhosts:
+            raise object_not_found()
+        editor.unbind(properties_key.find(ends.bindings(editor.topology), segment))
+
+    await plane.change(change, author=user.name)
+    return no_content()
+
+
+@router.get("/exchanges/{vhost:segment}/{name:segment}/bindings/{end:segment}", summary="List bindings of an exchange")
+def list_of_exchange(
+    plane: Plane,
+    user: ManagementUser,
+    listing: ListingParameters,
+    vhost: VhostPath,
+    name: NamePath,
+    end: Annotated[str, Path(description="source: bindings from it; destination: bindings to it", examples=["source"])],
+) -> Response:
+    """The bindings of which the exchange is the source, or the destination."""
+    topology = plane.topology()
+    visible_vhost(topology, user, vhost)
+    if end not in _OF_EXCHANGE:
+        raise object_not_found()
+    found = _OF_EXCHANGE[end](topology, vhost, exchange_name(name))
+    return answer(listing.whole(map(binding_item, found), order=BINDING_ORDER))
+
+
+def _from_exchange(topology: Topology, vhost: str, exchange: str) -> list[Binding]:
+    if exchange == "":
+        return [implicit_binding(*key) for key in topology.queues if key[0] == vhost]
+    return topology.bindings_from(vhost, exchange)
+
+
+def _to_exchange(topology: Topology, vhost: str, exchange: str) -> list[Binding]:
+    return topology.bindings_to(vhost, "exchange", exchange)
+
+
+_OF_EXCHANGE: Final[dict[str, Callable[[Topology, str, str], list[Binding]]]] = {
+    "source": _from_exchange,
+    "destination": _to_exchange,
+}
+
+
+@router.get("/queues/{vhost:segment}/{name:segment}/bindings", summary="List bindings of a queue")
+def list_of_queue(
+    plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath, name: NamePath
+) -> Response:
+    """The bindings to a queue, that of the default exchange included."""
+    topology = plane.topology()
+    visible_vhost(topology, user, vhost)
+    return answer(listing.whole(map(binding_item, bindings_of_queue(topology, vhost, name)), order=BINDING_ORDER))

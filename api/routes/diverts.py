@@ -1,0 +1,89 @@
+"""Diverts: filtered copies, or detours, from one exchange to another."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import Response
+
+from api.answers import answer, no_content, put_answer
+from api.bodies import DivertBody, documented
+from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
+from api.errors import object_not_found
+from api.listing import ListingParameters
+from api.scope import visible_vhost, visible_vhosts
+from api.views import divert_item
+from router.model import Divert, TopologyEditor
+
+router = resource("diverts")
+
+_ONE: Final = "/diverts/{vhost:segment}/{name:segment}"
+_EXAMPLE: Final = {"source": "orders", "destination": "audit", "filter": "price > 1000", "exclusive": False}
+
+
+@router.get("/diverts", summary="List diverts")
+def list_all(plane: Plane, user: ManagementUser, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
+    """Every divert of every vhost that the caller sees."""
+    topology = plane.topology()
+    vhosts = set(visible_vhosts(topology, user, x_vhost))
+    return answer(listing.paged(divert_item(item) for item in topology.diverts.values() if item.vhost in vhosts))
+
+
+@router.get("/diverts/{vhost:segment}", summary="List diverts of a vhost")
+def list_in_vhost(plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath) -> Response:
+    """Every divert of the vhost."""
+    topology = plane.topology()
+    visible_vhost(topology, user, vhost)
+    return answer(listing.paged(divert_item(item) for item in topology.diverts.values() if item.vhost == vhost))
+
+
+@router.get(_ONE, summary="Show a divert")
+def show(
+    plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath, name: NamePath
+) -> Response:
+    """One divert."""
+    topology = plane.topology()
+    visible_vhost(topology, user, vhost)
+    divert = topology.diverts.get((vhost, name))
+    if divert is None:
+        raise object_not_found()
+    return answer(listing.one(divert_item(divert)))
+
+
+@router.put(_ONE, status_code=201, summary="Declare a divert", openapi_extra=documented(DivertBody, _EXAMPLE))
+async def declare(
+    plane: Plane,
+    user: ManagementUser,
+    vhost: VhostPath,
+    name: NamePath,
+    body: Annotated[DivertBody, json_body(DivertBody)],
+) -> Response:
+    """Declare a divert; declaring it again with equal properties changes nothing (204)."""
+    user.require_sight(vhost)
+    divert = Divert(0, vhost, name, body.source, body.destination, body.filter, body.exclusive, body.routing_key)
+
+    def change(editor: TopologyEditor) -> bool:
+        editor.topology.vhost(vhost)
+        # a divert acts like a binding of the destination that also alters the source
+        user.check("configure", vhost, divert.source)
+        user.check("read", vhost, divert.source)
+        user.check("write", vhost, divert.destination)
+        return editor.declare_divert(divert)[1]
+
+    return put_answer(await plane.change(change, author=user.name))
+
+
+@router.delete(_ONE, status_code=204, summary="Delete a divert")
+async def delete(plane: Plane, user: ManagementUser, vhost: VhostPath, name: NamePath) -> Response:
+    """Delete a divert."""
+    user.require_sight(vhost)
+
+    def change(editor: TopologyEditor) -> None:
+        divert = editor.topology.diverts.get((vhost, name))
+        if divert is None:
+            raise object_not_found()
+        user.check("configure", vhost, divert.source)
+        editor.delete_divert(vhost, name)
+
+    await plane.change(change, author=user.name)
+    return no_content()

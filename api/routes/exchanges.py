@@ -1,0 +1,158 @@
+"""Exchanges."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import Query, Response
+
+from api.answers import answer, no_content, put_answer
+from api.arguments import in_brokers_words
+from api.auth import Identity
+from api.bodies import ExchangeBody, documented
+from api.control_plane import ControlPlane
+from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
+from api.errors import object_not_found
+from api.listing import Item, ListingParameters
+from api.routes.bindings import exchange_name
+from api.scope import visible_vhost, visible_vhosts
+from router.arguments import decode_arguments, encode_arguments
+from router.errors import InvalidDeclaration
+from router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Exchange, Topology, TopologyEditor
+from router.policies import Policies
+from router.values import Table
+
+router = resource("exchanges")
+
+_ONE: Final = "/exchanges/{vhost:segment}/{name:segment}"
+#: Bytes of an exchange name given over HTTP, where the broker does not hold it to AMQP's short strings.
+MAX_NAME_BYTES: Final = 5_000
+_EXAMPLE: Final = {"type": "topic", "durable": True, "arguments": {"alternate-exchange": "unrouted"}}
+
+
+class _View:
+    """Exchanges of one topology as items."""
+
+    def __init__(self, plane: ControlPlane, topology: Topology) -> None:
+        self._plane = plane
+        self._policies: Policies = plane.policies(topology)
+
+    def item(self, exchange: Exchange) -> Item:
+        """An exchange, with the policy that applies and what was counted, if any."""
+        item: Item = {
+            "name": exchange.name,
+            "vhost": exchange.vhost,
+            "type": exchange.type,
+            "durable": exchange.durable,
+            "auto_delete": exchange.auto_delete,
+            "internal": exchange.internal,
+            "arguments": encode_arguments(exchange.arguments),
+            "user_who_performed_action": self._plane.author("exchange", exchange.vhost, exchange.name),
+        }
+        policy = self._policies.applying("exchanges", exchange.vhost, exchange.name)
+        if policy is not None:
+            item["policy"] = policy.name
+        counted = self._plane.statistics.of_exchange(exchange.vhost, exchange.name)
+        if counted:
+            item["message_stats"] = counted
+        return item
+
+
+@router.get("/exchanges", summary="List exchanges")
+def list_all(plane: Plane, user: ManagementUser, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
+    """Every exchange of every vhost that the caller sees, predeclared ones included."""
+    topology = plane.topology()
+    vhosts = set(visible_vhosts(topology, user, x_vhost))
+    view = _View(plane, topology)
+    return answer(listing.paged(view.item(item) for item in topology.exchanges.values() if item.vhost in vhosts))
+
+
+@router.get("/exchanges/{vhost:segment}", summary="List exchanges of a vhost")
+def list_in_vhost(plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath) -> Response:
+    """Every exchange of the vhost, predeclared ones included."""
+    topology = plane.topology()
+    visible_vhost(topology, user, vhost)
+    view = _View(plane, topology)
+    return answer(listing.paged(view.item(item) for item in topology.exchanges.values() if item.vhost == vhost))
+
+
+@router.get(_ONE, summary="Show an exchange")
+def show(
+    plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath, name: NamePath
+) -> Response:
+    """One exchange; `incoming` and `outgoing` are empty: traffic is not kept per pair."""
+    topology = plane.topology()
+    visible_vhost(topology, user, vhost)
+    exchange = topology.exchanges.get((vhost, exchange_name(name)))
+    if exchange is None:
+        raise object_not_found()
+    return answer(listing.one({**_View(plane, topology).item(exchange), "incoming": [], "outgoing": []}))
+
+
+@router.put(_ONE, status_code=201, summary="Declare an exchange", openapi_extra=documented(ExchangeBody, _EXAMPLE))
+async def declare(
+    plane: Plane,
+    user: ManagementUser,
+    vhost: VhostPath,
+    name: NamePath,
+    body: Annotated[ExchangeBody, json_body(ExchangeBody)],
+) -> Response:
+    """Declare an exchange; declaring it again with equal properties changes nothing (204)."""
+    user.require_sight(vhost)
+    exchange = Exchange(
+        vhost=vhost,
+        name=name,
+        type=body.type,
+        durable=body.durable,
+        auto_delete=body.auto_delete,
+        internal=body.internal,
+        arguments=decode_arguments(body.arguments),
+    )
+
+    def change(editor: TopologyEditor) -> bool:
+        editor.topology.vhost(vhost)
+        _check_declare(user, exchange)
+        try:
+            return editor.declare_exchange(exchange, max_name_bytes=MAX_NAME_BYTES)
+        except InvalidDeclaration as error:
+            raise in_brokers_words(
+                error, exchange.arguments, f"exchange '{name}' in vhost '{vhost}'"
+            ) from None
+
+    return put_answer(await plane.change(change, author=user.name))
+
+
+@router.delete(_ONE, status_code=204, summary="Delete an exchange")
+async def delete(
+    plane: Plane,
+    user: ManagementUser,
+    vhost: VhostPath,
+    name: NamePath,
+    if_unused: Annotated[str, Query(alias="if-unused", description='"true": only without bindings from it')] = "false",
+) -> Response:
+    """Delete an exchange with every binding and divert from and to it."""
+    user.require_sight(vhost)
+    exchange = exchange_name(name)
+
+    def change(editor: TopologyEditor) -> None:
+        if (vhost, exchange) not in editor.topology.exchanges:
+            raise object_not_found()
+        user.check("configure", vhost, exchange)
+        editor.delete_exchange(vhost, exchange, if_unused=if_unused == "true")
+
+    await plane.change(change, author=user.name)
+    return no_content()
+
+
+def _check_declare(user: Identity, exchange: Exchange) -> None:
+    """AMQP 0-9-1 access: configure the exchange; with an alternate, read it and write the alternate."""
+    user.check("configure", exchange.vhost, exchange.name)
+    binding = exchange.arguments.get(ALTERNATE_BINDING)
+    alternates = (
+        exchange.arguments.get(ALTERNATE_EXCHANGE),
+        binding.get("destination") if isinstance(binding, Table) else None,
+    )
+    for alternate in alternates:
+        if isinstance(alternate, str):
+            user.check("read", exchange.vhost, exchange.name)
+            user.check("write", exchange.vhost, alternate)

@@ -1,0 +1,367 @@
+"""The service as a whole: overview, nodes, health, and what a broker has that this is not."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import time
+from typing import Annotated, Final
+
+from fastapi import Path, Request, Response
+
+from api.answers import answer, put_answer
+from api.bodies import Body, documented
+from api.control_plane import ControlPlane
+from api.deps import (
+    AdministratorUser,
+    ManagementUser,
+    MonitoringUser,
+    NamePath,
+    Plane,
+    VhostHeader,
+    VhostPath,
+    json_body,
+    resource,
+)
+from api.errors import Refusal, object_not_found
+from api.listing import Item, ListingParameters
+from api.routes.vhosts import message_totals
+from api.scope import visible_vhost, visible_vhosts
+from api.statistics import with_rates
+from router.definitions import GLOBAL_PARAMETER
+from router.model import EXCHANGE_TYPES, Setting
+
+router = resource("overview")
+
+#: The version of the broker whose answers these are; clients decide by it what they can ask for.
+RABBITMQ_VERSION: Final = "3.10.8"
+PRODUCT: Final = "Bindery"
+_CHURN: Final = (
+    "connection_created",
+    "connection_closed",
+    "channel_created",
+    "channel_closed",
+    "queue_created",
+    "queue_declared",
+    "queue_deleted",
+)
+_IO: Final = (
+    "io_read_count",
+    "io_read_bytes",
+    "io_read_avg_time",
+    "io_write_count",
+    "io_write_bytes",
+    "io_write_avg_time",
+    "io_sync_count",
+    "io_sync_avg_time",
+    "io_seek_count",
+    "io_seek_avg_time",
+    "io_reopen_count",
+    "mnesia_ram_tx_count",
+    "mnesia_disk_tx_count",
+    "msg_store_read_count",
+    "msg_store_write_count",
+    "queue_index_read_count",
+    "queue_index_write_count",
+    "gc_num",
+    "gc_bytes_reclaimed",
+    "context_switches",
+)
+_QUEUE_LENGTHS: Final = (
+    "connection_closed",
+    "channel_closed",
+    "consumer_deleted",
+    "exchange_deleted",
+    "queue_deleted",
+    "vhost_deleted",
+    "node_node_deleted",
+    "channel_consumer_deleted",
+)
+_STARTED: Final = time.monotonic()
+_CLUSTER_NAME: Final = "cluster_name"
+
+
+class ClusterNameBody(Body):
+    """The name of the cluster."""
+
+    name: str
+
+
+def version() -> str:
+    """The version of this product."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  # slow to import
+
+    try:
+        return version("bindery")
+    except PackageNotFoundError:
+        return "0"
+
+
+def exchange_types() -> list[Item]:
+    """The exchange types that there are."""
+    return [
+        {"name": name, "description": f"AMQP {name} exchange, as per the AMQP specification", "enabled": True}
+        for name in EXCHANGE_TYPES
+    ]
+
+
+def cluster_name(plane: ControlPlane) -> str:
+    """The name that was set, or that of the settings."""
+    setting = plane.topology().settings.get((GLOBAL_PARAMETER, "", _CLUSTER_NAME))
+    return plane.settings.cluster_name if setting is None else str(setting.value)
+
+
+def _contexts(plane: ControlPlane) -> list[Item]:
+    return [
+        {
+            "description": "Bindery control plane",
+            "path": "/",
+            "ip": plane.settings.host,
+            "port": str(plane.settings.port),
+            "node": plane.node,
+            "cowboy_opts": "[]",
+            "ssl_opts": [],
+        }
+    ]
+
+
+@router.get("/overview", summary="Overview")
+def overview(plane: Plane, user: ManagementUser, listing: ListingParameters) -> Response:
+    """Versions and totals over every vhost that the caller sees."""
+    topology = plane.topology()
+    vhosts = set(visible_vhosts(topology, user))
+    queues = [key for key in topology.queues if key[0] in vhosts]
+    totals = message_totals(plane.counts.of_many(queues)) if listing.wants({"queue_totals"}) else {}
+    listener = {"ip_address": plane.settings.host, "node": plane.node, "port": plane.settings.port}
+    return answer(
+        listing.cut(
+            {
+                "management_version": RABBITMQ_VERSION,
+                "rabbitmq_version": RABBITMQ_VERSION,
+                "product_name": PRODUCT,
+                "product_version": version(),
+                "release_series_support_status": "supported",
+                "cluster_name": cluster_name(plane),
+                "node": plane.node,
+                "erlang_version": f"Python {platform.python_version()}",
+                "erlang_full_version": f"{platform.python_implementation()} {platform.python_version()}",
+                "rates_mode": "none",
+                "sample_retention_policies": {"global": [600], "basic": [600], "detailed": [600]},
+                "exchange_types": exchange_types(),
+                "message_stats": plane.statistics.of_all(),
+                "churn_rates": with_rates(dict.fromkeys(_CHURN, 0)),
+                "queue_totals": totals,
+                "object_totals": {
+                    "channels": 0,
+                    "connections": 0,
+                    "consumers": 0,
+                    "exchanges": sum(1 for vhost, _ in topology.exchanges if vhost in vhosts),
+                    "queues": len(queues),
+                },
+                "statistics_db_event_queue": 0,
+                "listeners": [
+                    {**listener, "protocol": "https" if plane.settings.is_tls else "http", "socket_opts": {}}
+                ],
+                "contexts": _contexts(plane),
+                "disable_stats": False,
+                "enable_queue_totals": False,
+                "topology_version": topology.version,
+            }
+        )
+    )
+
+
+@router.get("/cluster-name", summary="Show the cluster name")
+def show_cluster_name(plane: Plane, _: ManagementUser) -> Response:
+    """The name that clients show."""
+    return answer({"name": cluster_name(plane)})
+
+
+@router.put(
+    "/cluster-name",
+    status_code=204,
+    summary="Set the cluster name",
+    openapi_extra=documented(ClusterNameBody, {"name": "orders"}),
+)
+async def put_cluster_name(
+    plane: Plane, user: AdministratorUser, body: Annotated[ClusterNameBody, json_body(ClusterNameBody)]
+) -> Response:
+    """Set the name that clients show; kept as a global parameter, as in the broker."""
+    setting = Setting(GLOBAL_PARAMETER, "", _CLUSTER_NAME, body.name)
+    await plane.change(lambda editor: editor.put_setting(setting), author=user.name)
+    return put_answer(created=False)
+
+
+@router.get("/extensions", summary="List extensions")
+def extensions(_: ManagementUser) -> Response:
+    """Extensions of the broker's user interface; the dispatcher is the only one that every broker has."""
+    return answer([{"javascript": "dispatcher.js"}])
+
+
+def _node(plane: ControlPlane) -> Item:
+    disk = shutil.disk_usage(plane.data.root)
+    pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    measured = {
+        "disk_free": disk.free,
+        "mem_used": _resident_bytes(),
+        "fd_used": 0,
+        "proc_used": 1,
+        "sockets_used": 0,
+    }
+    return {
+        "name": plane.node,
+        "type": "disc",
+        "running": True,
+        "os_pid": str(os.getpid()),
+        "uptime": int((time.monotonic() - _STARTED) * 1000),
+        "processors": os.cpu_count() or 1,
+        "run_queue": 0,
+        "rates_mode": "none",
+        "db_dir": plane.data.root,
+        "config_files": [],
+        "log_files": ["stderr"],
+        "applications": [{"name": "bindery", "description": "message routing", "version": version()}],
+        "auth_mechanisms": [{"name": "BASIC", "description": "HTTP basic authentication", "enabled": True}],
+        "exchange_types": exchange_types(),
+        "enabled_plugins": ["rabbitmq_management"],
+        "contexts": _contexts(plane),
+        "cluster_links": [],
+        "partitions": [],
+        "net_ticktime": 60,
+        "mem_limit": pages * page,
+        "mem_alarm": False,
+        "mem_calculation_strategy": "rss",
+        "disk_free_limit": 0,
+        "disk_free_alarm": False,
+        "fd_total": os.sysconf("SC_OPEN_MAX"),
+        "proc_total": 1,
+        "sockets_total": 0,
+        "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
+        "metrics_gc_queue_length": dict.fromkeys(_QUEUE_LENGTHS, 0),
+        **with_rates(measured),
+        **with_rates(dict.fromkeys((*_CHURN, *_IO), 0)),
+    }
+
+
+def _resident_bytes() -> int:
+    """Memory of this process; its peak where the system does not tell what it is now."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123  # a file of the kernel
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        import resource  # noqa: PLC0415  # not on every system
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+@router.get("/nodes", summary="List nodes")
+def nodes(plane: Plane, _: MonitoringUser, listing: ListingParameters) -> Response:
+    """This process, in the fields of a broker node; what it does not have reads 0."""
+    return answer(listing.whole([_node(plane)], order=("name",)))
+
+
+@router.get("/nodes/{name:segment}", summary="Show a node")
+def node(plane: Plane, _: MonitoringUser, listing: ListingParameters, name: NamePath) -> Response:
+    """This process, by its node name."""
+    if name != plane.node:
+        raise object_not_found()
+    return answer(listing.one(_node(plane)))
+
+
+def _nothing(path: str, what: str) -> None:
+    """A list that is always empty: nothing connects to this service but HTTP clients."""
+
+    @router.get(path, summary=f"List {what}", operation_id=f"list_{what.replace(' ', '_')}", tags=["connections"])
+    def empty(plane: Plane, user: ManagementUser, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
+        visible_vhosts(plane.topology(), user, x_vhost)
+        return answer(listing.paged([]))
+
+
+def _nothing_in_vhost(path: str, what: str) -> None:
+    """The same within a vhost."""
+
+    @router.get(path, summary=f"List {what}", operation_id=f"list_{what.replace(' ', '_')}", tags=["connections"])
+    def empty(plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath) -> Response:
+        visible_vhost(plane.topology(), user, vhost)
+        return answer(listing.paged([]))
+
+
+def _nothing_by_name(path: str, what: str) -> None:
+    """A single one of them: there never is one."""
+
+    @router.api_route(
+        path,
+        methods=["GET", "DELETE"],
+        summary=f"Show or close a {what}",
+        tags=["connections"],
+        include_in_schema=False,
+    )
+    def absent(_: ManagementUser, name: NamePath) -> Response:
+        raise object_not_found()
+
+
+for _what in ("connections", "channels", "consumers"):
+    _nothing(f"/{_what}", _what)
+for _what in ("connections", "channels"):
+    _nothing_in_vhost(f"/vhosts/{{vhost:segment}}/{_what}", f"{_what} of a vhost")
+    _nothing_by_name(f"/{_what}/{{name:segment}}", _what.removesuffix("s"))
+_nothing_in_vhost("/consumers/{vhost:segment}", "consumers of a vhost")
+
+
+#: Checks that clients ask for; what each one checks in a broker cannot fail here, but for the data directory.
+CHECKS: Final = frozenset(
+    {
+        "alarms",
+        "local-alarms",
+        "virtual-hosts",
+        "node-is-mirror-sync-critical",
+        "node-is-quorum-critical",
+        "ready-to-serve-clients",
+        "is-in-service",
+        "below-node-connection-limit",
+    }
+)
+
+
+@router.get("/health/checks/{check:segment}", summary="Health check")
+def health(
+    plane: Plane, _: ManagementUser, check: Annotated[str, Path(description="name of a check", examples=["alarms"])]
+) -> Response:
+    """Whether the topology can be read; an error when it cannot."""
+    if check not in CHECKS:
+        raise object_not_found()
+    plane.topology()
+    return answer({"status": "ok"})
+
+
+@router.get("/health/checks/port-listener/{port:segment}", summary="Health check of a listener")
+def port_listener(plane: Plane, _: ManagementUser, request: Request, port: str) -> Response:
+    """Whether the service listens on that port."""
+    listening = (request.scope.get("server") or ("", 0))[1]
+    if port != str(listening):
+        raise Refusal(503, "service_unavailable", "no active listener", more={"status": "failed", "missing": port})
+    return answer({"status": "ok", "port": listening})
+
+
+@router.get("/health/checks/protocol-listener/{protocol:segment}", summary="Health check of a protocol")
+def protocol_listener(plane: Plane, _: ManagementUser, protocol: str) -> Response:
+    """Whether the service speaks that protocol: http, or https with TLS."""
+    spoken = "https" if plane.settings.is_tls else "http"
+    if protocol != spoken:
+        raise Refusal(503, "service_unavailable", "no active listener", more={"status": "failed", "missing": protocol})
+    return answer({"status": "ok", "protocol": spoken})
+
+
+@router.get("/aliveness-test/{vhost:segment}", summary="Aliveness test")
+def aliveness(plane: Plane, user: ManagementUser, vhost: VhostPath) -> Response:
+    """Whether the vhost can be read; no test queue is left behind."""
+    visible_vhost(plane.topology(), user, vhost)
+    return answer({"status": "ok"})
+
+
+@router.get("/feature-flags", summary="List feature flags")
+@router.get("/deprecated-features", summary="List deprecated features", operation_id="list_deprecated_features")
+def no_features(_: MonitoringUser) -> Response:
+    """There are none."""
+    return answer([])

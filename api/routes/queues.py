@@ -1,0 +1,204 @@
+"""Queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from fastapi import Query, Response
+
+from api.answers import answer, no_content, put_answer
+from api.arguments import check_queue_arguments
+from api.bodies import QueueBody, documented
+from api.control_plane import ControlPlane
+from api.counts import Held
+from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
+from api.errors import bad_request, object_not_found
+from api.listing import Costly, Item, ListingParameters
+from api.scope import visible_vhost, visible_vhosts
+from api.statistics import with_rates
+from api.views import queue_item
+from router.arguments import decode_arguments
+from router.model import MAX_NAME_BYTES, Queue, Topology, TopologyEditor
+from router.policies import OPERATOR_POLICY, Policies
+
+router = resource("queues")
+
+_ONE: Final = "/queues/{vhost:segment}/{name:segment}"
+_EXAMPLE: Final = {"durable": True, "arguments": {"x-queue-filter": "price > 100"}}
+
+_ZERO_RATES: Final = dict.fromkeys(
+    ("avg_ack_egress_rate", "avg_ack_ingress_rate", "avg_egress_rate", "avg_ingress_rate"), 0.0
+)
+#: Fields of a broker process behind a queue, which is a table here: clients with strict decoders want them.
+_NO_PROCESS: Final[Mapping[str, Any]] = {
+    "consumers": 0,
+    "consumer_capacity": 0,
+    "consumer_utilisation": 0,
+    "exclusive_consumer_tag": None,
+    "single_active_consumer_tag": None,
+    "recoverable_slaves": None,
+    "head_message_timestamp": None,
+    "memory": 0,
+    "messages_ram": 0,
+    "messages_ready_ram": 0,
+    "messages_unacknowledged_ram": 0,
+    "message_bytes_ram": 0,
+    "message_bytes_unacknowledged": 0,
+    "reductions": 0,
+    "reductions_details": {"rate": 0.0},
+    "garbage_collection": dict.fromkeys(
+        ("fullsweep_after", "max_heap_size", "min_bin_vheap_size", "min_heap_size", "minor_gcs"), 0
+    ),
+}
+
+
+def count_fields(held: Held) -> Item:
+    """The counts of a queue; every message is ready: a get is answered at once and holds none back."""
+    backing: Item = {
+        **_ZERO_RATES,
+        "mode": "lazy",
+        "len": held.messages,
+        "delta": ["delta", held.messages],
+        "q1": 0,
+        "q2": 0,
+        "q3": 0,
+        "q4": 0,
+        "next_deliver_seq_id": 0,
+        "next_seq_id": 0,
+        "target_ram_count": "0",
+        "version": 2,
+    }
+    return {
+        **with_rates({"messages": held.messages, "messages_ready": held.messages, "messages_unacknowledged": 0}),
+        "messages_persistent": held.messages,
+        "messages_paged_out": held.messages,
+        "message_bytes": held.size,
+        "message_bytes_ready": held.size,
+        "message_bytes_persistent": held.size,
+        "message_bytes_paged_out": held.size,
+        "idle_since": datetime.fromtimestamp(held.changed, UTC).isoformat(timespec="milliseconds"),
+        "backing_queue_status": backing,
+    }
+
+
+_COUNT_FIELDS: Final = frozenset(count_fields(Held()))
+
+
+class _View:
+    """Queues of one topology as items."""
+
+    def __init__(self, plane: ControlPlane, topology: Topology) -> None:
+        self._plane = plane
+        self._policies = plane.policies(topology)
+        self._operator_policies = Policies(topology, kind=OPERATOR_POLICY)
+        self.costly = Costly(_COUNT_FIELDS, self._count)
+
+    def item(self, queue: Queue) -> Item:
+        """A queue, without its counts."""
+        item = queue_item(
+            queue,
+            node=self._plane.node,
+            policy=self._policies.applying("queues", queue.vhost, queue.name),
+            operator_policy=self._operator_policies.applying("queues", queue.vhost, queue.name),
+        )
+        counted = self._plane.statistics.of_queue(queue.vhost, queue.name)
+        return {**item, **_NO_PROCESS, **({"message_stats": counted} if counted else {})}
+
+    def items(self, queues: Iterable[Queue]) -> Iterable[Item]:
+        """Queues, without their counts."""
+        return map(self.item, queues)
+
+    def _count(self, items: list[Item]) -> None:
+        held = self._plane.counts.of_many((item["vhost"], item["name"]) for item in items)
+        for item, content in zip(items, held, strict=True):
+            item.update(count_fields(content))
+
+
+@router.get("/queues", summary="List queues")
+def list_all(plane: Plane, user: ManagementUser, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
+    """Every queue of every vhost that the caller sees."""
+    topology = plane.topology()
+    vhosts = set(visible_vhosts(topology, user, x_vhost))
+    view = _View(plane, topology)
+    found = view.items(queue for queue in topology.queues.values() if queue.vhost in vhosts)
+    return answer(listing.paged(found, costly=view.costly))
+
+
+@router.get("/queues/{vhost:segment}", summary="List queues of a vhost")
+def list_in_vhost(plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath) -> Response:
+    """Every queue of the vhost."""
+    topology = plane.topology()
+    visible_vhost(topology, user, vhost)
+    view = _View(plane, topology)
+    found = view.items(queue for queue in topology.queues.values() if queue.vhost == vhost)
+    return answer(listing.paged(found, costly=view.costly))
+
+
+@router.get(_ONE, summary="Show a queue")
+def show(
+    plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath, name: NamePath
+) -> Response:
+    """One queue."""
+    topology = plane.topology()
+    visible_vhost(topology, user, vhost)
+    queue = topology.queues.get((vhost, name))
+    if queue is None:
+        raise object_not_found()
+    view = _View(plane, topology)
+    item = {**view.item(queue), "consumer_details": [], "deliveries": [], "incoming": []}
+    return answer(listing.one(item, costly=view.costly))
+
+
+@router.put(_ONE, status_code=201, summary="Declare a queue", openapi_extra=documented(QueueBody, _EXAMPLE))
+async def declare(
+    plane: Plane,
+    user: ManagementUser,
+    vhost: VhostPath,
+    name: NamePath,
+    body: Annotated[QueueBody, json_body(QueueBody)],
+) -> Response:
+    """Declare a queue; declaring it again with equal properties changes nothing (204)."""
+    user.require_sight(vhost)
+    queue = Queue(vhost, name, body.durable, body.auto_delete, decode_arguments(body.arguments))
+
+    def change(editor: TopologyEditor) -> bool:
+        editor.topology.vhost(vhost)
+        size = len(name.encode())
+        if size > MAX_NAME_BYTES:
+            raise bad_request(f"queue should be less than 255 bytes, actually was {size}\n")
+        user.check("configure", vhost, name)
+        check_queue_arguments(queue.arguments, vhost=vhost, name=name)
+        return editor.declare_queue(queue)
+
+    return put_answer(await plane.change(change, author=user.name))
+
+
+@router.delete(_ONE, status_code=204, summary="Delete a queue")
+async def delete(
+    plane: Plane,
+    user: ManagementUser,
+    vhost: VhostPath,
+    name: NamePath,
+    if_empty: Annotated[str, Query(alias="if-empty", description='"true": only without messages')] = "false",
+    if_unused: Annotated[
+        str, Query(alias="if-unused", description='"true": only without consumers; there never are any')
+    ] = "false",
+) -> Response:
+    """Delete a queue with every binding to it; its table is emptied, its history stays."""
+    user.require_sight(vhost)
+    # A queue has no consumers here, so that the condition always holds.
+    del if_unused
+
+    def change(editor: TopologyEditor) -> None:
+        if (vhost, name) not in editor.topology.queues:
+            raise object_not_found()
+        user.check("configure", vhost, name)
+        if if_empty == "true" and plane.counts.of(vhost, name).messages:
+            raise bad_request(f"queue '{name}' in vhost '{vhost}' not empty")
+        editor.delete_queue(vhost, name)
+
+    await plane.change(change, author=user.name)
+    plane.statistics.forget_queue(vhost, name)
+    return no_content()

@@ -1,0 +1,151 @@
+"""Users, and what is granted to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Final
+
+from fastapi import Response
+
+from api.answers import answer, no_content, put_answer
+from api.auth import Identity
+from api.bodies import UserBody, UsersBody, documented
+from api.deps import AdministratorUser, ManagementUser, NamePath, Plane, json_body, resource
+from api.errors import bad_request, object_not_found
+from api.listing import Item, ListingParameters
+from api.routes.permissions import permission_item, topic_permission_item
+from store.access import AccessEditor, User, with_password
+
+router = resource("users")
+
+_ONE: Final = "/users/{name:segment}"
+_EXAMPLE: Final = {"password": "a long passphrase", "tags": "management"}
+
+
+def user_item(user: User) -> Item:
+    """A user as administrators and definitions files see them."""
+    return {
+        "name": user.name,
+        "password_hash": user.password_hash,
+        "hashing_algorithm": user.hashing_algorithm,
+        "tags": list(user.tags),
+        "limits": dict(user.limits),
+    }
+
+
+@router.get("/whoami", summary="Who am I")
+def whoami(user: ManagementUser) -> Response:
+    """The caller's name and tags."""
+    return answer({"name": user.name, "tags": list(user.user.tags)})
+
+
+@router.get("/users", summary="List users")
+def list_all(plane: Plane, _: AdministratorUser, listing: ListingParameters) -> Response:
+    """Every user, with hashes of passwords; administrators only."""
+    return answer(listing.paged(map(user_item, plane.access.load().users.values()), order=("name",)))
+
+
+@router.get("/users/without-permissions", summary="List users without permissions")
+def list_without_permissions(plane: Plane, _: AdministratorUser, listing: ListingParameters) -> Response:
+    """Users who have no permission in any vhost."""
+    access = plane.access.load()
+    granted = {name for _, name in access.permissions}
+    found = [user_item(user) for user in access.users.values() if user.name not in granted]
+    return answer(listing.paged(found, order=("name",)))
+
+
+@router.post(
+    "/users/bulk-delete",
+    status_code=204,
+    summary="Delete users",
+    openapi_extra=documented(UsersBody, {"users": ["ann", "bob"]}),
+)
+async def delete_many(
+    plane: Plane, user: AdministratorUser, body: Annotated[UsersBody, json_body(UsersBody)]
+) -> Response:
+    """Delete users with their permissions; names that are no user's are passed over."""
+    _refuse_self(user, *body.users)
+
+    def change(editor: AccessEditor) -> None:
+        for name in set(body.users) & set(editor.users):
+            editor.delete_user(name)
+
+    await plane.change_access(change, author=user.name, action=f"deleted users {sorted(body.users)!r}")
+    return no_content()
+
+
+@router.get(_ONE, summary="Show a user")
+def show(plane: Plane, _: AdministratorUser, listing: ListingParameters, name: NamePath) -> Response:
+    """One user, with the hash of the password; administrators only."""
+    user = plane.access.load().users.get(name)
+    if user is None:
+        raise object_not_found()
+    return answer(listing.one(user_item(user)))
+
+
+@router.put(_ONE, status_code=201, summary="Create or change a user", openapi_extra=documented(UserBody, _EXAMPLE))
+async def put(
+    plane: Plane, user: AdministratorUser, name: NamePath, body: Annotated[UserBody, json_body(UserBody)]
+) -> Response:
+    """Create a user or replace password and tags; without password and hash the user cannot log in."""
+    if body.tags is None:
+        raise bad_request("tags_not_present")
+
+    def change(editor: AccessEditor) -> bool:
+        limits = editor.users[name].limits if name in editor.users else {}
+        return editor.put_user(_from_body(name, body, limits))
+
+    action = f"put user {name!r} with tags {list(body.tags)!r}"
+    return put_answer(await plane.change_access(change, author=user.name, action=action))
+
+
+@router.delete(_ONE, status_code=204, summary="Delete a user")
+async def delete(plane: Plane, user: AdministratorUser, name: NamePath) -> Response:
+    """Delete a user with every permission of theirs."""
+    _refuse_self(user, name)
+
+    def change(editor: AccessEditor) -> None:
+        if name not in editor.users:
+            raise object_not_found()
+        editor.delete_user(name)
+
+    await plane.change_access(change, author=user.name, action=f"deleted user {name!r}")
+    return no_content()
+
+
+@router.get(_ONE + "/permissions", summary="List permissions of a user")
+def list_permissions(plane: Plane, _: AdministratorUser, listing: ListingParameters, name: NamePath) -> Response:
+    """What the user may do, per vhost."""
+    access = plane.access.load()
+    if name not in access.users:
+        raise object_not_found()
+    found = [permission_item(item) for item in access.permissions.values() if item.user == name]
+    return answer(listing.whole(found, order=("vhost", "user")))
+
+
+@router.get(_ONE + "/topic-permissions", summary="List topic permissions of a user")
+def list_topic_permissions(
+    plane: Plane, _: AdministratorUser, listing: ListingParameters, name: NamePath
+) -> Response:
+    """Which routing keys the user may use, per vhost and topic exchange."""
+    access = plane.access.load()
+    if name not in access.users:
+        raise object_not_found()
+    found = [topic_permission_item(item) for item in access.topic_permissions.values() if item.user == name]
+    return answer(listing.whole(found, order=("vhost", "user", "exchange")))
+
+
+def _from_body(name: str, body: UserBody, limits: Mapping[str, int]) -> User:
+    user = User(name, tags=body.tags or (), limits=dict(limits))
+    if body.hashing_algorithm is not None:
+        user = replace(user, hashing_algorithm=body.hashing_algorithm)
+    if body.password:
+        return with_password(user, body.password)
+    return replace(user, password_hash=body.password_hash or "")
+
+
+def _refuse_self(user: Identity, *names: str) -> None:
+    if user.name in names:
+        # the last way in would be gone with the user who is using it
+        raise bad_request("a user cannot delete themselves")

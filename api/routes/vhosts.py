@@ -1,0 +1,149 @@
+"""Vhosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Final
+
+from fastapi import Response
+
+from api.answers import answer, no_content, put_answer
+from api.bodies import VhostBody, documented
+from api.control_plane import ControlPlane
+from api.counts import Held
+from api.deps import AdministratorUser, ManagementUser, NamePath, Plane, json_body, resource
+from api.errors import Refusal, object_not_found
+from api.listing import Costly, Item, ListingParameters
+from api.scope import visible_vhost
+from api.statistics import with_rates
+from api.views import vhost_item
+from router.definitions import PARAMETER_PREFIX
+from router.model import ObjectKey, Setting, Topology, TopologyEditor, Vhost
+from store.access import AccessEditor, Permission
+
+router = resource("vhosts")
+
+_ONE: Final = "/vhosts/{name:segment}"
+_EXAMPLE: Final = {"description": "orders of the European shops", "tags": "production,eu"}
+_COUNTED: Final = frozenset(with_rates(dict.fromkeys(("messages", "messages_ready", "messages_unacknowledged"), 0)))
+#: The parameter that protects a vhost from deletion; like every parameter it travels in definitions files.
+_PROTECTION: Final = (f"{PARAMETER_PREFIX}vhost-protection", "deletion")
+
+
+def message_totals(held: list[Held]) -> Mapping[str, Any]:
+    """Counts over some queues; nothing is said where there is no queue."""
+    if not held:
+        return {}
+    total = sum(one.messages for one in held)
+    return with_rates({"messages": total, "messages_ready": total, "messages_unacknowledged": 0})
+
+
+def _protection(vhost: str) -> ObjectKey:
+    kind, name = _PROTECTION
+    return (kind, vhost, name)
+
+
+def _item(plane: ControlPlane, topology: Topology, vhost: Vhost) -> Item:
+    item = vhost_item(vhost, node=plane.node)
+    counted = plane.statistics.of_vhost(vhost.name)
+    if counted:
+        item["message_stats"] = counted
+    return item
+
+
+def _costly(plane: ControlPlane, topology: Topology) -> Costly:
+    def look_up(items: list[Item]) -> None:
+        for item in items:
+            queues = [key for key in topology.queues if key[0] == item["name"]]
+            item.update(message_totals(plane.counts.of_many(queues)))
+
+    return Costly(_COUNTED, look_up)
+
+
+@router.get("/vhosts", summary="List vhosts")
+def list_all(plane: Plane, user: ManagementUser, listing: ListingParameters) -> Response:
+    """Every vhost that the caller sees."""
+    topology = plane.topology()
+    found = [_item(plane, topology, vhost) for vhost in topology.vhosts.values() if user.sees(vhost.name)]
+    return answer(listing.paged(found, order=("name",), costly=_costly(plane, topology)))
+
+
+@router.get(_ONE, summary="Show a vhost")
+def show(plane: Plane, user: ManagementUser, listing: ListingParameters, name: NamePath) -> Response:
+    """One vhost."""
+    topology = plane.topology()
+    visible_vhost(topology, user, name)
+    return answer(listing.one(_item(plane, topology, topology.vhosts[name]), costly=_costly(plane, topology)))
+
+
+@router.put(_ONE, status_code=201, summary="Create a vhost", openapi_extra=documented(VhostBody, _EXAMPLE))
+async def put(
+    plane: Plane, user: AdministratorUser, name: NamePath, body: Annotated[VhostBody, json_body(VhostBody)]
+) -> Response:
+    """Create a vhost, or change its description and tags; its creator gets every permission in it."""
+
+    def change(editor: TopologyEditor) -> bool:
+        present = editor.topology.vhosts.get(name)
+        if present is None:
+            return editor.declare_vhost(
+                Vhost(name, body.description, body.tags, body.default_queue_type, body.tracing)
+            )
+        given = {key: getattr(body, key) for key in body.model_fields_set}
+        return editor.declare_vhost(replace(present, **given))
+
+    created = await plane.change(change, author=user.name)
+    if created:
+        full = Permission(user.name, name, ".*", ".*", ".*")
+        await plane.change_access(
+            lambda editor: editor.put_permission(full), author=user.name, action=f"created vhost {name!r}"
+        )
+    return put_answer(created)
+
+
+@router.delete(_ONE, status_code=204, summary="Delete a vhost")
+async def delete(plane: Plane, user: AdministratorUser, name: NamePath) -> Response:
+    """Delete a vhost with everything in it; its tables are emptied, their history stays."""
+
+    def change(editor: TopologyEditor) -> None:
+        if name not in editor.topology.vhosts:
+            raise object_not_found()
+        if _protection(name) in editor.topology.settings:
+            raise Refusal(412, "precondition_failed", f"vhost '{name}' is protected from deletion")
+        editor.delete_vhost(name)
+
+    await plane.change(change, author=user.name)
+
+    def forget(editor: AccessEditor) -> None:
+        editor.forget_vhost(name)
+
+    await plane.change_access(forget, author=user.name, action=f"deleted vhost {name!r}")
+    plane.statistics.forget_vhost(name)
+    return no_content()
+
+
+@router.post(_ONE + "/deletion/protection", status_code=204, summary="Protect a vhost from deletion")
+async def protect(plane: Plane, user: AdministratorUser, name: NamePath) -> Response:
+    """From now on the vhost cannot be deleted (412)."""
+
+    def change(editor: TopologyEditor) -> None:
+        if name not in editor.topology.vhosts:
+            raise object_not_found()
+        editor.put_setting(Setting(*_protection(name), True))
+
+    await plane.change(change, author=user.name)
+    return no_content()
+
+
+@router.delete(_ONE + "/deletion/protection", status_code=204, summary="Lift the protection of a vhost")
+async def unprotect(plane: Plane, user: AdministratorUser, name: NamePath) -> Response:
+    """The vhost can be deleted again."""
+
+    def change(editor: TopologyEditor) -> None:
+        if name not in editor.topology.vhosts:
+            raise object_not_found()
+        if _protection(name) in editor.topology.settings:
+            editor.delete_setting(*_protection(name))
+
+    await plane.change(change, author=user.name)
+    return no_content()

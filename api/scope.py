@@ -1,0 +1,23 @@
+"""Which vhosts a request is about, and whether its caller may see them."""
+
+from __future__ import annotations
+
+from api.auth import Identity
+from api.errors import object_not_found
+from router.model import Topology
+
+
+def visible_vhosts(topology: Topology, identity: Identity, header: str | None = None) -> list[str]:
+    """The vhosts that a list over all of them covers; `x-vhost` narrows it to one."""
+    if header is not None and header not in topology.vhosts:
+        raise object_not_found()
+    names = topology.vhosts if header is None else [header]
+    return [name for name in names if identity.sees(name)]
+
+
+def visible_vhost(topology: Topology, identity: Identity, name: str) -> str:
+    """The vhost, if it exists for this caller; 404 otherwise."""
+    identity.require_sight(name)
+    if name not in topology.vhosts:
+        raise object_not_found()
+    return name

@@ -1,0 +1,106 @@
+"""`bindery serve`: the REST control plane as a process."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from router.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from api.settings import Settings
+
+
+def serve(
+    data: Annotated[Path, typer.Option(help="The data directory; created when missing.")],
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 15672,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen without TLS on an address that other machines reach.")
+    ] = False,
+    ssl_certfile: Annotated[Path | None, typer.Option(help="PEM certificate chain; turns TLS on.")] = None,
+    ssl_keyfile: Annotated[Path | None, typer.Option(help="PEM private key of the certificate.")] = None,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Write a line per request.")] = False,
+) -> None:
+    """Run the REST control plane until it is stopped.
+
+    The first administrator comes from BINDERY_ADMIN_USER and BINDERY_ADMIN_PASSWORD. Without them, and
+    without any user yet, `admin` is created with a generated password that is shown here once.
+    """
+    given = {
+        "data": data,
+        "port": port,
+        "host": host,
+        "insecure": insecure,
+        "ssl_certfile": ssl_certfile,
+        "ssl_keyfile": ssl_keyfile,
+        "access_log": access_log,
+    }
+    settings = _settings({name: value for name, value in given.items() if value is not None})
+    # Imported here so that `bindery --help` does not wait for a web framework.
+    from api.app import create_app  # noqa: PLC0415
+    from api.bootstrap import ensure_administrator  # noqa: PLC0415
+    from store.access import AccessStore  # noqa: PLC0415
+    from store.paths import DataDir  # noqa: PLC0415
+
+    listener = _listen(settings)
+    address = listener.getsockname()
+    settings = settings.model_copy(update={"port": address[1]})
+    access = AccessStore(DataDir.open(settings.data, create=True).access)
+    generated = ensure_administrator(access, settings, generate=lambda: secrets.token_urlsafe(18))
+    if generated is not None:
+        typer.echo(f"created user admin with password {generated} (shown this once)")
+    app = create_app(settings)
+    scheme = "https" if settings.is_tls else "http"
+    shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+    typer.echo(f"listening on {scheme}://{shown}:{settings.port}")
+    _run(app, settings, listener)
+
+
+def _settings(given: dict[str, Any]) -> Settings:
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from api.settings import Settings  # noqa: PLC0415
+
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"]) or "settings"
+        raise InvalidInput(f"{name}: {first['msg'].removeprefix('Value error, ')}", where=name) from None
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise InvalidInput(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}", where="--port", hint="another port"
+        ) from None
+    return listener
+
+
+def _run(app: Any, settings: Settings, listener: socket.socket) -> None:
+    import uvicorn  # noqa: PLC0415
+
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=settings.access_log,
+        ssl_certfile=None if settings.ssl_certfile is None else str(settings.ssl_certfile),
+        ssl_keyfile=None if settings.ssl_keyfile is None else str(settings.ssl_keyfile),
+        http="h11",
+        h11_max_incomplete_event_size=settings.header_limit,
+        server_header=False,
+        timeout_graceful_shutdown=30,
+        proxy_headers=False,
+    )
+    uvicorn.Server(config).run(sockets=[listener])
