@@ -11,7 +11,7 @@ from router.engine import DISPOSITIONS, REASONS, Router
 from router.message import Message, to_batch
 from router.model import DEFAULT_VHOST, Topology
 from router.reference import NaiveRouter, ReferenceOutcome
-from tests.unit.engine.topologies import messages, topologies
+from tests.unit.engine.topologies import maze_messages, mazes, messages, topologies
 
 
 def outcomes(router: Router, batch: list[Message]) -> list[ReferenceOutcome]:
@@ -40,6 +40,15 @@ def outcomes(router: Router, batch: list[Message]) -> list[ReferenceOutcome]:
 @given(topologies(), st.lists(messages, max_size=12))
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 def test_every_message_goes_where_the_rules_send_it(topology: Topology, batch: list[Message]) -> None:
+    router = Router.compile(topology, DEFAULT_VHOST)
+    naive = NaiveRouter(topology, DEFAULT_VHOST)
+    expected = [naive.route(message) for message in batch]
+    assert outcomes(router, batch) == expected
+
+
+@given(mazes(), st.lists(maze_messages, max_size=12))
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
+def test_alternates_fire_in_the_same_order_through_any_maze(topology: Topology, batch: list[Message]) -> None:
     router = Router.compile(topology, DEFAULT_VHOST)
     naive = NaiveRouter(topology, DEFAULT_VHOST)
     expected = [naive.route(message) for message in batch]

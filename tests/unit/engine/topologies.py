@@ -125,3 +125,48 @@ messages = st.builds(
     header=st.fixed_dictionaries({}, optional={"priority": st.integers(0, 9)}),
     application_properties=st.dictionaries(headers, scalars | nested | st.none(), max_size=4).map(Table),
 )
+
+
+@st.composite
+def mazes(draw: st.DrawFn) -> Topology:
+    """A topology with many ways between exchanges, alternates above all, and few that end in a queue."""
+    editor = Topology.empty().edit()
+    names = EXCHANGES[: draw(st.integers(2, len(EXCHANGES)))]
+    targets = st.sampled_from([*names, "p", "q"])
+    for name in names:
+        arguments = {}
+        if draw(st.integers(0, 2)):
+            arguments["alternate-binding"] = Table({"destination": draw(targets)})
+        if draw(st.integers(0, 3)) == 0:
+            arguments["alternate-exchange"] = draw(st.sampled_from(names))
+        kind = draw(st.sampled_from(["fanout", "direct"]))
+        editor.declare_exchange(Exchange(DEFAULT_VHOST, name, kind, arguments=Table(arguments)))
+    for name in ("p", "q"):
+        arguments = {"x-queue-filter": "h = 1"} if draw(st.integers(0, 2)) == 0 else {}
+        editor.declare_queue(Queue(DEFAULT_VHOST, name, arguments=Table(arguments)))
+    exchanges, maze_keys = st.sampled_from(names), st.sampled_from(["a", "b"])
+    for _ in range(draw(st.integers(1, 8))):
+        new_key = draw(st.none() | maze_keys)
+        arguments = {} if new_key is None else {"x-replacement-routing-key": new_key}
+        editor.bind(
+            Binding(
+                0, DEFAULT_VHOST, draw(exchanges), draw(exchanges), "exchange", draw(maze_keys), Table(arguments)
+            )
+        )
+    for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
+        editor.bind(
+            Binding(0, DEFAULT_VHOST, draw(exchanges), draw(st.sampled_from("pq")), "queue", draw(maze_keys))
+        )
+    if draw(st.integers(0, 3)) == 0:
+        source, destination = draw(exchanges), draw(exchanges)
+        editor.declare_divert(Divert(0, DEFAULT_VHOST, "d", source, destination, "h = 1", draw(st.booleans())))
+    return editor.topology
+
+
+maze_messages = st.builds(
+    Message,
+    exchange=st.sampled_from(EXCHANGES),
+    routing_key=st.sampled_from(["a", "b"]),
+    cc=st.sampled_from([(), ("a",), ("b",)]),
+    application_properties=st.sampled_from([Table(), Table({"h": 1})]),
+)
