@@ -207,7 +207,8 @@ AMQP_SQL: Final = Dialect(
 DIALECTS: Final[Mapping[str, Dialect]] = {
     dialect.name: dialect for dialect in (JMS, APACHE_SELECTOR, ARTEMIS, AMQP_SQL)
 }
-BLANK: Final = re.compile(r"[ \t\r\n\f\v]*")
+#: White space of a selector (JMS 2.0 §3.8.1.1): space, tab, form feed and the line terminators CR and LF.
+BLANK: Final = re.compile(r"[ \t\r\n\f]*")
 
 
 def dialect_named(name: str) -> Dialect:

@@ -160,7 +160,7 @@ def read(message: Message, ref: Ref) -> Value:
         field = DERIVED_FIELDS[ref.name]
         return field.compute(*(read(message, source) for source in field.sources))
     content = getattr(message, ref.section)
-    if not ref.name:
+    if not ref.name and not is_map(ref.section):  # an entry of a map may have the empty name
         return content  # type: ignore[no-any-return]  # sections and envelope fields are values
     found: Value = content.get(ref.name)
     if found is None and ref.section == "header":

@@ -131,7 +131,7 @@ def test_what_is_no_case_is_refused_with_file_and_line(tmp_path: Path, line: byt
 def test_a_path_without_cases_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no file or folder"):
         read_cases([tmp_path / "nosuch"])
-    with pytest.raises(InvalidInput, match="no \\*.jsonl file"):
+    with pytest.raises(InvalidInput, match=r"no \*\.jsonl file"):
         read_cases([tmp_path])
 
 
