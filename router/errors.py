@@ -46,19 +46,6 @@ class BinderyError(Exception):
             data["hint"] = self.hint
         return data
 
-    def render(self) -> str:
-        """The error for a terminal: what, where and what to do, one line each."""
-        lines = [f"error: {self}"]
-        if self.where is not None:
-            lines.append(f"   at: {self.where}")
-        lines += self._details()
-        if self.hint is not None:
-            lines.append(f" hint: {self.hint}")
-        return "\n".join(lines) + "\n"
-
-    def _details(self) -> list[str]:
-        return []
-
 
 class InvalidInput(BinderyError):
     """Text, a record or a document from outside that is wrong."""
