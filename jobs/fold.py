@@ -73,10 +73,7 @@ class Fold:
         rows = batch.num_rows
         source = _source(batch)
         problems = _Problems(rows)
-        if self.text:
-            arrays = self._parse_texts(batch.column("value"), problems)
-        else:
-            arrays = self._map_columns(batch, problems)
+        arrays = self._parse_texts(batch, problems) if self.text else self._map_columns(batch, problems)
         folded = pa.RecordBatch.from_arrays([*arrays, source, seq], schema=BATCH_SCHEMA)
         self._check_sizes(folded, problems)
         if not problems.found:
@@ -107,9 +104,9 @@ class Fold:
             parts.setdefault(mapped.column, {})[mapped.name] = (mapped, array)
         return [_column(field, parts.get(field.name, {}), rows) for field in MESSAGE_SCHEMA]
 
-    def _parse_texts(self, texts: pa.Array, problems: _Problems) -> list[pa.Array]:
+    def _parse_texts(self, batch: pa.RecordBatch, problems: _Problems) -> list[pa.Array]:
         messages = []
-        for row, text in enumerate(texts.to_pylist()):
+        for row, text in enumerate(batch.column("value").to_pylist()):
             try:
                 messages.append(Message.from_json(json.loads(text)))
             except (InvalidInput, ValueError, RecursionError) as error:

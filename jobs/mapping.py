@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession, functions, types
+from pyspark.sql.types import DataType
 
-from jobs.config import Job, JobFile
+from jobs.config import JobFile
 from jobs.fold import CORRUPT_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn
 from jobs.sources.files import spark_reason
 from jobs.sources.records import CORRUPT, Records
 from router.errors import InvalidInput
 from router.message import MESSAGE_SCHEMA
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
 
 #: An expression that cannot fail: a column or a member of one, or a text without escapes.
 _CANNOT_FAIL: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]*(\.[A-Za-z_][A-Za-z_0-9]*)*|`[^`]+`|'[^'\\]*'")
@@ -57,8 +56,6 @@ def _place(records: Records) -> str:
 
 def _canonical(records: Records, file: JobFile) -> tuple[DataFrame, Fold]:
     """A source whose columns already are those of a message; other columns are not read."""
-    from pyspark.sql.types import NullType
-
     present = [name for name in MESSAGE_SCHEMA.names if name in records.columns]
     if not present:
         raise file.error(
@@ -69,7 +66,7 @@ def _canonical(records: Records, file: JobFile) -> tuple[DataFrame, Fold]:
     columns = []
     for name in present:
         found = records.frame.schema[name].dataType
-        if isinstance(found, NullType):
+        if isinstance(found, types.NullType):
             continue
         if _shape(found) != _shape_of_arrow(MESSAGE_SCHEMA.field(name).type):
             raise file.error(
@@ -93,9 +90,6 @@ class _Plan:
         self._selected: list[Column] = []
 
     def add(self, key: tuple[str, ...], expression: str) -> None:
-        from pyspark.errors import AnalysisException, ParseException
-        from pyspark.sql import functions
-
         path = ("message", *key)
         arrow = f"m{len(self.columns)}"
         try:
@@ -120,8 +114,6 @@ class _Plan:
 
     def frame(self) -> DataFrame:
         """One projection, then the raw form of just those records that failed in it."""
-        from pyspark.sql import functions
-
         records = self.records
         place = functions.expr(_place(records))
         failed = [f"{column.arrow} IS NULL" for column in self.columns if column.guarded]
@@ -150,13 +142,10 @@ def _shown(expression: str) -> str:
 
 def _attempted(column: Column) -> Column:
     """`struct(column AS v)`, or null when the column's expression fails."""
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import SparkSession, functions
-
-    jvm = SparkSession.active()._jvm
+    jvm: Any = SparkSession.active()._jvm
     convert = jvm.org.apache.spark.sql.classic.ExpressionUtils
     inner = convert.expression(functions.struct(column.alias("v"))._jc)
-    return SparkColumn(convert.column(jvm.org.apache.spark.sql.catalyst.expressions.TryEval(inner)))
+    return Column(convert.column(jvm.org.apache.spark.sql.catalyst.expressions.TryEval(inner)))
 
 
 # -- types --------------------------------------------------------------------------------------------
@@ -220,16 +209,12 @@ _PLAIN_IN_JSON: Final = ("boolean", "byte", "short", "integer", "long", "float",
 
 
 def _as_json(kind: DataType) -> Cast:
-    from pyspark.sql import functions
-
     plain = _jsonable(kind)
     return lambda column: functions.to_json(column.cast(plain), {"ignoreNullFields": "false"})
 
 
 def _jsonable(kind: DataType) -> DataType:
     """The type with decimals as doubles; raises InvalidInput where JSON would lose a type."""
-    from pyspark.sql import types
-
     match kind:
         case types.ArrayType():
             return types.ArrayType(_jsonable(kind.elementType), kind.containsNull)

@@ -17,15 +17,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from pyspark import Broadcast
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from bindery.cli.render import render_error
 from jobs.checkpoint import checkpoint_id
 from jobs.config import AVAILABLE_NOW, JobFile, load_job
-from jobs.fold import Fold
 from jobs.mapping import mapped
 from jobs.session import build_session, configure
 from jobs.sources import SOURCES
 from jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask, TaskCounts
+from router.engine import Router
 from router.errors import BinderyError
 from router.model import FILTERS_ARGUMENT, QUEUE_FILTER, SELECTOR_ARGUMENT, Topology
 from router.values import to_nested_text
@@ -35,14 +41,8 @@ from store.streams import register
 from store.topology import TopologyStore
 from store.writer import BatchStamp
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
-
-    from router.engine import Router
-
 #: Seconds between two looks at a running query.
-_POLL: Final = 0.2
+_POLL: Final = 1
 #: Records per Arrow batch until their mean size is known.
 _FIRST_BATCH_RECORDS: Final = 4096
 
@@ -124,8 +124,6 @@ class RouteJob:
         self._stopping.set()
 
     def _await(self, query: StreamingQuery) -> None:
-        from pyspark.errors import StreamingQueryException
-
         try:
             while not query.awaitTermination(_POLL):
                 if self._stopping.is_set():
@@ -210,16 +208,13 @@ class _Routers:
         self._spark = spark
         self._vhost = vhost
         self._version: int | None = None
-        self._broadcast: Any = None
+        self._broadcast: Broadcast[Router] | None = None
 
-    def get(self, topology: Topology) -> Any:
+    def get(self, topology: Topology) -> Broadcast[Router]:
         """The broadcast Router of a topology; compiled and shipped when its version is new."""
-        from router.engine import Router
-
-        if self._version != topology.version:
+        if self._broadcast is None or self._version != topology.version:
             self.clear()
-            router: Router = Router.compile(topology, self._vhost)
-            self._broadcast = self._spark.sparkContext.broadcast(router)
+            self._broadcast = self._spark.sparkContext.broadcast(Router.compile(topology, self._vhost))
             self._version = topology.version
         return self._broadcast
 
@@ -271,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stop_on_signals(job)
         job.run(available_now=options.available_now, new_epoch=options.new_epoch)
     except BinderyError as error:
-        sys.stderr.write(error.render())
+        sys.stderr.write(render_error(error) + "\n")
         return error.exit_code
     return 0
 

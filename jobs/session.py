@@ -11,10 +11,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession
 
 #: The jar that belongs to the delta-spark release of pyproject.toml and its Spark and Scala versions.
 DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
@@ -51,8 +50,6 @@ def build_session(
     `settings` override everything set here. With `log_file`, what Spark and its JVM print goes to that
     file instead of the terminal (only for a session that starts its own JVM).
     """
-    from pyspark.sql import SparkSession
-
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -73,8 +70,7 @@ def build_session(
     for name, value in (values | dict(settings or {})).items():
         builder = builder.config(name, value)
     with _redirected(None if submitted else log_file):
-        session = builder.getOrCreate()
-    return session
+        return builder.getOrCreate()
 
 
 def configure(session: SparkSession) -> None:

@@ -10,21 +10,17 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import Broadcast, TaskContext
 
 from jobs.fold import Fold
-from router.engine.result import REASONS
+from router.engine import REASONS, Deliveries, Router
 from store.paths import DataDir
 from store.writer import BatchStamp, QueueWriter
-
-if TYPE_CHECKING:
-    from pyspark import Broadcast
-
-    from router.engine import Router
 
 RESULT_SCHEMA: Final = "result string"
 #: Records are routed in groups of about so many bytes or rows: Spark's batches are smaller than is efficient.
@@ -51,8 +47,6 @@ class RouteTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Route every batch of the partition; gives one row."""
-        from pyspark import TaskContext
-
         context = TaskContext.get()
         partition, attempt = (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
         yield pa.RecordBatch.from_pydict(
@@ -71,7 +65,7 @@ class RouteTask:
             buffer_bytes=self.buffer_bytes,
         )
         counts = TaskCounts()
-        spent: Counter[str] = Counter()
+        spent = dict.fromkeys(("read", "fold", "route", "write"), 0.0)
         number = partition * _NUMBERS_PER_PARTITION
         clock = time.perf_counter()
         for batch in _grouped(batches):
@@ -96,7 +90,7 @@ class RouteTask:
         return {
             "files": [asdict(file) for file in files],
             "counts": counts.as_data(),
-            "seconds": dict(spent),
+            "seconds": spent,
         }
 
 
@@ -126,7 +120,7 @@ class TaskCounts:
         self.unroutable: Counter[str] = Counter()
         self.trouble: Counter[int] = Counter()
 
-    def add(self, messages: pa.RecordBatch, deliveries: Any) -> None:
+    def add(self, messages: pa.RecordBatch, deliveries: Deliveries) -> None:
         """Count one routed batch."""
         found = deliveries.counts
         self.copies += len(deliveries.rows)

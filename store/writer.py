@@ -71,7 +71,8 @@ class _Columns:
             if len(encoded.dictionary) * _REPEATS <= len(array) and encoded.dictionary.nbytes <= _DICTIONARY_BYTES:
                 self.dictionaries.append(path)
                 return _gather_dictionary(array, encoded)
-        return array.take
+        gather: Gather = array.take
+        return gather
 
     def nulls(self, kind: pa.DataType, rows: int) -> pa.Array:
         """An array that holds nothing, sliced out of one that is kept."""

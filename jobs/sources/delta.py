@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 from jobs.config import FileSource, JobFile
 from jobs.sources.files import spark_reason
 from jobs.sources.records import Records
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _FILE = {"file": "_metadata.file_path"}
 
@@ -20,8 +18,6 @@ def read_delta(spark: SparkSession, source: FileSource, file: JobFile) -> Record
 
 
 def _stream(spark: SparkSession, path: str, options: dict[str, str], file: JobFile, key: tuple[str, ...]) -> Records:
-    from pyspark.errors import AnalysisException
-
     reader = spark.readStream.format("delta").options(**options).option("skipChangeCommits", "true")
     try:
         frame = reader.load(path)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.types import StructType
 
 from jobs.config import FileSource, JobFile
 from jobs.sources.records import CORRUPT, Records
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import DataStreamReader
-    from pyspark.sql.types import StructType
 
 _FILE = {"file": "_metadata.file_path"}
 
@@ -32,8 +32,6 @@ def read_csv(spark: SparkSession, source: FileSource, file: JobFile) -> Records:
 
 def read_parquet(spark: SparkSession, source: FileSource, file: JobFile) -> Records:
     """Parquet; the schema is that of the files that are there at the start."""
-    from pyspark.errors import AnalysisException
-
     try:
         schema = spark.read.options(**source.options).parquet(source.path).schema
     except AnalysisException as error:
@@ -52,13 +50,13 @@ def _read_with_schema(spark: SparkSession, source: FileSource, file: JobFile) ->
 
 def parse_schema(text: str, file: JobFile) -> StructType:
     """A schema in DDL form (`id BIGINT, name STRING`)."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql.types import StructType
-
     try:
-        return StructType.fromDDL(text)
+        parsed = StructType.fromDDL(text)
     except PySparkException as error:
         raise file.error(("source", "schema"), spark_reason(error)) from None
+    if not isinstance(parsed, StructType):
+        raise file.error(("source", "schema"), "one type, not a list of columns", hint="such as id BIGINT, name STRING")
+    return parsed
 
 
 def spark_reason(error: Any) -> str:
