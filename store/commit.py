@@ -16,12 +16,12 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -121,6 +121,7 @@ class BatchCommitter:
         self._fault = fault or (lambda _step: None)
         self._lock = threading.Lock()
         self._handles: dict[str, DeltaTable] = {}
+        self._refreshing: dict[str, Future[None]] = {}
         self._pool = ThreadPoolExecutor(workers, "commit")
         self._claim = Claim(data, app_id) if claim else None
         self._manifest = open_manifest(data)
@@ -237,14 +238,27 @@ class BatchCommitter:
             version = self._end(batch_id, pin, committed, counts, elapsed)
             self._fault("manifest")
             self._drop_older_pins(batch_id)
+            self._refresh_ahead(targets.values())
             return BatchResult(batch_id, committed, version, (time.monotonic() - started) * 1000)
+
+    def _path(self, target: _Target) -> str:
+        if target.kind == "queue":
+            return self.data.queue(target.vhost, target.name)
+        return self.data.unroutable(target.vhost)
+
+    def _refresh_ahead(self, targets: Iterable[_Target]) -> None:
+        """Bring the handles to the new versions while the next batch is read and routed."""
+        for path in map(self._path, targets):
+            handle = self._handles.get(path)
+            if handle is not None:
+                self._refreshing[path] = self._pool.submit(tables.refresh, handle, path)
 
     def _append(self, target: _Target, pin: Pin, batch_id: int) -> TableCommit:
         kind = _KINDS.get(target.kind)
         if kind is None:
             raise InvalidInput(f"a written file is of kind {target.kind!r}", where="commit", hint=", ".join(_KINDS))
         is_queue = kind is tables.QUEUE
-        path = self.data.queue(target.vhost, target.name) if is_queue else self.data.unroutable(target.vhost)
+        path = self._path(target)
         stated = {"vhost": target.vhost, "name": target.name if is_queue else None}
         for attempt in range(tables.ATTEMPTS):
             table = self._handle(path, kind, target)
@@ -279,6 +293,9 @@ class BatchCommitter:
 
     def _handle(self, path: str, kind: tables.Kind, target: _Target) -> DeltaTable:
         """The table at its newest version; handles are kept, since opening costs ten refreshes."""
+        ahead = self._refreshing.pop(path, None)
+        if ahead is not None:
+            ahead.result()
         table = self._handles.get(path)
         if table is None:
             if kind is tables.UNROUTABLE:
@@ -333,8 +350,3 @@ class BatchCommitter:
             where=self.app_id,
             hint="one driver per stream; this one stops and has left nothing half committed",
         )
-
-
-def written_file_fields(file: WrittenFile) -> dict[str, Any]:
-    """A written file as plain data, to travel from a task to the driver."""
-    return asdict(file)
