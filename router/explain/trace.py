@@ -107,14 +107,14 @@ class RowTrace:
         name = tracer.exchange_of(state)
         taken, stopped = tracer.diverts_at(state), tracer.stopped_diverts(state)
         exclusive = any(tracer.is_exclusive(link) for link in taken)
-        steps = [self._step(state, link, tracer.link(link), True) for link in taken]
-        steps += [self._step(state, link, tracer.link(link), False) for link in stopped]
+        steps = [self._step(state, link, tracer.link(link, state), True) for link in taken]
+        steps += [self._step(state, link, tracer.link(link, state), False) for link in stopped]
         total = len(tracer.ways.topology.bindings_from(tracer.ways.vhost, name))
         if name == "":
             total = len(tracer.plan.queues)
         matched, rejected = ([], []) if exclusive else tracer.bindings_at(state)
-        steps += [self._step(state, link, tracer.link(link), True) for link in matched]
-        steps += [self._step(state, link, tracer.link(link), False) for link in rejected]
+        steps += [self._step(state, link, tracer.link(link, state), True) for link in matched]
+        steps += [self._step(state, link, tracer.link(link, state), False) for link in rejected]
         steps += self._alternates(state)
         unmatched = 0 if exclusive else total - len(matched) - len(rejected)
         return Visit(
@@ -147,7 +147,7 @@ class RowTrace:
             link = tracer.ways.alternate(ALTERNATE_EXCHANGE, tracer.exchange_of(state), tracer.exchange_of(target))
             yield Step(link, "forwarded", visit=self.number[target])
         for link_number in tracer.alternate_bindings_at(state):
-            yield self._step(state, link_number, tracer.link(link_number), True)
+            yield self._step(state, link_number, tracer.link(link_number, state), True)
 
     def filters_of(self, link: Link) -> tuple[FilterVerdict, ...]:
         """The verdicts of the filters on a link itself."""
@@ -203,8 +203,8 @@ class Tracer:
 
     # -- links ----------------------------------------------------------------------------------------
 
-    def link(self, number: int) -> Link:
-        """A link of the plan as an explanation names it."""
+    def link(self, number: int, state: int) -> Link:
+        """A link that leaves a state, as an explanation names it."""
         links, plan = self.plan.links, self.plan
         identity = int(links.id[number])
         queue, exchange = int(links.queue[number]), int(links.exchange[number])
@@ -212,8 +212,7 @@ class Tracer:
             return self.ways.implicit(plan.queues[queue])
         if identity == NO_ID:
             target = plan.queues[queue] if queue >= 0 else plan.exchange_names[exchange]
-            source = plan.exchange_names[plan.link_source[number]]
-            return self.ways.alternate("alternate-binding", source, target)
+            return self.ways.alternate("alternate-binding", self.exchange_of(state), target)
         divert = self.ways.diverts.get(identity)
         if divert is not None:
             return self.ways.divert(divert)

@@ -165,7 +165,9 @@ def _at(visit: Visit, path: tuple[Link, ...], trace: RowTrace) -> Cause:
         )
     miss = _miss(visit, link, trace)
     kind: Literal["headers", "key"] = "headers" if visit.type == "headers" else "key"
-    return Cause(kind, miss.message, path, visit.number, matched=miss.matched, asked=miss.asked)
+    also = tuple(verdict for verdict in trace.filters_of(link) if verdict.result is not True)
+    message = miss.message + (f"; its filter would not pass either: {_blame(also)}" if also else "")
+    return Cause(kind, message, path, visit.number, also, matched=miss.matched, asked=miss.asked)
 
 
 def _diverted(visit: Visit, path: tuple[Link, ...]) -> Cause:
@@ -193,4 +195,8 @@ def _says(step: Step, failed: tuple[FilterVerdict, ...]) -> str:
         what = f"queue {link.destination!r}"
     else:
         what = f"divert {link.name!r}" if link.kind == "divert" else f"binding {link.id} [{link.routing_key}]"
-    return f"{what}: " + "; ".join(culprit.message for verdict in failed for culprit in verdict.culprits)
+    return f"{what}: {_blame(failed)}"
+
+
+def _blame(failed: tuple[FilterVerdict, ...]) -> str:
+    return "; ".join(culprit.message for verdict in failed for culprit in verdict.culprits)

@@ -2,12 +2,12 @@
 
     parse_filter_set({"f": {"descriptor": "amqp:properties-filter", "value": {"subject": "&P:order."}}})
 
-Importing the package registers its nodes with both evaluators, so an unpickled filter works at once.
+Importing the package registers its nodes with both evaluators and the printer, so an unpickled filter works at once.
 """
 
 from __future__ import annotations
 
-from router.filters.sets import reference, vectors, ways
+from router.filters.sets import printing, reference, vectors, ways
 from router.filters.sets.parser import DEFAULT_SET_LIMITS, DIALECT, FilterSetLimits, canonical_text, parse_filter_set
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "FilterSetLimits",
     "canonical_text",
     "parse_filter_set",
+    "printing",
     "reference",
     "vectors",
     "ways",
