@@ -375,7 +375,8 @@ class TopologyEditor:
         for queue in queues:
             self._drop("queues", (name, queue.name), queue)
         for exchange in exchanges:
-            self._own("exchanges").pop((name, exchange.name))
+            # auto-delete may have taken it with its last binding
+            self._own("exchanges").pop((name, exchange.name), None)
             if not is_predeclared(exchange.name):
                 self.changes[object_key(exchange)] = None
         for key, setting in list(self.topology.settings.items()):

@@ -1,0 +1,93 @@
+"""A data directory, and small batches of rows for its queues, written as tasks write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from router.message import QUEUE_SCHEMA
+from router.model import Queue, TopologyEditor
+from store import tables
+from store.commit import BatchCommitter, BatchCounts, BatchResult, WrittenFile
+from store.paths import DataDir
+from store.topology import TopologyStore
+
+STREAM = "flights"
+
+
+class Crash(Exception):
+    """Stands for a process that dies between two steps."""
+
+
+def crash_at(wanted: str) -> Callable[[str], None]:
+    def fault(step: str) -> None:
+        if step.startswith(wanted):
+            raise Crash(step)
+
+    return fault
+
+
+def declare_queues(*names: str) -> Callable[[TopologyEditor], None]:
+    def change(editor: TopologyEditor) -> None:
+        for name in names:
+            editor.declare_queue(Queue("/", name))
+
+    return change
+
+
+def queue_rows(batch_id: int, seqs: range, *, version: int, stream: str = STREAM, **columns: Any) -> pa.Table:
+    rows = [
+        {
+            "exchange": "x",
+            "routing_key": f"k{seq}",
+            "routing": {
+                "topology_version": version,
+                "stream": stream,
+                "batch_id": batch_id,
+                "seq": seq,
+                "bindings": [1],
+            },
+            "routed_at": datetime(2026, 1, 1, tzinfo=UTC),
+            **{name: value(seq) for name, value in columns.items()},
+        }
+        for seq in seqs
+    ]
+    return pa.Table.from_pylist(rows, schema=QUEUE_SCHEMA)
+
+
+def written(data: DataDir, name: str, rows: pa.Table) -> WrittenFile:
+    added = tables.write_file(data.queue("/", name), rows)
+    return WrittenFile("queue", "/", name, added.path, added.size, rows.num_rows, added.stats)
+
+
+def deliver(
+    data: DataDir,
+    committer: BatchCommitter,
+    batch_id: int,
+    version: int,
+    *names: str,
+    rows: int = 3,
+    **columns: Any,
+) -> BatchResult:
+    """One whole batch: `rows` messages, a copy of each in every named queue."""
+    pin = committer.pin(batch_id, version, 1_000 + batch_id)
+    routed = queue_rows(batch_id, range(rows), version=pin.topology_version, **columns)
+    files = [written(data, name, routed) for name in names]
+    return committer.commit(batch_id, pin, files, BatchCounts(records=rows, copies=rows * len(names)))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataDir:
+    return DataDir.open(tmp_path / "data", create=True)
+
+
+@pytest.fixture
+def store(data: DataDir) -> TopologyStore:
+    store = TopologyStore(data)
+    store.create()
+    return store

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from router.errors import UnsupportedTable
+from router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA
+from store import tables
+from store.commit import BatchCommitter
+from store.paths import DataDir
+from store.topology import TopologyStore
+from tests.unit.store.conftest import declare_queues, deliver
+
+
+def test_a_declared_queue_has_an_empty_table_with_its_true_name(data: DataDir, store: TopologyStore) -> None:
+    store.edit(declare_queues("a b/é"), author="t")
+    table = DeltaTable(data.queue("/", "a b/é"))
+    properties = table.metadata().configuration
+    assert properties["bindery.format_version"] == "1"
+    assert (properties["bindery.kind"], properties["bindery.vhost"]) == ("queue", "/")
+    assert properties["bindery.name"] == "a b/é"
+    assert int(properties["delta.checkpointInterval"]) in range(10, 21)
+    assert {"delta.logRetentionDuration", "delta.deletedFileRetentionDuration"} <= properties.keys()
+    assert (table.protocol().min_reader_version, table.protocol().min_writer_version) == (1, 2)
+    assert tables.count_rows(data, "/", "a b/é") == 0
+
+
+def test_rows_are_counted_from_the_log(data: DataDir, store: TopologyStore) -> None:
+    version = store.edit(declare_queues("q"), author="t").version
+    with BatchCommitter(data, stream="s", app_id="s:1") as committer:
+        for batch in range(12):
+            deliver(data, committer, batch, version, "q", rows=5)
+    for file in Path(data.queue("/", "q")).glob("*.parquet"):
+        file.unlink()
+    assert tables.count_rows(data, "/", "q") == 60
+
+
+def test_every_engine_reads_the_same_rows(data: DataDir, store: TopologyStore) -> None:
+    version = store.edit(declare_queues("q"), author="t").version
+    with BatchCommitter(data, stream="s", app_id="s:1") as committer:
+        deliver(data, committer, 0, version, "q", application_properties=lambda seq: [("n", {"int": seq})])
+    path = data.queue("/", "q")
+    arrow = DeltaTable(path).to_pyarrow_table()
+    assert sorted(arrow["routing_key"].to_pylist()) == ["k0", "k1", "k2"]
+    assert pl.read_delta(path)["routing_key"].sort().to_list() == ["k0", "k1", "k2"]
+    found = duckdb.sql("SELECT sum(application_properties['n'].int) FROM arrow").fetchall()
+    assert int(found[0][0]) == 3
+
+
+def test_a_missing_table_is_named(data: DataDir) -> None:
+    with pytest.raises(UnsupportedTable) as refused:
+        tables.open_table(data.queue("/", "none"), tables.QUEUE)
+    assert refused.value.where == data.queue("/", "none")
+
+
+def test_a_newer_format_version_is_refused(data: DataDir) -> None:
+    path = data.queue("/", "q")
+    tables.ensure_queue_table(data, "/", "q")
+    DeltaTable(path).alter.set_table_properties({"bindery.format_version": "2"}, raise_if_not_exists=False)
+    with pytest.raises(UnsupportedTable, match="format version 2") as refused:
+        tables.open_table(path, tables.QUEUE)
+    assert refused.value.hint == "upgrade Bindery"
+
+
+def test_a_foreign_table_is_refused(data: DataDir) -> None:
+    path = data.queue("/", "q")
+    write_deltalake(path, QUEUE_SCHEMA.empty_table())
+    with pytest.raises(UnsupportedTable, match="no Bindery table"):
+        tables.open_table(path, tables.QUEUE)
+
+
+@pytest.mark.parametrize("feature", ["delta.enableDeletionVectors", "delta.enableChangeDataFeed"])
+def test_table_features_beyond_the_minimal_protocol_are_refused(data: DataDir, feature: str) -> None:
+    path = data.queue("/", "q")
+    tables.ensure_queue_table(data, "/", "q")
+    table = DeltaTable(path)
+    table.alter.set_table_properties({feature: "true"})
+    protocol = DeltaTable(path).protocol()
+    assert protocol.min_writer_version > 2, "the feature did not raise the protocol"
+    with pytest.raises(UnsupportedTable, match="Delta protocol"):
+        tables.open_table(path, tables.QUEUE)
+
+
+def test_a_table_of_another_name_in_the_same_folder_is_refused(data: DataDir) -> None:
+    tables.ensure_queue_table(data, "/", "q")
+    with pytest.raises(UnsupportedTable, match="states name 'q', expected 'Q'"):
+        tables.open_table(data.queue("/", "q"), tables.QUEUE, vhost="/", name="Q")
+
+
+def test_a_damaged_log_is_named(data: DataDir) -> None:
+    path = data.queue("/", "q")
+    tables.ensure_queue_table(data, "/", "q")
+    Path(path, "_delta_log", "00000000000000000000.json").write_text('{"commitInfo')
+    with pytest.raises(UnsupportedTable) as refused:
+        tables.open_table(path, tables.QUEUE)
+    assert refused.value.where == path
+    assert "\n" not in refused.value.message
+
+
+def test_a_column_of_another_type_is_refused_and_a_missing_nullable_one_is_added(data: DataDir) -> None:
+    older = pa.schema([field for field in UNROUTABLE_SCHEMA if field.name != "detail"])
+    path = data.unroutable("/")
+    table = tables.create_table(path, tables.Kind("unroutable", older, {}), vhost="/")
+    tables._DELTA_SCHEMAS.pop("unroutable")
+    tables.check_table(table, path, tables.UNROUTABLE)
+    assert tables.grow(table, tables.UNROUTABLE)
+    grown = tables.open_table(path, tables.UNROUTABLE)
+    assert {field.name for field in grown.schema().fields} == set(UNROUTABLE_SCHEMA.names)
+    assert not tables.grow(grown, tables.UNROUTABLE)
+
+    wrong = UNROUTABLE_SCHEMA.set(0, pa.field("exchange", pa.int64()))
+    other = tables.create_table(data.unroutable("v"), tables.Kind("unroutable-wrong", wrong, {}))
+    other.alter.set_table_properties({"bindery.kind": "unroutable"}, raise_if_not_exists=False)
+    with pytest.raises(UnsupportedTable, match="column 'exchange'"):
+        tables.open_table(data.unroutable("v"), tables.UNROUTABLE)
+
+
+def test_a_commit_holds_for_the_version_that_was_read_and_no_other(data: DataDir) -> None:
+    tables.ensure_queue_table(data, "/", "q")
+    path = data.queue("/", "q")
+    first, second = DeltaTable(path), DeltaTable(path)
+    add = [tables.write_file(path, QUEUE_SCHEMA.empty_table())]
+    assert tables.commit(first, add, tables.QUEUE.delta_schema) == 1
+    assert tables.commit(second, [], tables.QUEUE.delta_schema) is None
+    assert second.version() == 1

@@ -1,0 +1,444 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from router.errors import BinderyError, CommitConflict, InequivalentArgument, InvalidInput, NotFound, UnsupportedTable
+from router.model import Binding, Divert, Exchange, Queue, Setting, Topology, TopologyEditor, Vhost
+from router.values import Table, Timestamp
+from store import tables
+from store import topology as topology_module
+from store.commit import BatchCommitter
+from store.objects import ROW_SCHEMA, from_rows, to_rows
+from store.paths import DataDir
+from store.topology import TopologyStore
+from tests.unit.store.conftest import Crash, crash_at, declare_queues, deliver
+
+EVERY_TYPE = Table(
+    {
+        "void": None,
+        "flag": True,
+        "integer": 2**63 - 1,
+        "double": float("inf"),
+        "text": "é",
+        "binary": b"\x00\xff",
+        "time": Timestamp(-(2**62) // 1000),
+        "list": (1, 2.5, (None,)),
+        "table": Table({"binary": "no type", "n": None}),
+        "typed-key": Table({"timestamp": 5}),
+    }
+)
+
+
+def fill(editor: TopologyEditor) -> Binding:
+    editor.declare_vhost(Vhost("v", "description", ("a", "b"), "classic", tracing=True))
+    editor.declare_exchange(Exchange("v", "x", "headers", auto_delete=True, arguments=EVERY_TYPE))
+    editor.declare_exchange(Exchange("v", "y", "topic", internal=True, durable=False))
+    editor.declare_queue(Queue("v", "q", arguments=EVERY_TYPE))
+    editor.declare_divert(Divert(0, "v", "d", "x", "y", "a = 1", exclusive=True, routing_key=""))
+    editor.put_setting(Setting("policy", "v", "p", EVERY_TYPE))
+    return editor.bind(Binding(0, "v", "x", "y", "exchange", "k", EVERY_TYPE))[0]
+
+
+# -- states and versions --------------------------------------------------------------------------------
+
+
+def test_the_first_state_has_the_default_vhost_with_its_predeclared_exchanges(data: DataDir) -> None:
+    assert TopologyStore(data).load() == Topology.of([Vhost("/")], version=1)
+
+
+def test_a_missing_topology_is_named_when_nothing_may_be_created(data: DataDir) -> None:
+    with pytest.raises(UnsupportedTable) as refused:
+        TopologyStore(DataDir.open(data.root)).load()
+    assert refused.value.where == data.topology
+
+
+def test_every_object_and_typed_argument_survives_storage(data: DataDir, store: TopologyStore) -> None:
+    edit = store.edit(fill, author="t")
+    assert edit.result.id == 2  # the divert took 1
+    reread = TopologyStore(data).load()
+    assert reread == edit.topology
+    assert reread.queues["v", "q"].arguments.identity == EVERY_TYPE.identity
+    assert reread.bindings_from("v", "x") == [edit.result]
+    assert reread.find_binding(edit.result) == edit.result
+
+
+def test_arguments_are_typed_columns_for_analysts(data: DataDir, store: TopologyStore) -> None:
+    store.edit(fill, author="t")
+    topology = DeltaTable(data.topology).to_pyarrow_table()
+    assert duckdb.sql(
+        "SELECT arguments['integer'].int, arguments['binary'].binary, arguments['table'].nested "
+        "FROM topology WHERE kind = 'queue'"
+    ).fetchall() == [(2**63 - 1, b"\x00\xff", '{"binary":"no type","n":null}')]
+    assert len(topology) == len(pl.read_delta(data.topology)) == 7 + 1
+
+
+def test_one_change_is_one_commit_and_none_is_none(store: TopologyStore) -> None:
+    before = store.load().version
+    assert store.edit(fill, author="t").version == before + 1
+    again = store.edit(fill, author="t")
+    assert (again.version, again.result.id) == (before + 1, 2)
+    assert store.edit(lambda editor: editor.topology.next_id, author="t").version == before + 1
+
+
+def test_a_refused_change_changes_nothing(store: TopologyStore) -> None:
+    before = store.edit(fill, author="t").topology
+
+    def change(editor: TopologyEditor) -> None:
+        editor.declare_queue(Queue("v", "new"))
+        editor.declare_queue(Queue("v", "q", durable=False))
+
+    with pytest.raises(InequivalentArgument):
+        store.edit(change, author="t")
+    assert store.load() is before
+
+
+def test_the_snapshot_is_shared_while_nothing_changes_and_never_changes_itself(store: TopologyStore) -> None:
+    first = store.edit(declare_queues("a"), author="t").topology
+    assert store.load() is first
+    store.edit(declare_queues("b"), author="t")
+    assert ("/", "b") not in first.queues
+    assert ("/", "b") in store.load().queues
+
+
+def test_every_version_and_time_resolves_to_its_whole_state(data: DataDir, store: TopologyStore) -> None:
+    states = {store.load().version: store.load()}
+    times = {}
+    for change in (declare_queues("a"), fill, lambda e: e.delete_vhost("v"), declare_queues("b", "c")):
+        edit = store.edit(change, author="t")
+        states[edit.version] = edit.topology
+        times[edit.version] = datetime.now(UTC)
+        time.sleep(0.005)
+    fresh = TopologyStore(data)
+    for version, state in states.items():
+        assert fresh.load(version=version) == state
+    for version, moment in times.items():
+        assert fresh.load(at=moment).version == version
+    assert fresh.load(version=0).vhosts.keys() == {"/"}
+    with pytest.raises(NotFound):
+        fresh.load(version=99)
+    with pytest.raises(NotFound):
+        fresh.load(at=datetime.now(UTC) - timedelta(days=1))
+
+
+def test_history_says_who_changed_what_and_why(store: TopologyStore) -> None:
+    store.edit(fill, author="ada", reason="import")
+    store.edit(lambda e: e.delete_queue("v", "q"), author="bob")
+    newest, older = store.history()[:2]
+    assert (newest.author, newest.counts) == ("bob", {"deleted": {"queue": 1}})
+    assert newest.changes == ({"change": "deleted", "kind": "queue", "vhost": "v", "name": "q"},)
+    assert (older.author, older.reason) == ("ada", "import")
+    assert older.counts["created"]["exchange"] == 2
+    assert newest.timestamp >= older.timestamp
+
+
+def test_diff_names_objects_created_updated_and_deleted(store: TopologyStore) -> None:
+    before = store.edit(fill, author="t").version
+
+    def change(editor: TopologyEditor) -> None:
+        editor.delete_queue("v", "q")
+        editor.declare_queue(Queue("v", "r"))
+        editor.declare_vhost(Vhost("v", "other"))
+
+    after = store.edit(change, author="t").version
+    assert {(one.change, *one.key) for one in store.diff(before, after)} == {
+        ("deleted", "queue", "v", "q"),
+        ("created", "queue", "v", "r"),
+        ("updated", "vhost", "v", ""),
+    }
+
+
+def test_rollback_is_a_new_version_with_the_old_ids_and_never_reuses_an_id(
+    data: DataDir, store: TopologyStore
+) -> None:
+    old = store.edit(fill, author="t")
+    store.edit(lambda e: e.delete_vhost("v"), author="t")
+    store.edit(declare_queues("later"), author="t")
+    store.edit(lambda e: e.bind(Binding(0, "/", "amq.direct", "later")), author="t")
+    rolled = store.rollback(old.version, author="t")
+    assert list(rolled.topology.objects())[:-1] == list(old.topology.objects())[:-1]
+    assert rolled.topology.next_id > old.topology.next_id
+    assert rolled.version > old.version
+    assert TopologyStore(data).load() == rolled.topology
+    new = store.edit(lambda e: e.bind(Binding(0, "v", "y", "q"))[0], author="t")
+    assert new.result.id == 4
+
+
+# -- storage layout -------------------------------------------------------------------------------------
+
+
+def test_files_stay_few_and_changes_rewrite_only_their_files(
+    data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topology_module, "FILE_ROWS", 64)
+    for start in range(0, 400, 100):
+        store.edit(declare_queues(*(f"q{n}" for n in range(start, start + 100))), author="t")
+    for number in range(120):
+        exchange = Exchange("/", f"x{number}", "direct")
+        store.edit(lambda e, exchange=exchange: e.declare_exchange(exchange), author="t")
+    before = set(DeltaTable(data.topology).file_uris())
+    assert len(before) < 3 * topology_module.MERGE_FILES
+    store.edit(lambda e: e.delete_queue("/", "q7"), author="t")
+    gone = before - set(DeltaTable(data.topology).file_uris())
+    assert len(gone) <= topology_module.MERGE_FILES
+    assert sum(pq.read_metadata(path).num_rows for path in gone) < 400
+    assert TopologyStore(data).load() == store.load()
+    assert len(pl.read_delta(data.topology)) == 1 + 400 + 120 - 1
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+CHANGES = st.one_of(
+    st.tuples(st.just("queue"), NAMES),
+    st.tuples(st.just("exchange"), NAMES),
+    st.tuples(st.just("bind"), NAMES, NAMES),
+    st.tuples(st.just("drop queue"), NAMES),
+    st.tuples(st.just("drop exchange"), NAMES),
+    st.tuples(st.just("vhost")),
+    st.tuples(st.just("drop vhost")),
+    st.tuples(st.just("rollback"), st.integers(1, 6)),
+)
+
+
+def apply_change(editor: TopologyEditor, change: tuple[str, ...]) -> None:
+    match change:
+        case ("queue", name):
+            editor.declare_queue(Queue("v", name))
+        case ("exchange", name):
+            editor.declare_exchange(Exchange("v", name, "fanout", auto_delete=True))
+        case ("bind", source, destination):
+            editor.bind(Binding(0, "v", source, destination))
+        case ("drop queue", name):
+            editor.delete_queue("v", name)
+        case ("drop exchange", name):
+            editor.delete_exchange("v", name)
+        case ("vhost",):
+            editor.declare_vhost(Vhost("v"))
+        case ("drop vhost",):
+            editor.delete_vhost("v")
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(changes=st.lists(CHANGES, max_size=12))
+def test_a_store_that_follows_another_process_ends_in_the_same_state(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, ...]]
+) -> None:
+    data = DataDir.open(tmp_path_factory.mktemp("data"), create=True)
+    stores = TopologyStore(data), TopologyStore(data)
+    stores[0].edit(lambda e: e.declare_vhost(Vhost("v")), author="t")
+    for number, change in enumerate(changes):
+        store = stores[number % 2]
+        try:
+            if change[0] == "rollback":
+                store.rollback(int(change[1]), author="t")
+            else:
+                store.edit(lambda editor, change=change: apply_change(editor, change), author="t")
+        except InvalidInput:
+            pass
+    assert stores[0].load() == stores[1].load() == TopologyStore(data).load()
+    reread = TopologyStore(data).load()
+    for exchange in reread.exchanges.values():
+        ours = [b for b in reread.bindings.values() if (b.vhost, b.source) == (exchange.vhost, exchange.name)]
+        assert stores[0].load().bindings_from(exchange.vhost, exchange.name) == ours
+
+
+def test_a_corrupt_row_is_named(data: DataDir, store: TopologyStore) -> None:
+    rows = to_rows([Queue("/", "q")])
+    broken = rows.set_column(rows.column_names.index("durable"), "durable", [[None]]).cast(ROW_SCHEMA)
+    with pytest.raises(InvalidInput, match=r"kind 'queue', vhost '/', name 'q'.*no durable"):
+        from_rows(broken)
+    added = tables.write_file(data.topology, broken)
+    assert tables.commit(DeltaTable(data.topology), [added], topology_module.TOPOLOGY.delta_schema) is not None
+    with pytest.raises(UnsupportedTable, match="corrupt row") as refused:
+        store.load()
+    assert refused.value.where == data.topology
+
+
+def test_a_missing_file_of_the_topology_is_named(data: DataDir, store: TopologyStore) -> None:
+    for file in Path(data.topology).glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(UnsupportedTable, match="cannot read") as refused:
+        TopologyStore(data).load()
+    assert refused.value.where == data.topology
+
+
+# -- two writers, and writers that die ------------------------------------------------------------------
+
+
+def test_a_lost_race_is_validated_again_on_the_new_state(data: DataDir, store: TopologyStore) -> None:
+    other = TopologyStore(data)
+    runs = []
+
+    def change(editor: TopologyEditor) -> int:
+        runs.append(editor.topology.version)
+        if len(runs) == 1:
+            other.edit(declare_queues("q"), author="other")
+        editor.declare_queue(Queue("/", "q"))
+        return editor.bind(Binding(0, "/", "amq.fanout", "q"))[0].id
+
+    edit = store.edit(change, author="t")
+    assert len(runs) == 2
+    assert runs[1] == runs[0] + 1
+    assert edit.version == runs[1] + 1
+    assert TopologyStore(data).load() == edit.topology
+
+
+def test_a_change_that_the_winner_made_invalid_is_refused(data: DataDir, store: TopologyStore) -> None:
+    store.edit(declare_queues("q"), author="t")
+    other = TopologyStore(data)
+    raced = []
+
+    def change(editor: TopologyEditor) -> None:
+        if not raced:
+            raced.append(other.edit(lambda e: e.delete_queue("/", "q"), author="other"))
+        editor.bind(Binding(0, "/", "amq.fanout", "q"))
+
+    with pytest.raises(NotFound):
+        store.edit(change, author="t")
+    assert store.load() == raced[0].topology
+
+
+def test_losing_every_race_is_reported(
+    data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "ATTEMPTS", 3)
+    other = TopologyStore(data)
+    runs: list[int] = []
+
+    def change(editor: TopologyEditor) -> None:
+        runs.append(1)
+        other.edit(declare_queues(f"o{len(runs)}"), author="other")
+        editor.declare_queue(Queue("/", "mine"))
+
+    with pytest.raises(CommitConflict):
+        store.edit(change, author="t")
+    assert len(runs) == 3
+    assert ("/", "mine") not in store.load().queues
+
+
+WRITER = """
+import sys
+from router.model import Binding, Queue
+from store.paths import DataDir
+from store.topology import TopologyStore
+store = TopologyStore(DataDir.open(sys.argv[1]))
+def change(editor, name):
+    editor.declare_queue(Queue("/", "shared"))
+    editor.declare_queue(Queue("/", name))
+    editor.bind(Binding(0, "/", "amq.topic", name, routing_key=name))
+for number in range(15):
+    store.edit(lambda e: change(e, f"{sys.argv[2]}{number}"), author=sys.argv[2])
+"""
+
+
+def test_two_processes_that_write_at_once_both_succeed(data: DataDir, store: TopologyStore) -> None:
+    before = store.load().version
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, data.root, name]) for name in ("a", "b")]
+    assert [writer.wait(timeout=120) for writer in writers] == [0, 0]
+    topology = store.load()
+    expected = {("/", f"{name}{number}") for name in ("a", "b") for number in range(15)} | {("/", "shared")}
+    assert topology.queues.keys() == expected
+    assert topology.version == before + 30
+    assert sorted(topology.bindings) == list(range(1, 31))
+    assert TopologyStore(data).load() == topology
+    assert all(tables.count_rows(data, *queue) == 0 for queue in expected)
+
+
+@pytest.mark.parametrize("step", ["start", "queues", "files"])
+def test_a_writer_that_dies_before_its_commit_has_changed_nothing(
+    data: DataDir, store: TopologyStore, step: str
+) -> None:
+    before = store.load()
+    with pytest.raises(Crash):
+        TopologyStore(data, fault=crash_at(step)).edit(fill, author="t")
+    assert TopologyStore(data).load() == before
+    assert store.edit(fill, author="t").version == before.version + 1
+
+
+def test_a_writer_that_dies_after_its_commit_has_changed_all(data: DataDir, store: TopologyStore) -> None:
+    dying = TopologyStore(data, fault=crash_at("committed"))
+    with pytest.raises(Crash):
+        dying.edit(fill, author="t")
+    reference = Topology.of([Vhost("/")]).edit()
+    fill(reference)
+    reference.topology.version = 2
+    assert store.load() == reference.topology == dying.load()
+
+
+# -- queue tables -------------------------------------------------------------------------------------
+
+
+def test_a_deleted_queue_loses_its_rows_and_comes_back_empty_with_its_history(
+    data: DataDir, store: TopologyStore
+) -> None:
+    version = store.edit(declare_queues("q"), author="t").version
+    with BatchCommitter(data, stream="s", app_id="s:1") as committer:
+        deliver(data, committer, 0, version, "q")
+    full = DeltaTable(data.queue("/", "q")).version()
+    store.edit(lambda e: e.delete_queue("/", "q"), author="t")
+    assert tables.count_rows(data, "/", "q") == 0
+    store.edit(declare_queues("q"), author="t")
+    assert tables.count_rows(data, "/", "q") == 0
+    assert DeltaTable(data.queue("/", "q"), version=full).to_pyarrow_table().num_rows == 3
+
+
+def test_a_queue_deleted_and_declared_in_one_change_is_empty_and_takes_new_rows(
+    data: DataDir, store: TopologyStore
+) -> None:
+    version = store.edit(declare_queues("q"), author="t").version
+
+    def change(editor: TopologyEditor) -> None:
+        editor.delete_queue("/", "q")
+        editor.declare_queue(Queue("/", "q"))
+
+    with BatchCommitter(data, stream="s", app_id="s:1") as committer:
+        deliver(data, committer, 0, version, "q")
+        after = store.edit(change, author="t").version
+        assert tables.count_rows(data, "/", "q") == 0
+        assert deliver(data, committer, 1, version, "q").dropped == 3
+        assert deliver(data, committer, 2, after, "q").dropped == 0
+    assert tables.count_rows(data, "/", "q") == 3
+
+
+def test_rows_left_by_a_deleter_that_died_are_gone_when_the_queue_is_declared_again(
+    data: DataDir, store: TopologyStore
+) -> None:
+    version = store.edit(declare_queues("q"), author="t").version
+    with BatchCommitter(data, stream="s", app_id="s:1") as committer:
+        deliver(data, committer, 0, version, "q")
+    with pytest.raises(Crash):
+        TopologyStore(data, fault=crash_at("committed")).edit(lambda e: e.delete_queue("/", "q"), author="t")
+    assert tables.count_rows(data, "/", "q") == 3
+    store.edit(declare_queues("q"), author="t")
+    assert tables.count_rows(data, "/", "q") == 0
+
+
+def test_a_late_clear_does_not_touch_the_rows_of_a_queue_declared_since(
+    data: DataDir, store: TopologyStore
+) -> None:
+    store.edit(declare_queues("q"), author="t")
+    deleted_at = store.edit(lambda e: e.delete_queue("/", "q"), author="t").version
+    version = store.edit(declare_queues("q"), author="t").version
+    with BatchCommitter(data, stream="s", app_id="s:1") as committer:
+        deliver(data, committer, 0, version, "q")
+    tables.clear_queue_table(data, "/", "q", undeclared_at=deleted_at)
+    tables.ensure_queue_table(data, "/", "q", undeclared_at=deleted_at)
+    assert tables.count_rows(data, "/", "q") == 3
+
+
+def test_a_table_that_cannot_be_created_refuses_the_declaration(data: DataDir, store: TopologyStore) -> None:
+    before = store.load()
+    Path(data.root, "queues").write_text("in the way")
+    with pytest.raises((BinderyError, OSError)):
+        store.edit(declare_queues("q"), author="t")
+    assert store.load() == before
