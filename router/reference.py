@@ -14,7 +14,6 @@ from router.filters import Filter, evaluate
 from router.filters import parse as parse_filter
 from router.message import Message
 from router.model import (
-    ALTERNATE_EXCHANGE,
     DEFAULT_BINDING_ID,
     NOT_HEADER_CRITERIA,
     OWNER_CONNECTION,
@@ -27,6 +26,7 @@ from router.model import (
     binding_filters,
     queue_filter,
 )
+from router.policies import Policies
 from router.values import Table
 
 Keys = frozenset[str]
@@ -76,6 +76,7 @@ class NaiveRouter:
         topology.vhost(vhost)
         exchanges, queues, bindings, diverts = topology.in_vhost(vhost)
         self._exchanges = {exchange.name: exchange for exchange in exchanges}
+        self._policies = Policies(topology)
         self._queues = {queue.name: queue for queue in queues}
         self._bindings: dict[str, list[tuple[Binding, tuple[Filter, ...]]]] = {}
         for binding in bindings:
@@ -175,8 +176,8 @@ class NaiveRouter:
                 new = binding.arguments.get(REPLACEMENT_KEY)
                 walk.edges[state].add((binding.destination, frozenset({new}) if isinstance(new, str) else keys))
         if not given and not diverts:
-            alternate = self._exchanges[name].arguments.get(ALTERNATE_EXCHANGE)
-            if isinstance(alternate, str):
+            alternate = self._policies.alternate_exchange(self._exchanges[name])
+            if alternate is not None:
                 if alternate in self._exchanges:
                     walk.edges[state].add((alternate, keys))
                 else:

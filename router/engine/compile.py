@@ -20,7 +20,6 @@ from router.exchanges.texts import Int32s, Texts, TextTable
 from router.filters import Filter, FilterGroups
 from router.filters import parse as parse_filter
 from router.model import (
-    ALTERNATE_EXCHANGE,
     DEFAULT_BINDING_ID,
     OWNER_CONNECTION,
     REPLACEMENT_KEY,
@@ -31,6 +30,7 @@ from router.model import (
     binding_filters,
     queue_filter,
 )
+from router.policies import Policies
 
 Bools = npt.NDArray[np.bool_]
 
@@ -147,6 +147,7 @@ class _Compiler:
         topology.vhost(vhost)
         exchanges, queues, bindings, self._diverts = topology.in_vhost(vhost)
         self._vhost, self._version = vhost, topology.version
+        self._policies = Policies(topology)
         self._exchanges: list[Exchange] = exchanges
         self._queues: list[Queue] = queues
         self._exchange_number = {exchange.name: number for number, exchange in enumerate(exchanges)}
@@ -268,8 +269,8 @@ class _Compiler:
     # -- alternates and queue filters -----------------------------------------------------------------
 
     def _alternate(self, exchange: Exchange) -> int:
-        name = exchange.arguments.get(ALTERNATE_EXCHANGE)
-        return self._exchange_number.get(name, MISSING) if isinstance(name, str) else UNSET
+        name = self._policies.alternate_exchange(exchange)
+        return UNSET if name is None else self._exchange_number.get(name, MISSING)
 
     def _alternate_link(self, exchange: Exchange) -> int:
         name = exchange.alternate_binding
