@@ -13,14 +13,17 @@ import typer
 
 from bindery.cli.render import render_error, visible
 from router.errors import BinderyError, InvalidInput
-from router.filters import DIALECTS, parse
+from router.filters import DIALECTS, Filter, parse
+from router.filters.lint import lint
+from router.filters.sets import DIALECT as FILTER_SET
+from router.filters.sets import parse_filter_set_text
 from router.filters.trace import Trace, describe, trace
 from router.message import Message
 
 app = typer.Typer(help="Check a filter, or test it against a message.", no_args_is_help=True)
 
 Text = Annotated[str, typer.Argument(help="The filter.")]
-DialectName = Annotated[str, typer.Option("--dialect", help="One of " + ", ".join(DIALECTS) + ".")]
+DialectName = Annotated[str, typer.Option("--dialect", help="One of " + ", ".join([*DIALECTS, FILTER_SET]) + ".")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -28,7 +31,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def check(text: Text, dialect: DialectName, as_json: AsJson = False) -> None:
     """Parse a filter; print its normal form, the properties it reads and the types of its parts."""
     try:
-        report = describe(parse(text, dialect))
+        checked = _read_filter(text, dialect)
+        report = describe(checked) | {"findings": [finding.as_data() for finding in lint(checked)]}
     except BinderyError as error:
         _fail(error, as_json=as_json)
     if as_json:
@@ -42,6 +46,11 @@ def check(text: Text, dialect: DialectName, as_json: AsJson = False) -> None:
         typer.echo(f"  {shown.ljust(width)}  {kind}")
     for note in report["notes"]:
         typer.echo(f"note: {visible(note)}")
+    for finding in report["findings"]:
+        place = finding["where"] or f"column {finding['offset'] + 1}"
+        typer.echo(f"{finding['code']} {finding['severity']}, {visible(place)}: {visible(finding['message'])}")
+    if report["findings"]:
+        typer.echo("explained in docs/lint.md")
 
 
 @app.command()
@@ -56,7 +65,7 @@ def test(
     Prints the value of every sub-expression, and why. UTC() is the time of the call.
     """
     try:
-        found = trace(parse(text, dialect), read_message(message), clock_ms=time.time_ns() // 1_000_000)
+        found = trace(_read_filter(text, dialect), read_message(message), clock_ms=time.time_ns() // 1_000_000)
     except BinderyError as error:
         _fail(error, as_json=as_json)
     passes = found.value is True
@@ -70,6 +79,11 @@ def test(
             typer.echo(f"  {shown.ljust(width)}  {value}{f'  ({why})' if why else ''}")
     if not passes:
         raise typer.Exit(1)
+
+
+def _read_filter(text: str, dialect: str) -> Filter:
+    """A filter in a text language, or a filter set as JSON."""
+    return parse_filter_set_text(text) if dialect == FILTER_SET else parse(text, dialect)
 
 
 def read_message(path: Path) -> Message:

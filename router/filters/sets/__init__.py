@@ -8,7 +8,14 @@ Importing the package registers its nodes with both evaluators and the printer, 
 from __future__ import annotations
 
 from router.filters.sets import printing, reference, vectors, ways
-from router.filters.sets.parser import DEFAULT_SET_LIMITS, DIALECT, FilterSetLimits, canonical_text, parse_filter_set
+from router.filters.sets.parser import (
+    DEFAULT_SET_LIMITS,
+    DIALECT,
+    FilterSetLimits,
+    canonical_text,
+    parse_filter_set,
+    parse_filter_set_text,
+)
 
 __all__ = [
     "DEFAULT_SET_LIMITS",
@@ -16,6 +23,7 @@ __all__ = [
     "FilterSetLimits",
     "canonical_text",
     "parse_filter_set",
+    "parse_filter_set_text",
     "printing",
     "reference",
     "vectors",

@@ -24,15 +24,30 @@ APACHE_DOMAIN: Final = 0x0000468C << 32
 
 @dataclass(frozen=True, slots=True)
 class FilterType:
-    """A kind of filter: `read` turns its JSON value, found at a place, into a condition."""
+    """A kind of filter: `read` turns its JSON value, found at a place, into a condition.
+
+    `dialect` is the language of a value that is itself a filter written as text.
+    """
 
     symbol: str
     read: Callable[[Reading, Any, str], Node]
     code: int | None = None
+    dialect: str | None = None
 
 
-def _apache(number: int, read: Callable[[Reading, Any, str], Node], *symbols: str) -> list[FilterType]:
-    return [FilterType(f"apache.org:{symbol}", read, APACHE_DOMAIN | number) for symbol in symbols]
+def _apache(
+    number: int, read: Callable[[Reading, Any, str], Node], *symbols: str, dialect: str | None = None
+) -> list[FilterType]:
+    return [FilterType(f"apache.org:{symbol}", read, APACHE_DOMAIN | number, dialect) for symbol in symbols]
+
+
+def _text(dialect: str) -> Callable[[Reading, Any, str], Node]:
+    """A filter written as text in a language."""
+
+    def read(reading: Reading, raw: Any, where: str) -> Node:
+        return reading.text(leaves.text(raw, where), dialect, where)
+
+    return read
 
 
 FILTER_TYPES: Final = (
@@ -40,14 +55,20 @@ FILTER_TYPES: Final = (
     *_apache(1, leaves.topic_binding, "legacy-amqp-topic-binding:string"),
     *_apache(2, leaves.headers_binding, "legacy-amqp-headers-binding:map"),
     *_apache(3, leaves.no_local, "no-local-filter:list", "jms-no-local-filter:list"),
-    *_apache(4, leaves.selector, "selector-filter:string", "jms-selector-filter:string"),
+    *_apache(
+        4,
+        _text("apache-selector"),
+        "selector-filter:string",
+        "jms-selector-filter:string",
+        dialect="apache-selector",
+    ),
     *_apache(5, groups.any_of, "or-filter:list"),
     *_apache(6, groups.all_of, "and-filter:list"),
     *_apache(7, groups.not_one, "not-filter:list"),
     FilterType("amqp:all-filter", groups.all_of),
     FilterType("amqp:any-filter", groups.any_of),
     FilterType("amqp:not-filter", groups.none_of),
-    FilterType("amqp:sql-filter", leaves.sql),
+    FilterType("amqp:sql-filter", _text("amqp-sql"), dialect="amqp-sql"),
     FilterType("amqp:header-filter", property_filters.fields("header")),
     FilterType("amqp:properties-filter", property_filters.fields("properties")),
     FilterType("amqp:application-properties-filter", property_filters.entries("application_properties", simple=True)),

@@ -1,4 +1,4 @@
-"""Filters of seeds 000 and 001 that test the message: legacy bindings, no-local, selectors; and the SQL filter."""
+"""Filters of seeds 000 and 001 that test the message: legacy bindings and no-local."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _CONNECTION: Final = Field(Ref("connection"))
 _X_MATCH: Final = {"all": conjunction, "any": disjunction}
 
 
-def _text(raw: Any, where: str) -> str:
+def text(raw: Any, where: str) -> str:
+    """The string that a filter takes."""
     if not isinstance(raw, str):
         raise FilterError("expected a string", where=where)
     return raw
@@ -27,12 +28,12 @@ def _text(raw: Any, where: str) -> str:
 
 def direct_binding(reading: Reading, raw: Any, where: str) -> Node:
     """The subject equals the value; without a subject it never matches."""
-    return Equals(_SUBJECT, Literal(_text(raw, where)))
+    return Equals(_SUBJECT, Literal(text(raw, where)))
 
 
 def topic_binding(reading: Reading, raw: Any, where: str) -> Node:
     """The value is a topic pattern for the subject; without a subject only "#" matches."""
-    return TopicMatches(_SUBJECT, Literal(_text(raw, where)))
+    return TopicMatches(_SUBJECT, Literal(text(raw, where)))
 
 
 def headers_binding(reading: Reading, raw: Any, where: str) -> Node:
@@ -58,13 +59,3 @@ def no_local(reading: Reading, raw: Any, where: str) -> Node:
         raise FilterError("the no-local filter takes an empty list", where=where)
     owner = reading.owner()
     return ALWAYS if owner is None else Not(Equals(_CONNECTION, Literal(owner)))
-
-
-def selector(reading: Reading, raw: Any, where: str) -> Node:
-    """A JMS selector with `amqp.` names."""
-    return reading.text(_text(raw, where), "apache-selector", where)
-
-
-def sql(reading: Reading, raw: Any, where: str) -> Node:
-    """An AMQP SQL filter expression."""
-    return reading.text(_text(raw, where), "amqp-sql", where)

@@ -121,6 +121,28 @@ def parse_filter_set(
     return Filter.of(conjunction(conditions), text=text, dialect=DIALECT)
 
 
+def parse_filter_set_text(
+    text: str, *, owner: str | None = None, limits: FilterSetLimits = DEFAULT_SET_LIMITS
+) -> Filter:
+    """The filter that a filter set written as JSON text states; a name given twice is refused."""
+    try:
+        raw = json.loads(text, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        raise FilterError(f"not JSON: {error.msg}", text=text, offset=error.pos, length=1) from None
+    except RecursionError:
+        raise FilterError("nested too deeply", text=text, length=len(text)) from None
+    return parse_filter_set(raw, owner=owner, limits=limits)
+
+
+def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in members:
+        if name in found:
+            raise FilterError(f"the name {name!r} stands twice in one object", where=name)
+        found[name] = value
+    return found
+
+
 def canonical_text(raw: Any) -> str:
     """The set as JSON text: keys sorted, no blanks; equal sets have equal texts."""
     return json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

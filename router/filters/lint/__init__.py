@@ -1,0 +1,69 @@
+"""Lint: remarks on filters that are legal but probably not what was meant, or mean something else elsewhere.
+
+    lint(parse("NOT colour = 'red'", "artemis"))
+
+Findings are data; nothing is ever refused because of them. docs/lint.md explains each rule.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from router.errors import FilterError
+from router.filters.filter import Filter, parse
+from router.filters.limits import Limits
+from router.filters.lint import brokers, conditions, names
+from router.filters.lint.findings import RULES, Finding, Rule
+from router.filters.lint.schema import ObservedSchema
+from router.filters.lint.subject import Subject
+from router.filters.sets.descriptors import FILTER_TYPES
+from router.filters.sets.parser import DIALECT
+
+__all__ = ["RULES", "Finding", "ObservedSchema", "Rule", "brokers", "conditions", "lint", "names"]
+
+#: Descriptors whose value is a filter written as text, and its language.
+_TEXTS = {
+    descriptor: kind.dialect
+    for kind in FILTER_TYPES
+    for descriptor in (kind.symbol, kind.code)
+    if kind.dialect is not None and descriptor is not None
+}
+_NO_LIMITS = Limits(characters=2**31, tokens=2**31, depth=2**31, like_pattern=2**31)
+
+
+def lint(filter: Filter, *, schema: ObservedSchema | None = None) -> list[Finding]:  # noqa: A002  # what it is
+    """All findings on a filter, by place and code; `schema` is what a queue's messages were seen to hold."""
+    found = list(_apply(filter, schema, "filter set" if filter.dialect == DIALECT else None))
+    if filter.dialect == DIALECT:
+        for where, inner in _inner_texts(json.loads(filter.text)):
+            found.extend(_apply(inner, schema, where))
+    return sorted(found, key=lambda finding: (finding.where or "", finding.offset, finding.code))
+
+
+def _apply(filter: Filter, schema: ObservedSchema | None, where: str | None) -> Iterator[Finding]:  # noqa: A002
+    subject = Subject(filter, schema)
+    for rule in RULES.values():
+        if filter.dialect in rule.dialects:
+            yield from dict.fromkeys(rule.finding(remark, where) for remark in rule.check(subject))
+
+
+def _inner_texts(raw: Any) -> Iterator[tuple[str, Filter]]:
+    """The selectors and SQL filters inside a filter set, with their places."""
+    pending: list[tuple[Any, str]] = [(raw, "")]
+    while pending:
+        item, where = pending.pop()
+        if isinstance(item, dict):
+            descriptor = item.get("descriptor")
+            dialect = _TEXTS.get(descriptor) if isinstance(descriptor, str | int) else None
+            value = item.get("value")
+            if dialect is not None and isinstance(value, str):
+                try:
+                    yield f"{where}.value", parse(value, dialect, limits=_NO_LIMITS)
+                except FilterError:
+                    continue  # a map that only looks like a filter
+            else:
+                pending += [(value, f"{where}.{key}" if where else key) for key, value in item.items()]
+        elif isinstance(item, list):
+            pending += [(value, f"{where}[{n}]") for n, value in enumerate(item)]

@@ -1,0 +1,179 @@
+"""A filter with the places of its nodes, ready to be looked over."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from lark import Token
+from lark.visitors import v_args
+
+from router.filters.ast import Condition, Field, IsNull, Literal, Node, Not, walk
+from router.filters.builder import Part, TreeBuilder
+from router.filters.dialect import DIALECTS, Dialect
+from router.filters.filter import Filter
+from router.filters.lexer import tokenize
+from router.filters.limits import Limits
+from router.filters.lint.findings import Remark
+from router.filters.lint.schema import ObservedSchema
+from router.filters.parser import parse_text, strip_prefixes
+
+_IS_NULL = re.compile(r"[\s)]*IS\s+(?:NOT\s+)?NULL", re.IGNORECASE)
+#: A filter that exists was within the caps of its definition, whatever they were.
+_NO_LIMITS = Limits(characters=2**31, tokens=2**31, depth=2**31, like_pattern=2**31)
+
+
+@dataclass(frozen=True, slots=True)
+class Located(Condition):
+    """A tree with the places that its nodes came from; what `LocatingBuilder` gives."""
+
+    root: Node
+    spans: dict[int, tuple[int, int]] = field(hash=False, compare=False)
+    unbracketed_negations: tuple[Node, ...] = ()
+
+
+class LocatingBuilder(TreeBuilder):
+    """Builds the tree and remembers the place of every part."""
+
+    def build_with(self, text: str, dialect: Dialect, limits: Limits) -> None:
+        super().build_with(text, dialect, limits)
+        self.spans: dict[int, tuple[int, int]] = {}
+        self.negations: list[Node] = []
+
+    def locate(self, part: Any) -> Any:
+        if isinstance(part, Part):
+            self.spans[id(part.node)] = (part.start, part.end - part.start)
+        return part
+
+
+def _locating(name: str) -> Any:
+    plain = getattr(TreeBuilder, name).base_func
+
+    def build(self: LocatingBuilder, *parts: Any) -> Any:
+        part = plain(self, *parts)
+        if isinstance(part, Part) and isinstance(part.node, IsNull | Not):
+            # the words IS NULL stand behind the operand that the part was built from
+            words = _IS_NULL.match(self.text, part.end)
+            part.end = words.end() if words else part.end
+        return self.locate(part)
+
+    build.__name__ = name
+    return v_args(inline=True)(build)
+
+
+for _name in (
+    "either both compare between not_between member not_member like not_like is_null is_not_null exists xpath "
+    "chain sign literal true false null nan inf name quoted property call"
+).split():
+    setattr(LocatingBuilder, _name, _locating(_name))
+
+
+@v_args(inline=True)
+def _negate(self: LocatingBuilder, part: Part) -> Part:
+    built: Part = TreeBuilder.negate.base_func(self, part)  # type: ignore[attr-defined]  # lark's wrapper
+    start = self.text.upper().rfind("NOT", 0, part.start)
+    built.start = start if start >= 0 else part.start
+    if not part.bracketed:
+        self.negations.append(built.node)
+    return self.locate(built)  # type: ignore[no-any-return]
+
+
+@v_args(inline=True)
+def _start(self: LocatingBuilder, part: Part) -> Node:
+    root: Node = TreeBuilder.start.base_func(self, part)  # type: ignore[attr-defined]  # lark's wrapper
+    return Located(root, self.spans, tuple(self.negations))
+
+
+LocatingBuilder.negate = _negate  # type: ignore[method-assign, assignment]
+LocatingBuilder.start = _start  # type: ignore[method-assign, assignment]
+
+
+class Subject:
+    """One filter written as text, or the tree of a filter set (whose nodes have no place)."""
+
+    def __init__(self, filter: Filter, schema: ObservedSchema | None = None) -> None:  # noqa: A002  # what it is
+        self.text = filter.text
+        self.schema = schema
+        self.dialect_name = filter.dialect
+        self.dialect = DIALECTS.get(filter.dialect)
+        self._spans: dict[int, tuple[int, int]] = {}
+        self.root: Node = filter.expression
+        self.unbracketed_negations: tuple[Node, ...] = ()
+        if self.dialect is not None:
+            tree = parse_text(filter.text, self.dialect, _NO_LIMITS, builder=LocatingBuilder)
+            if isinstance(tree, Located):
+                self.root = tree.root
+                self._spans = tree.spans
+                self.unbracketed_negations = tree.unbracketed_negations
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """Every node, parents first."""
+        return list(walk(self.root))
+
+    def all(self, *kinds: type[Any]) -> Iterator[Any]:
+        """The nodes of some types."""
+        return (node for node in self.nodes if isinstance(node, kinds))
+
+    @cached_property
+    def tokens(self) -> list[Token]:
+        """The tokens of the text."""
+        if self.dialect is None:
+            return []
+        start, dialect = strip_prefixes(self.text, self.dialect)
+        return tokenize(self.text, dialect, limits=_NO_LIMITS, start=start)
+
+    @cached_property
+    def _described(self) -> list[dict[str, Any]]:
+        """Every described filter of a filter set, members of groups included."""
+        if self.dialect is not None:
+            return []
+        found: list[dict[str, Any]] = []
+        pending: list[Any] = [json.loads(self.text)]
+        while pending:
+            item = pending.pop(0)
+            if isinstance(item, dict):
+                if item.keys() == {"descriptor", "value"}:
+                    found.append(item)
+                pending += item.values()
+            elif isinstance(item, list):
+                pending += item
+        return found
+
+    @property
+    def descriptors(self) -> list[str | int]:
+        """The descriptors of a filter set."""
+        return [item["descriptor"] for item in self._described if isinstance(item["descriptor"], str | int)]
+
+    def described(self, *descriptors: str | int) -> Iterator[tuple[str | int, dict[str, Any]]]:
+        """The maps that the filters of some descriptors hold."""
+        for item in self._described:
+            if item["descriptor"] in descriptors and isinstance(item["value"], dict):
+                yield item["descriptor"], item["value"]
+
+    def span(self, node: Node) -> tuple[int, int]:
+        """Offset and length of a node, (0, 0) when it has no place of its own."""
+        found = self._spans.get(id(node))
+        if found is None:
+            inner = next((self._spans[id(child)] for child in walk(node) if id(child) in self._spans), None)
+            return inner or (0, len(self.text) if self._spans else 0)
+        return found
+
+    def written(self, node: Node) -> str:
+        """The text of a node."""
+        offset, length = self.span(node)
+        return self.text[offset : offset + length]
+
+    def remark(self, node: Node, message: str) -> Remark:
+        """A remark on a node."""
+        return Remark(message, *self.span(node))
+
+    def sides(self, node: Any) -> Iterator[tuple[Field, Literal]]:
+        """A comparison's field and literal, whichever way round; nothing when it has other operands."""
+        for one, other in ((node.left, node.right), (node.right, node.left)):
+            if isinstance(one, Field) and isinstance(other, Literal):
+                yield one, other
