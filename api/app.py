@@ -11,7 +11,20 @@ from fastapi import FastAPI
 from api import errors
 from api.control_plane import ControlPlane
 from api.raw_path import RawPath
-from api.routes import bindings, diverts, exchanges, overview, parameters, permissions, policies, queues, users, vhosts
+from api.routes import (
+    bindings,
+    definitions,
+    diverts,
+    exchanges,
+    messages,
+    overview,
+    parameters,
+    permissions,
+    policies,
+    queues,
+    users,
+    vhosts,
+)
 from api.settings import Settings
 
 _DESCRIPTION: Final = """The control plane of Bindery, compatible with the HTTP API of RabbitMQ's management plugin.
@@ -28,6 +41,8 @@ _RESOURCES: Final = (
     exchanges,
     queues,
     bindings,
+    messages,
+    definitions,
     diverts,
     policies,
     parameters,

@@ -95,7 +95,9 @@ _WORDINGS: Final[Mapping[str, Callable[[Value, str], str]]] = {
 
 
 def in_brokers_words(error: InvalidDeclaration, arguments: Table, where: str) -> Refusal | InvalidDeclaration:
-    """The error as the broker words it, if it has words of its own for the argument at fault."""
+    """The error as the broker words it, if it has words of its own for the type or argument at fault."""
+    if (error.where or "").endswith(": type"):
+        return bad_request(error.message)
     argument: Any = (error.where or "").rpartition("arguments.")[2]
     wording = _WORDINGS.get(argument)
     if wording is None or argument not in arguments:

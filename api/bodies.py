@@ -278,3 +278,21 @@ class UsersBody(Body):
     """Names of users."""
 
     users: list[str]
+
+
+class PublishBody(Body):
+    """A message to publish; all four keys are mandatory."""
+
+    routing_key: RoutingKey
+    properties: Any = Field(json_schema_extra={"type": "object"})
+    payload: Any = Field(json_schema_extra={"type": "string"})
+    payload_encoding: Any = Field(json_schema_extra={"enum": ["string", "base64"]})
+
+
+class GetBody(Body):
+    """How many messages to get, and what becomes of them; count, ackmode and encoding are mandatory."""
+
+    count: Count
+    ackmode: str
+    encoding: str
+    truncate: Count | None = None

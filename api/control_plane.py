@@ -13,6 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.auth import FailedLogins
 from api.counts import Counts
+from api.publisher import Publisher
 from api.settings import Settings
 from api.statistics import Statistics
 from router.model import Topology, TopologyEditor
@@ -50,6 +51,11 @@ class ControlPlane:
         return GroupCommitter(self.topologies)
 
     @cached_property
+    def publisher(self) -> Publisher:
+        """Publishes messages under this process's own app id."""
+        return Publisher(self.data, self.topology, app_id=f"api:{self.process}")
+
+    @cached_property
     def access(self) -> AccessStore:
         """Users and permissions."""
         return AccessStore(self.data.access)
@@ -73,9 +79,9 @@ class ControlPlane:
             self._policies = (topology.version, Policies(topology))
         return self._policies[1]
 
-    async def change(self, change: Callable[[TopologyEditor], T], *, author: str) -> T:
+    async def change(self, change: Callable[[TopologyEditor], T], *, author: str, reason: str = "") -> T:
         """Apply a change to the topology; comes back when it is durable, with what the change gave."""
-        edit = await asyncio.wrap_future(self.committer.submit(change, author))
+        edit = await asyncio.wrap_future(self.committer.submit(change, author, reason))
         return edit.result
 
     async def change_access(self, change: Callable[[AccessEditor], T], *, author: str, action: str) -> T:
@@ -84,5 +90,7 @@ class ControlPlane:
 
     def close(self) -> None:
         """Finish what was accepted and release the threads."""
+        if "publisher" in self.__dict__:
+            self.publisher.close()
         if "committer" in self.__dict__:
             self.committer.close()

@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -35,6 +36,8 @@ SALT_BYTES: Final = 4
 ALGORITHMS: Final[Mapping[str, Callable[[bytes], Any]]] = {
     "rabbit_password_hashing_sha256": hashlib.sha256,
     "rabbit_password_hashing_sha512": hashlib.sha512,
+    # never used for a new hash: users of old definitions files can still log in
+    "rabbit_password_hashing_md5": partial(hashlib.md5, usedforsecurity=False),
 }
 DEFAULT_ALGORITHM: Final = "rabbit_password_hashing_sha256"
 MAX_NAME_BYTES: Final = 255
@@ -250,7 +253,8 @@ class AccessStore:
 
 
 def hash_password(password: str, *, algorithm: str = DEFAULT_ALGORITHM) -> str:
-    """The salted hash of a password, in RabbitMQ's format."""
+    """The salted hash of a password, in RabbitMQ's format; raises InvalidDeclaration for other algorithms."""
+    check_hash("", algorithm)
     salt = secrets.token_bytes(SALT_BYTES)
     salted = salt + password.encode("utf-8", "surrogatepass")
     return base64.b64encode(salt + ALGORITHMS[algorithm](salted).digest()).decode()

@@ -96,7 +96,9 @@ def read_queue(
     for file in source.files:
         for batch in _batches(source.path, file, names):
             mask = _accepted(batch, condition)
-            found.append(pa.Table.from_batches([batch]) if mask is None else pa.Table.from_batches([batch]).filter(mask))
+            found.append(
+                pa.Table.from_batches([batch]) if mask is None else pa.Table.from_batches([batch]).filter(mask)
+            )
     schema = pa.schema([QUEUE_SCHEMA.field(name) for name in names])
     rows = pa.concat_tables(found) if found else schema.empty_table()
     return rows.take(_order(rows)).select(wanted)
@@ -218,9 +220,7 @@ def _columns(columns: Sequence[str] | None) -> list[str]:
         return list(QUEUE_SCHEMA.names)
     for name in columns:
         if name not in QUEUE_SCHEMA.names:
-            raise NotFound(
-                f"queue tables have no column {name!r}", where="columns", hint=", ".join(QUEUE_SCHEMA.names)
-            )
+            raise NotFound(f"queue tables have no column {name!r}", where="columns", hint=", ".join(QUEUE_SCHEMA.names))
     return list(columns)
 
 
@@ -332,7 +332,11 @@ def _commit(source: _Source, masks: Mapping[str, Rows | None], change: str, *, r
             continue
         # with every column of the file, also those that only a newer schema knows
         rows = pq.read_table(Path(source.path, file), partitioning=None)
-        kept = _redelivered(rows, mask) if redeliver else rows.filter(pa.array(~mask))
+        if redeliver:
+            # a file in which no message has a header has no such column
+            kept = _redelivered(rows, _table(source.path, file, ["header"])["header"].combine_chunks(), mask)
+        else:
+            kept = rows.filter(pa.array(~mask))
         if kept.num_rows:
             actions.append(tables.write_file(source.path, kept, prefix=change))
     done = tables.commit(source.table, actions, tables.QUEUE.delta_schema, info={"bindery.change": change})
@@ -342,13 +346,13 @@ def _commit(source: _Source, masks: Mapping[str, Rows | None], change: str, *, r
     return done is not None
 
 
-def _redelivered(rows: pa.Table, mask: Rows) -> pa.Table:
-    """The rows with one delivery more where the mask says so."""
-    header = rows["header"].combine_chunks()
+def _redelivered(rows: pa.Table, header: pa.StructArray, mask: Rows) -> pa.Table:
+    """The rows, whose headers are given, with one delivery more where the mask says so."""
     fields = dict(zip((field.name for field in HEADER), header.flatten(), strict=True))
     count = pc.fill_null(fields["delivery_count"], 0)
     chosen = pa.array(mask)
     fields["delivery_count"] = pc.if_else(chosen, pc.add(count, 1), fields["delivery_count"])
     absent = pc.and_(header.is_null(), pc.invert(chosen))
     rebuilt = pa.StructArray.from_arrays(list(fields.values()), fields=list(HEADER), mask=absent)
-    return rows.set_column(rows.schema.get_field_index("header"), "header", rebuilt)
+    place = rows.schema.get_field_index("header")
+    return rows.append_column("header", rebuilt) if place < 0 else rows.set_column(place, "header", rebuilt)

@@ -133,6 +133,7 @@ def overview(plane: Plane, user: ManagementUser, listing: ListingParameters) -> 
     vhosts = set(visible_vhosts(topology, user))
     queues = [key for key in topology.queues if key[0] in vhosts]
     totals = message_totals(plane.counts.of_many(queues)) if listing.wants({"queue_totals"}) else {}
+    address = {"ip": plane.settings.host, "port": plane.settings.port}
     listener = {"ip_address": plane.settings.host, "node": plane.node, "port": plane.settings.port}
     return answer(
         listing.cut(
@@ -161,7 +162,11 @@ def overview(plane: Plane, user: ManagementUser, listing: ListingParameters) -> 
                 },
                 "statistics_db_event_queue": 0,
                 "listeners": [
-                    {**listener, "protocol": "https" if plane.settings.is_tls else "http", "socket_opts": {}}
+                    {
+                        **listener,
+                        "protocol": "https" if plane.settings.is_tls else "http",
+                        "socket_opts": {**address, "cowboy_opts": {"sendfile": False}},
+                    }
                 ],
                 "contexts": _contexts(plane),
                 "disable_stats": False,

@@ -29,8 +29,13 @@ DEVIATIONS: dict[int, tuple[int, str]] = {
     185: (200, "a number as routing key is its text, so that its binding has an address"),
     188: (404, "routing_key null is the empty key"),
 }
-#: Calls whose bodies differ only in what this product has and the broker has not, or the other way round.
-BODIES_DIFFER: dict[int, str] = {}
+#: Calls whose bodies differ though their shape does not -> why.
+_NO_TRACE = "there is no amq.rabbitmq.trace exchange"
+_BODIES = {
+    9: "the name of the cluster is its own",
+    **dict.fromkeys((56, 57, 59, 61, 66, 67, 69, 70), _NO_TRACE),
+    167: "the document says more, in another order",
+}
 
 
 def differences(shape: Any, found: Any, where: str = "body") -> Iterator[str]:
@@ -45,6 +50,8 @@ def differences(shape: Any, found: Any, where: str = "body") -> Iterator[str]:
                 return
             for name, inner in shape.items():
                 key = name.removesuffix("?")
+                if "@" in key:  # a node's name
+                    key = next(iter(found), key)
                 if key in found:
                     yield from differences(inner, found[key], f"{where}.{key}")
                 elif not name.endswith("?"):
@@ -98,7 +105,7 @@ def test_recorded_calls(tmp_path: Path) -> None:
                 problems += [f"{name}: {found}" for found in differences(call["shape"], answer.json)]
             elif call["method"] != "HEAD" and call["status"] != 500 and answer.raw:
                 problems.append(f"{name}: a body where the broker sends none")
-            if "body" in call and number not in BODIES_DIFFER and answer.json != call["body"]:
+            if "body" in call and number not in _BODIES and answer.json != call["body"]:
                 problems.append(f"{name}: BODY {str(answer.json)[:600]} instead of {str(call['body'])[:600]}")
     finally:
         server.stop()
