@@ -9,7 +9,15 @@ import sys
 
 import typer
 
+from bindery.cli import filter as filter_commands
 from bindery.cli.conformance import conformance
+from bindery.cli.explain import explain
+from bindery.cli.import_ import import_
+from bindery.cli.lint import lint
+from bindery.cli.queues import queues
+from bindery.cli.render import render_error
+from bindery.cli.route import route
+from bindery.cli.serve import serve
 from router.errors import BinderyError
 
 app = typer.Typer(
@@ -19,7 +27,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.command("import")(import_)
+app.command()(route)
+app.command()(queues)
+app.command()(serve)
+app.add_typer(filter_commands.app, name="filter")
 app.command()(conformance)
+app.command()(explain)
+app.command()(lint)
 
 
 @app.callback()
@@ -32,9 +47,7 @@ def main() -> None:
     try:
         app()
     except BinderyError as error:
-        typer.echo(f"error: {error}" if error.where is None else f"error: {error.where}: {error}", err=True)
-        if error.hint is not None:
-            typer.echo(f"hint: {error.hint}", err=True)
+        typer.echo(render_error(error), err=True)
         sys.exit(error.exit_code)
 
 

@@ -1,0 +1,50 @@
+"""`bindery queues`: the queues of a data directory with their row counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bindery.cli.render import visible
+
+
+def queues(
+    data: Annotated[Path, typer.Option(help="The data directory.")],
+    vhost: Annotated[str | None, typer.Option(help="Only the queues of this vhost.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List queues and the rows in their tables, counted from the tables' logs.
+
+    Example: bindery queues --data ./data --json
+    """
+    # Imported here so that `bindery --help` does not wait for Delta.
+    from store.paths import DataDir  # noqa: PLC0415
+    from store.tables import count_rows  # noqa: PLC0415
+    from store.topology import TopologyStore  # noqa: PLC0415
+
+    folder = DataDir.open(data)
+    topology = TopologyStore(folder).load()
+    vhosts = sorted(topology.vhosts) if vhost is None else [topology.vhost(vhost).name]
+    listed = [
+        (queue.vhost, queue.name, count_rows(folder, queue.vhost, queue.name))
+        for name in vhosts
+        for queue in topology.in_vhost(name)[1]
+    ]
+    if as_json:
+        rows = [
+            {"vhost": owner, "name": name, "messages": count, "path": folder.queue(owner, name)}
+            for owner, name, count in listed
+        ]
+        typer.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    table = Table("vhost", "queue", "messages")
+    table.columns[-1].justify = "right"
+    for owner, name, count in listed:
+        table.add_row(Text(visible(owner)), Text(visible(name)), f"{count:,}")
+    Console().print(table)

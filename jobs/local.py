@@ -1,0 +1,74 @@
+"""A job in a Spark session of its own on this machine: what `bindery route` and the demo run."""
+
+from __future__ import annotations
+
+import getpass
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from jobs.config import JobFile
+from jobs.progress import StreamProgress
+from jobs.route import RouteJob, StreamFailed, stop_on_signals
+from jobs.session import build_session
+from store.paths import DataDir, encode_name
+from store.topology import TopologyStore
+
+
+def default_log(stream: str) -> Path:
+    """Where Spark's log of a stream goes unless told otherwise."""
+    return Path(tempfile.gettempdir()) / f"bindery-{getpass.getuser()}" / f"{encode_name(stream)}.log"
+
+
+@contextmanager
+def local_session(stream: str, progress: StreamProgress, *, master: str, log: Path) -> Iterator[SparkSession]:
+    """A session for one job, stopped at the end."""
+    with progress.console.status("starting Spark (the first start downloads the Delta jar) …"):
+        spark = build_session(f"bindery {stream}", master=master, log_file=log)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def run_stream(
+    spark: SparkSession,
+    data: DataDir,
+    file: JobFile,
+    progress: StreamProgress,
+    *,
+    log: Path,
+    available_now: bool = False,
+    new_epoch: bool = False,
+) -> None:
+    """Run a job with its progress shown; an unexpected failure names the log."""
+    try:
+        job = RouteJob(spark, data, file, report=progress.report)
+        stop_on_signals(job)
+        with progress:
+            job.run(available_now=available_now, new_epoch=new_epoch)
+    except StreamFailed as error:
+        error.hint = f"Spark's log: {log}"
+        raise
+
+
+def run_local(
+    file: JobFile,
+    data: DataDir,
+    *,
+    available_now: bool = False,
+    new_epoch: bool = False,
+    master: str = "local[*]",
+    log: Path | None = None,
+) -> StreamProgress:
+    """Start Spark, run the job, stop Spark; what needs no Spark is checked first."""
+    stream = file.job.stream
+    TopologyStore(data).load().vhost(file.job.vhost)
+    log = log or default_log(stream)
+    progress = StreamProgress(stream)
+    with local_session(stream, progress, master=master, log=log) as spark:
+        run_stream(spark, data, file, progress, log=log, available_now=available_now, new_epoch=new_epoch)
+    return progress
