@@ -39,8 +39,7 @@ def decode_arguments(raw: Any, *, where: str = "arguments") -> Table:
 def encode_arguments(arguments: Table) -> dict[str, Any]:
     """The JSON object of arguments; `decode_arguments` gives them back."""
     return {
-        key: encode_plain(value) if key in FILTER_SET_ARGUMENTS else encode(value)
-        for key, value in arguments.items()
+        key: encode_plain(value) if key in FILTER_SET_ARGUMENTS else encode(value) for key, value in arguments.items()
     }
 
 

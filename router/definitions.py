@@ -172,9 +172,7 @@ def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise InvalidInput(
-            f"not JSON: {error.msg}", where=f"line {error.lineno}, column {error.colno}"
-        ) from None
+        raise InvalidInput(f"not JSON: {error.msg}", where=f"line {error.lineno}, column {error.colno}") from None
     except (RecursionError, ValueError) as error:
         raise InvalidInput(f"not JSON: {error}", where="definitions") from None
 
@@ -634,7 +632,5 @@ def _setting_entry(setting: Setting) -> tuple[str, dict[str, Any]]:
     value = encode(setting.value)
     if setting.kind == POLICY:
         return "policies", {"name": setting.name, **value}
-    component = (
-        _OPERATOR_COMPONENT if setting.kind == OPERATOR_POLICY else setting.kind.removeprefix(PARAMETER_PREFIX)
-    )
+    component = _OPERATOR_COMPONENT if setting.kind == OPERATOR_POLICY else setting.kind.removeprefix(PARAMETER_PREFIX)
     return "parameters", {"component": component, "name": setting.name, "value": value}

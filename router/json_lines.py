@@ -16,14 +16,13 @@ def line_of(text: str, path: str) -> int | None:
 
     None when the text is no JSON or the path leads nowhere from the start.
     """
-    position: int | None = _skip(text, 0)
-    found = None
+    found = start = _skip(text, 0)
     for index, key in _STEP.findall(path):
-        position = _element(text, position, int(index)) if index else _member(text, position, key)
+        position = _element(text, found, int(index)) if index else _member(text, found, key)
         if position is None:
             break
         found = position
-    return None if found is None else text.count("\n", 0, found) + 1
+    return None if found == start else text.count("\n", 0, found) + 1
 
 
 def _skip(text: str, position: int) -> int:

@@ -209,9 +209,7 @@ class BatchCommitter:
 
     # -- committing ---------------------------------------------------------------------------------
 
-    def commit(
-        self, batch_id: int, pin: Pin, files: Sequence[WrittenFile], counts: BatchCounts
-    ) -> BatchResult:
+    def commit(self, batch_id: int, pin: Pin, files: Sequence[WrittenFile], counts: BatchCounts) -> BatchResult:
         """Append every file to its table and end the batch with its manifest row.
 
         A table that has recorded the batch before is skipped. Rows for a queue that was deleted after
@@ -226,9 +224,7 @@ class BatchCommitter:
             for file in files:
                 key = (file.kind, file.vhost, file.name)
                 targets.setdefault(key, _Target(*key)).files.append(file)
-            pending = [
-                self._pool.submit(self._append, targets[key], pin, batch_id) for key in sorted(targets)
-            ]
+            pending = [self._pool.submit(self._append, targets[key], pin, batch_id) for key in sorted(targets)]
             errors = [error for future in pending if (error := future.exception()) is not None]
             if errors:
                 raise errors[0]
@@ -302,6 +298,8 @@ class BatchCommitter:
                 table = tables.ensure_unroutable_table(self.data, target.vhost)
             else:
                 table = tables.open_table(path, kind, vhost=target.vhost, name=target.name)
+            if tables.grow(table, kind):
+                tables.refresh(table, path)
             self._handles[path] = table
         else:
             tables.refresh(table, path)

@@ -44,9 +44,7 @@ class GroupCommitter:
         self._thread = threading.Thread(target=self._run, name="topology-commit", daemon=True)
         self._thread.start()
 
-    def submit(
-        self, change: Callable[[TopologyEditor], T], author: str, reason: str = ""
-    ) -> Future[Edit[T]]:
+    def submit(self, change: Callable[[TopologyEditor], T], author: str, reason: str = "") -> Future[Edit[T]]:
         """Queue a change; the future gives what TopologyStore.edit gives, or raises what it raises."""
         request = _Request(change, author, reason)
         with self._gate:
@@ -96,7 +94,7 @@ class GroupCommitter:
         reasons = "; ".join(dict.fromkeys(request.reason for request in group if request.reason))
         try:
             edit = self._store.edit(lambda editor: outcome.apply(group, editor), author=authors, reason=reasons)
-        except BaseException as error:  # noqa: BLE001  # the threads that wait get whatever ended the commit
+        except BaseException as error:  # the threads that wait get whatever ended the commit
             for request in group:
                 request.future.set_exception(outcome.errors.get(id(request), error))
             return
@@ -136,7 +134,7 @@ class _Outcome:
             before = dict(editor.changes)
             try:
                 self.results[id(request)] = request.change(editor)
-            except Exception as error:  # noqa: BLE001  # handed to the thread that asked
+            except Exception as error:  # handed to the thread that asked
                 self.errors[id(request)] = error
                 if not _same(before, editor.changes):
                     spoilers.add(id(request))

@@ -46,7 +46,10 @@ MANIFEST: Final = tables.keep_forever(
             ),
             ("records", pa.int64()),
             ("copies", pa.int64()),
-            ("exchanges", pa.list_(pa.struct([("vhost", pa.string()), ("name", pa.string()), ("records", pa.int64())]))),
+            (
+                "exchanges",
+                pa.list_(pa.struct([("vhost", pa.string()), ("name", pa.string()), ("records", pa.int64())])),
+            ),
             ("bindings", pa.map_(pa.int32(), pa.int64())),
             ("unroutable", _COUNTS),
             ("filter_unknowns", _COUNTS),
@@ -134,17 +137,13 @@ def manifest_row(
     }
 
 
-def read_manifest(
-    data: DataDir, *, app_id: str | None = None, batch_id: int | None = None
-) -> list[dict[str, Any]]:
+def read_manifest(data: DataDir, *, app_id: str | None = None, batch_id: int | None = None) -> list[dict[str, Any]]:
     """Manifest rows in the order of their commit time; none when there is no manifest yet."""
     if not tables.exists(data.manifest):
         return []
     table = tables.open_table(data.manifest, MANIFEST)
     conditions = [
-        pc.field(name) == wanted
-        for name, wanted in (("app_id", app_id), ("batch_id", batch_id))
-        if wanted is not None
+        pc.field(name) == wanted for name, wanted in (("app_id", app_id), ("batch_id", batch_id)) if wanted is not None
     ]
     wanted = functools.reduce(operator.and_, conditions) if conditions else None
     dataset = table.to_pyarrow_dataset()

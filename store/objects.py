@@ -45,9 +45,7 @@ ROW_SCHEMA: Final = pa.schema(
 #: Times as integers of microseconds: every 64-bit timestamp survives, which Python's datetime cannot hold.
 _ARGUMENTS_READ: Final = pa.map_(
     pa.string(),
-    pa.struct(
-        [(m.name, pa.int64() if pa.types.is_timestamp(m.type) else m.type) for m in VALUE_MAP.item_type]
-    ),
+    pa.struct([(m.name, pa.int64() if pa.types.is_timestamp(m.type) else m.type) for m in VALUE_MAP.item_type]),
 )
 #: Kinds of rows whose columns are the fields of the object; every other kind is a setting.
 _PLAIN: Final[Mapping[str, tuple[type, tuple[str, ...]]]] = {

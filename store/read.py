@@ -50,7 +50,7 @@ class RowId:
 
 
 def consumer_filter(
-    filter: ConsumerFilter | None,  # noqa: A002  # the name that brokers' clients use
+    filter: ConsumerFilter | None,
     *,
     dialect: str = "jms",
     connection: str | None = None,
@@ -73,7 +73,7 @@ def read_queue(
     queue: str,
     *,
     vhost: str = "/",
-    filter: ConsumerFilter | None = None,  # noqa: A002  # the name that brokers' clients use
+    filter: ConsumerFilter | None = None,
     dialect: str = "jms",
     version: int | None = None,
     columns: Sequence[str] | None = None,
@@ -95,10 +95,7 @@ def read_queue(
     found = []
     for file in source.files:
         for batch in _batches(source.path, file, names):
-            mask = _accepted(batch, condition)
-            found.append(
-                pa.Table.from_batches([batch]) if mask is None else pa.Table.from_batches([batch]).filter(mask)
-            )
+            found.append(pa.Table.from_batches([batch]).filter(pa.array(_accepted(batch, condition))))
     schema = pa.schema([QUEUE_SCHEMA.field(name) for name in names])
     rows = pa.concat_tables(found) if found else schema.empty_table()
     return rows.take(_order(rows)).select(wanted)
@@ -172,6 +169,7 @@ def delete_rows(data: DataDir, queue: str, rows: Iterable[RowId], *, vhost: str 
 
 def delete_matching(data: DataDir, queue: str, condition: Filter | None, *, vhost: str = "/") -> int:
     """Delete every row that the condition accepts (None: all of them) in one commit; gives how many."""
+    masks: Mapping[str, Rows | None]
     for attempt in range(tables.ATTEMPTS):
         source = _open(data, queue, vhost, None)
         if condition is None:
@@ -179,8 +177,8 @@ def delete_matching(data: DataDir, queue: str, condition: Filter | None, *, vhos
             masks = dict.fromkeys(source.files)
         else:
             selected = {file: _accepted_in(source.path, file, condition) for file in source.files}
+            deleted = int(sum(mask.sum() for mask in selected.values()))
             masks = {file: mask for file, mask in selected.items() if mask.any()}
-            deleted = int(sum(mask.sum() for mask in masks.values()))
         if not masks or _commit(source, masks, "purge" if condition is None else "delete"):
             return deleted
         tables.back_off(attempt)
@@ -236,24 +234,19 @@ def _table(path: str, file: str, columns: Sequence[str] | None = None) -> pa.Tab
     return pa.Table.from_batches(list(_batches(path, file, list(names))), schema=schema)
 
 
-def _accepted(batch: pa.RecordBatch, condition: Filter | None) -> pa.Array | None:
-    """Which rows the condition accepts; None for all of them."""
-    if condition is None:
-        return None
-    mask = np.zeros(batch.num_rows, np.bool_)
-    if batch.num_rows:
+def _accepted(batch: pa.RecordBatch, condition: Filter | None) -> Rows:
+    """Which rows the condition accepts; all of them without one."""
+    mask = np.full(batch.num_rows, condition is None)
+    if batch.num_rows and condition is not None:
         view = BatchView(batch.select(MESSAGE_SCHEMA.names), clock_ms=time.time_ns() // 1_000_000)
         rows = np.arange(batch.num_rows, dtype=np.int64)
         chosen = FilterGroups([[condition]]).select(view, rows, np.zeros(batch.num_rows, np.int32))
         mask[chosen.pair] = True
-    return pa.array(mask)
+    return mask
 
 
 def _accepted_in(path: str, file: str, condition: Filter) -> Rows:
-    masks = [
-        np.asarray(_accepted(batch, condition).to_numpy(zero_copy_only=False), np.bool_)
-        for batch in _batches(path, file, MESSAGE_SCHEMA.names)
-    ]
+    masks = [_accepted(batch, condition) for batch in _batches(path, file, MESSAGE_SCHEMA.names)]
     return np.concatenate(masks) if masks else np.zeros(0, np.bool_)
 
 
@@ -280,7 +273,8 @@ class _Chosen:
 
     def rows(self, source: _Source) -> pa.Table:
         """The chosen rows in row order."""
-        parts, place = [], {}
+        parts: list[pa.Table] = []
+        place: dict[tuple[str, int], int] = {}
         for file, rows in self.positions.items():
             for row in rows:
                 place[file, row] = len(place)
@@ -305,10 +299,8 @@ def _first(source: _Source, limit: int | None, condition: Filter | None) -> _Cho
         start = 0
         for batch in _batches(source.path, file, columns):
             mask = _accepted(batch, condition)
-            rows = np.arange(start, start + batch.num_rows)
-            found = pa.Table.from_batches([batch]).select(_ORDER_COLUMNS)
-            if mask is not None:
-                rows, found = rows[np.asarray(mask)], found.filter(mask)
+            found = pa.Table.from_batches([batch]).select(_ORDER_COLUMNS).filter(pa.array(mask))
+            rows = start + np.flatnonzero(mask)
             keys.append(_order_keys(found))
             places.append(np.stack([np.full(len(rows), number), rows], axis=1))
             start += batch.num_rows

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,7 +50,7 @@ ATTEMPTS: Final = 60
 _UNDECLARED: Final = "bindery.undeclared"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kind:
     """What a kind of table looks like."""
 
@@ -57,16 +58,11 @@ class Kind:
     schema: pa.Schema
     retention: Mapping[str, str]
 
-    @property
+    @cached_property
     def delta_schema(self) -> Schema:
         """The Delta schema derived from the Arrow one."""
-        found = _DELTA_SCHEMAS.get(self.name)
-        if found is None:
-            found = _DELTA_SCHEMAS[self.name] = Schema.from_arrow(self.schema)
-        return found
+        return Schema.from_arrow(self.schema)
 
-
-_DELTA_SCHEMAS: dict[str, Schema] = {}
 
 QUEUE: Final = Kind("queue", QUEUE_SCHEMA, _A_MONTH)
 UNROUTABLE: Final = Kind("unroutable", UNROUTABLE_SCHEMA, _A_MONTH)
@@ -156,9 +152,7 @@ def refresh(table: DeltaTable, path: str) -> None:
         raise UnsupportedTable(f"cannot read the table {path}: {reason_of(error)}", where=path) from error
 
 
-def check_table(
-    table: DeltaTable, path: str, kind: Kind, *, vhost: str | None = None, name: str | None = None
-) -> None:
+def check_table(table: DeltaTable, path: str, kind: Kind, *, vhost: str | None = None, name: str | None = None) -> None:
     """Raise UnsupportedTable unless this version of Bindery may read and write the table.
 
     Refused: another kind or name, a newer format, table features beyond the minimal protocol (row
@@ -206,9 +200,7 @@ def _check_schema(table: DeltaTable, path: str, kind: Kind) -> None:
             if not field.nullable:
                 raise UnsupportedTable(f"{path} has no column {field.name!r}", where=path)
         elif other.type != field.type:
-            raise UnsupportedTable(
-                f"{path}: column {field.name!r} is {other.type}, expected {field.type}", where=path
-            )
+            raise UnsupportedTable(f"{path}: column {field.name!r} is {other.type}, expected {field.type}", where=path)
     required = [name for name, field in present.items() if not field.nullable]
     if required:
         raise UnsupportedTable(f"{path}: column {required[0]!r} is unknown and not nullable", where=path)

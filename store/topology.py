@@ -107,9 +107,7 @@ class TopologyStore:
             table = self._open()
             while table.transaction_version(_NEXT_ID) is None:
                 first = Topology.empty()
-                rows = to_rows(
-                    (item for item in first.objects() if not isinstance(item, Sequence)), author="bindery"
-                )
+                rows = to_rows((item for item in first.objects() if not isinstance(item, Sequence)), author="bindery")
                 added = tables.write_file(self.data.topology, rows)
                 done = tables.commit(
                     table,
@@ -158,9 +156,7 @@ class TopologyStore:
                 head = self._refresh()
                 editor = head.topology.edit()
                 result = change(editor)
-                changes = {
-                    key: item for key, item in editor.changes.items() if head.topology.get(key) != item
-                }
+                changes = {key: item for key, item in editor.changes.items() if head.topology.get(key) != item}
                 recreated = [
                     (vhost, name)
                     for kind, vhost, name in editor.dropped
@@ -229,9 +225,7 @@ class TopologyStore:
             editor = head.topology.edit()
             editor.replay({**changes, ("sequence", "", ""): _sequence(table)})
             editor.topology.version = table.version()
-            head = _Head(
-                editor.topology, dict(head.files), dict(head.sizes), dict(head.place), dict(head.authors)
-            )
+            head = _Head(editor.topology, dict(head.files), dict(head.sizes), dict(head.place), dict(head.authors))
             for name in [name for name in head.files if name not in files]:
                 _forget(head, name)
         for name, items in read.items():
@@ -243,9 +237,7 @@ class TopologyStore:
         found = self._older.get(version)
         if found is None:
             if version < 0 or version > self._open().version():
-                raise NotFound(
-                    f"no topology version {version}", where="version", hint=f"0 to {self._open().version()}"
-                )
+                raise NotFound(f"no topology version {version}", where="version", hint=f"0 to {self._open().version()}")
             table = tables.open_table(self.data.topology, TOPOLOGY, version=version)
             objects = [item for name in tables.files_of(table) for item, _ in self._read(name)]
             seeded = table.transaction_version(_NEXT_ID) is not None

@@ -76,7 +76,7 @@ def deliver(
 ) -> BatchResult:
     """One whole batch: `rows` messages, a copy of each in every named queue."""
     pin = committer.pin(batch_id, version, 1_000 + batch_id)
-    routed = queue_rows(batch_id, range(rows), version=pin.topology_version, **columns)
+    routed = queue_rows(batch_id, range(rows), version=pin.topology_version, stream=committer.stream, **columns)
     files = [written(data, name, routed) for name in names]
     return committer.commit(batch_id, pin, files, BatchCounts(records=rows, copies=rows * len(names)))
 

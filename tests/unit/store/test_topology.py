@@ -159,9 +159,7 @@ def test_diff_names_objects_created_updated_and_deleted(store: TopologyStore) ->
     }
 
 
-def test_rollback_is_a_new_version_with_the_old_ids_and_never_reuses_an_id(
-    data: DataDir, store: TopologyStore
-) -> None:
+def test_rollback_is_a_new_version_with_the_old_ids_and_never_reuses_an_id(data: DataDir, store: TopologyStore) -> None:
     old = store.edit(fill, author="t")
     store.edit(lambda e: e.delete_vhost("v"), author="t")
     store.edit(declare_queues("later"), author="t")
@@ -308,9 +306,7 @@ def test_a_change_that_the_winner_made_invalid_is_refused(data: DataDir, store: 
     assert store.load() == raced[0].topology
 
 
-def test_losing_every_race_is_reported(
-    data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_losing_every_race_is_reported(data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "ATTEMPTS", 3)
     other = TopologyStore(data)
     runs: list[int] = []
@@ -423,9 +419,7 @@ def test_rows_left_by_a_deleter_that_died_are_gone_when_the_queue_is_declared_ag
     assert tables.count_rows(data, "/", "q") == 0
 
 
-def test_a_late_clear_does_not_touch_the_rows_of_a_queue_declared_since(
-    data: DataDir, store: TopologyStore
-) -> None:
+def test_a_late_clear_does_not_touch_the_rows_of_a_queue_declared_since(data: DataDir, store: TopologyStore) -> None:
     store.edit(declare_queues("q"), author="t")
     deleted_at = store.edit(lambda e: e.delete_queue("/", "q"), author="t").version
     version = store.edit(declare_queues("q"), author="t").version
