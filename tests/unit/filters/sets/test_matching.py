@@ -1,0 +1,114 @@
+"""Modifiers, folding, and what a message's lookups cost (seed 002, property filters)."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import numpy as np
+import pytest
+
+from router.columns import BatchView
+from router.filters import FilterGroups, evaluate
+from router.filters.sets import parse_filter_set
+from router.filters.sets.reference import topic_matches, words
+from router.filters.text import fold
+from router.message import Message, to_batch
+from router.values import Table
+from tests.unit.filters.sets.plain import topic
+
+
+def subject(reference: str, text: str) -> bool | None:
+    raw = {"f": {"descriptor": "amqp:properties-filter", "value": {"subject": reference}}}
+    return evaluate(parse_filter_set(raw), Message(properties={"subject": text}))
+
+
+@pytest.mark.parametrize(
+    ("reference", "text", "holds"),
+    [
+        ("&S:eu", "order.eu", True),
+        ("&S:EU", "order.eu", False),
+        ("&P:Order", "Order.eu", True),
+        ("&s:EU", "order.eu", True),
+        ("&p:ORDER", "order.eu", True),
+        ("&i:ORDER.EU", "order.eu", True),
+        ("&i:order", "order.eu", False),
+        ("&&S:eu", "&S:eu", True),
+        ("&&", "&", True),
+        ("&S:", "", True),
+        ("&P:&&", "&&x", True),
+        ("&i:ss", "ß", False),
+        ("&i:ẞ", "ß", True),
+        ("&i:İ", "i", False),
+        ("&i:ΣΑΣ", "σας", True),
+        ("&p:SS", "ßa", False),
+        ("&s:ǆ", "xǅ", True),
+    ],
+)
+def test_modifiers(reference: str, text: str, holds: bool) -> None:
+    assert subject(reference, text) is holds
+
+
+def test_folding_goes_code_point_by_code_point() -> None:
+    for code in range(0x20000):
+        char = chr(code)
+        folded = fold(char)
+        assert len(folded) == 1
+        assert fold(folded) == folded
+        lowered = char.lower()
+        if len(lowered) == 1 and unicodedata.category(char) == "Lu":
+            assert fold(lowered) == folded
+    # what the full folding makes longer, and Turkic would change, stays
+    assert fold("ßİŉǰﬁ") == "ßİŉǰﬁ"
+    assert fold("K\u212aſSµΜẞᾳᾼꭰᎠ") == "kkssμμßᾳᾳᎠᎠ"
+
+
+@pytest.mark.parametrize("pattern", ["", "#", "*", "*.#", "#.*", "a.#", "#.b", "a.*.b", "#.a.#.b.#", "a..b", "*.*", "a.", "##"])
+@pytest.mark.parametrize("key", ["", "a", "b", ".", "a.b", "a..b", "a.", "a.x.b", "b.a.b", "#", "*", "##", "x.a.b.x"])
+def test_topics_match_like_regular_expressions(pattern: str, key: str) -> None:
+    assert topic_matches(words(pattern), words(key)) is topic(pattern, key)
+
+
+def test_many_hashes_stay_polynomial() -> None:
+    pattern = words(".".join(["#", "a"] * 200))
+    assert not topic_matches(pattern, words(".".join(["b"] * 2000)))
+    assert topic_matches(pattern, words(".".join(["a"] * 2000)))
+
+
+KINDS = {
+    "equality": lambda n: ("amqp:application-properties-filter", {"customer": f"c{n}", "region": "&p:EU"}),
+    "ignoring case": lambda n: ("amqp:properties-filter", {"subject": f"&i:NEWS.C{n}.X"}),
+    "prefix": lambda n: ("amqp:properties-filter", {"subject": f"&P:news.c{n}."}),
+    "suffix": lambda n: ("amqp:properties-filter", {"subject": f"&s:.C{n}.X"}),
+    "direct": lambda n: ("apache.org:legacy-amqp-direct-binding:string", f"news.c{n}.x"),
+    "topic": lambda n: ("apache.org:legacy-amqp-topic-binding:string", f"news.c{n}.#"),
+    "topic from the end": lambda n: ("apache.org:legacy-amqp-topic-binding:string", f"#.c{n}.*"),
+    "headers": lambda n: (
+        "apache.org:legacy-amqp-headers-binding:map",
+        {"x-match": "all", "customer": f"c{n}", "region": None},
+    ),
+    "any header": lambda n: (
+        "apache.org:legacy-amqp-headers-binding:map",
+        {"x-match": "any", "customer": f"c{n}", "other": n},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_message_meets_only_the_sets_that_it_may_satisfy(kind: str) -> None:
+    sets = []
+    for n in range(300):
+        descriptor, value = KINDS[kind](n)
+        sets.append(parse_filter_set({"f": {"descriptor": descriptor, "value": value}}))
+    messages = [
+        Message(
+            properties={"subject": f"news.c{n}.x"},
+            application_properties=Table({"customer": f"c{n}", "region": "eu-west"}),
+        )
+        for n in range(40)
+    ]
+    groups = FilterGroups([sets])
+    view = BatchView(to_batch(messages))
+    rows, of_group = np.arange(40), np.zeros(40, np.int32)
+    found = groups.select(view, rows, of_group)
+    assert found.member.tolist() == found.pair.tolist() == list(range(40))
+    assert groups.candidates(view, rows, of_group) == 40
