@@ -35,7 +35,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     try:
         return decorate(function)
     except RuntimeError:  # numba has found no folder to cache in
-        numba.config.CACHE_DIR = str(_private_folder())
+        numba.config.CACHE_DIR = str(_private_folder())  # type: ignore[attr-defined]  # set from the environment
         return decorate(function)
 
 
@@ -45,7 +45,5 @@ def _private_folder() -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
-        raise Refused(
-            f"{folder} can be written by others", where=str(folder), hint="remove it, or set NUMBA_CACHE_DIR"
-        )
+        raise Refused(f"{folder} can be written by others", where=str(folder), hint="remove it, or set NUMBA_CACHE_DIR")
     return folder

@@ -209,12 +209,10 @@ class NaiveRouter:
         ]
         for state in innermost:
             walk.fired.add(state)
-            name, keys = state
             target = self._alternate_binding(state)
-            assert target is not None  # noqa: S101  # candidates have one
             if target in self._exchanges:
-                walk.edges[state].add((target, keys))
-            else:
+                walk.edges[state].add((target, state[1]))
+            elif target is not None:
                 self._offer(walk, state, target, message, clock_ms)
         for state in innermost:
             for follower in walk.edges[state]:
@@ -234,12 +232,14 @@ class NaiveRouter:
 
     @staticmethod
     def _matches(binding: Binding, exchange_type: str, keys: Keys, message: Message) -> bool:
-        return {
-            "direct": lambda: binding.routing_key in keys,
-            "fanout": lambda: True,
-            "topic": lambda: any(topic_matches(binding.routing_key, key) for key in keys),
-            "headers": lambda: headers_match(binding.arguments, message.application_properties),
-        }[exchange_type]()
+        match exchange_type:
+            case "direct":
+                return binding.routing_key in keys
+            case "topic":
+                return any(topic_matches(binding.routing_key, key) for key in keys)
+            case "headers":
+                return headers_match(binding.arguments, message.application_properties)
+        return True  # fanout
 
 
 def topic_matches(pattern: str, key: str) -> bool:

@@ -81,5 +81,5 @@ def _innermost(waiting: Bools, origin: Int32s, target: Int32s) -> Int32s:
         if not len(further):
             break
         blocked[further] = True
-    mine = component[place[2 * len(origin) :]]
-    return states[~blocked[mine]]
+    inner: Bools = ~blocked[component[place[2 * len(origin) :]]]
+    return states[inner]

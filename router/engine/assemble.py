@@ -86,9 +86,7 @@ def _reasons(
     names = np.array([f"no binding of exchange {name!r} matched" for name in plan.exchange_names], object)
     detail[:] = names[published] if len(rows) else None
     _mark(reason, detail, place, walk, walk.rejected, FILTERED, _filtered_details(plan))
-    missing = walk.alternate_missing | (
-        (plan.exchanges.alternate_link[walk.exchange] == MISSING) & ~walk.diverted
-    )
+    missing = walk.alternate_missing | ((plan.exchanges.alternate_link[walk.exchange] == MISSING) & ~walk.diverted)
     _mark(reason, detail, place, walk, missing, ALTERNATE_MISSING, _missing_details(plan))
     for row, text in walk.screening.broken.items():
         if place[row] >= 0:

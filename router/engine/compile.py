@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.exchanges import EXCHANGE_TYPES, Matcher
-from router.exchanges.texts import Int32s, Texts, TextTable
+from router.exchanges.texts import Int32s, TextTable
 from router.filters import Filter, FilterGroups
 from router.filters import parse as parse_filter
 from router.model import (
@@ -82,7 +82,6 @@ class Groups:
     """
 
     filters: FilterGroups
-    members: tuple[tuple[Filter, ...], ...]
     first: Int32s
     link: Int32s
     needed: Int32s
@@ -294,16 +293,12 @@ class _Compiler:
         return len(self._groups) - 1
 
     def _frozen_groups(self, of_queue: Sequence[int]) -> Groups:
-        members = tuple(tuple(one for _, one in group) for group in self._groups)
         sizes = [len(group) for group in self._groups]
         return Groups(
-            filters=FilterGroups(members),
-            members=members,
+            filters=FilterGroups([[one for _, one in group] for group in self._groups]),
             first=np.append(0, np.cumsum(sizes)).astype(np.int32),
             link=_numbers(link for group in self._groups for link, _ in group),
-            needed=_numbers(
-                count for group in self._groups for count in _multiplicities([link for link, _ in group])
-            ),
+            needed=_numbers(count for group in self._groups for count in _multiplicities([link for link, _ in group])),
             links=_numbers(len({link for link, _ in group}) for group in self._groups),
             of_queue=_numbers(of_queue),
         )
@@ -326,6 +321,3 @@ def _numbers(values: Iterable[int]) -> Int32s:
 
 def _flags(values: Iterable[bool]) -> Bools:
     return np.array(list(values), np.bool_)
-
-
-__all__ = ["MISSING", "NO_ID", "UNSET", "Exchanges", "Groups", "Links", "Plan", "Rules", "Texts", "compile_plan"]

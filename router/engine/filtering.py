@@ -10,8 +10,6 @@ import numpy.typing as npt
 from router.columns import BatchView
 from router.engine.compile import Groups
 from router.exchanges.texts import Int32s, Int64s
-from router.filters import evaluate
-from router.message import from_batch
 
 
 @dataclass
@@ -47,23 +45,22 @@ class Screening:
     def _select(self, rows: Int64s, groups: Int32s) -> tuple[Int64s, Int32s]:
         try:
             found = self.groups.filters.select(self.view, rows, groups)
-        except Exception:  # a defect in the evaluator: find the messages that it concerns
-            return self._select_singly(rows, groups)
+        except Exception as error:  # whatever a defect raises becomes the reason of its messages
+            return self._select_halves(rows, groups, error)
         if len(found.troubled_pair):
             self.troubled.append(
                 (self.groups.first[groups[found.troubled_pair]] + found.troubled_member).astype(np.int64)
             )
         return found.pair, found.member
 
-    def _select_singly(self, rows: Int64s, groups: Int32s) -> tuple[Int64s, Int32s]:
-        messages = from_batch(self.view.batch)
-        pairs, members = [], []
-        for pair, (row, group) in enumerate(zip(rows.tolist(), groups.tolist(), strict=True)):
-            for member, one in enumerate(self.groups.members[group]):
-                try:
-                    if evaluate(one, messages[row], clock_ms=self.view.clock_ms) is True:
-                        pairs.append(pair)
-                        members.append(member)
-                except Exception as error:  # noqa: BLE001  # whatever a defect raises becomes a row's reason
-                    self.broken[row] = f"filter {one.text[:80]!r} failed: {type(error).__name__}: {error}"
-        return np.array(pairs, np.int64), np.array(members, np.int32)
+    def _select_halves(self, rows: Int64s, groups: Int32s, error: Exception) -> tuple[Int64s, Int32s]:
+        """Narrow a defect down to the messages that it concerns; all others are filtered as ever."""
+        if len(rows) == 1:
+            first, last = self.groups.first[groups[0]], self.groups.first[groups[0] + 1]
+            self.troubled.append(np.arange(first, last, dtype=np.int64))
+            self.broken[int(rows[0])] = f"a filter failed to evaluate: {type(error).__name__}: {error}"
+            return np.zeros(0, np.int64), np.zeros(0, np.int32)
+        middle = len(rows) // 2
+        pair, member = self._select(rows[:middle], groups[:middle])
+        more_pair, more_member = self._select(rows[middle:], groups[middle:])
+        return np.concatenate([pair, more_pair + middle]), np.concatenate([member, more_member])

@@ -1,5 +1,8 @@
 """Kernels of the walk through a topology. Loaded by `router.native.kernels`."""
 
+# mypy: allow-untyped-defs, allow-untyped-calls
+# (numba infers the types of kernels from the arrays that it is given)
+
 from __future__ import annotations
 
 import numpy as np

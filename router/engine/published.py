@@ -52,7 +52,8 @@ def _add_sets(
     base = len(offsets) - 1
     rows, place = np.unique(owners, return_inverse=True)
     pairs = np.unique(
-        np.concatenate([place, np.arange(len(rows))]) * base + np.concatenate([extra, of_message[rows]]).astype(np.int64)
+        np.concatenate([place, np.arange(len(rows))]) * base
+        + np.concatenate([extra, of_message[rows]]).astype(np.int64)
     )
     owner, key = np.divmod(pairs, base)
     bounds = np.searchsorted(owner, np.arange(len(rows) + 1))

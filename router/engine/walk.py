@@ -114,9 +114,8 @@ class Walk:
         if not len(states):
             return _no_pairs()
         rules = rule[states - first]
-        state, link = self._fire(
-            states, np.arange(len(states), dtype=np.int32), np.arange(len(states) + 1, dtype=np.int64), rules, diverts=True
-        )
+        each = np.arange(len(states) + 1)
+        state, link = self._fire(states, each[:-1].astype(np.int32), each, rules)
         exclusive = plan.links.exclusive[link]
         if exclusive.any():
             stopped = np.zeros(last - first, np.bool_)
@@ -154,24 +153,22 @@ class Walk:
             found_links.append(link)
         return self._deliver(_joined(found_states), _joined(found_links))
 
-    def _fire(
-        self, states: Int32s, classes: Int32s, offsets: Int64s, class_rules: Int32s, *, diverts: bool
-    ) -> tuple[Int32s, Int32s]:
+    def _fire(self, states: Int32s, classes: Int32s, offsets: Int64s, class_rules: Int32s) -> tuple[Int32s, Int32s]:
+        """The diverts of the rules that accept."""
         rules = self.plan.rules
         state, link, group_state, group = kernels(KERNELS).expand(
             states, classes, offsets, class_rules, rules.first, rules.plain, rules.group
         )
         if not len(group):
             return state, link
-        more_state, more_link = self._screen(group_state, group, diverts=diverts)
-        return np.concatenate([state, more_state]), np.concatenate([link, more_link])
+        place, more_link = self.screening.accepted(self.row[group_state], group)
+        return np.concatenate([state, group_state[place]]), np.concatenate([link, more_link])
 
-    def _screen(self, states: Int32s, groups: Int32s, *, diverts: bool = False) -> tuple[Int32s, Int32s]:
-        """The filtered links of groups that accept; a state with a binding that did not is noted."""
+    def _screen(self, states: Int32s, groups: Int32s) -> tuple[Int32s, Int32s]:
+        """The filtered bindings of groups that accept; a state with one that did not is noted."""
         place, link = self.screening.accepted(self.row[states], groups)
-        if not diverts:
-            accepted = np.bincount(place, minlength=len(states))
-            self.rejected[states[accepted < self.plan.groups.links[groups]]] = True
+        accepted = np.bincount(place, minlength=len(states))
+        self.rejected[states[accepted < self.plan.groups.links[groups]]] = True
         return states[place], link
 
     def _deliver(self, states: Int32s, links: Int32s) -> Pairs:

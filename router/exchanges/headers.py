@@ -123,8 +123,9 @@ class HeadersMatcher:
         place[states.rows] = np.arange(len(states.rows), dtype=np.int32)
         # a message may stand here under several key sets, which play no part: entries are read once a row
         name_of_key = np.array([self._names.get(key, -1) for key in entries.keys], np.int32)
-        wanted = np.flatnonzero((entries.owner >= 0) & (name_of_key[entries.codes] >= 0)) if len(name_of_key) else []
-        chosen = np.asarray(wanted, np.int64)
+        chosen: Int64s = np.zeros(0, np.int64)
+        if len(name_of_key):
+            chosen = np.flatnonzero((entries.owner >= 0) & (name_of_key[entries.codes] >= 0))
         chosen = chosen[place[entries.owner[chosen]] >= 0]
         names = name_of_key[entries.codes[chosen]] if len(chosen) else np.zeros(0, np.int32)
         atoms = self._atoms.find(entries.values(chosen))
@@ -299,17 +300,17 @@ class _Groups:
         for _, group, atoms in coded:
             for name, atom in zip(shapes[group][0], atoms, strict=True):
                 values_of.setdefault(name, set()).add(atom)
-        access: list[int | None] = []
+        access: list[int] = []
         for group, (fields, voids) in enumerate(shapes):
-            if fields:
-                access.append(min(range(len(fields)), key=lambda n: (groups_of[fields[n]] / len(values_of[fields[n]]), n)))  # noqa: B023  # used at once
+            if fields:  # how many groups share one of its values, on average
+                crowds = [groups_of[name] / len(values_of[name]) for name in fields]
+                access.append(crowds.index(min(crowds)))
             else:
-                access.append(None)
+                access.append(-1)
                 postings.add_group(min(voids, key=lambda name: (groups_of[name], name)), _VOID, group)
         for _, group, atoms in coded:
-            position = access[group]
-            if position is not None:
-                postings.add_group(shapes[group][0][position], atoms[position], group)
+            if access[group] >= 0:
+                postings.add_group(shapes[group][0][access[group]], atoms[access[group]], group)
 
 
 def _flat(lists: Sequence[Sequence[int]]) -> tuple[Int64s, Int32s]:

@@ -4,6 +4,9 @@ Tables use open addressing with a power-of-two number of slots, at most half ful
 Loaded by `router.native.kernels`.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
+# (numba infers the types of kernels from the arrays that it is given)
+
 from __future__ import annotations
 
 import numpy as np
@@ -11,23 +14,33 @@ import numpy as np
 from router.native import kernel
 
 _DOT = 46
+#: Start and factor of FNV-1a, and the golden ratio that mixes bits, all for 64 bits.
+_HASH_START = 0xCBF29CE484222325
+_HASH_FACTOR = 0x100000001B3
+_MIX_FACTOR = 0x9E3779B97F4A7C15
+
+
+@kernel
+def mix(value):
+    """Spread a 64-bit hash over its low bits."""
+    value ^= value >> np.uint64(32)
+    value *= np.uint64(_MIX_FACTOR)
+    return value ^ (value >> np.uint64(29))
 
 
 @kernel
 def hash_bytes(data, start, end):
     """A 64-bit hash of data[start:end] (FNV-1a with a final mix)."""
-    value = np.uint64(14695981039346656037)
+    value = np.uint64(_HASH_START)
     for position in range(start, end):
-        value = (value ^ np.uint64(data[position])) * np.uint64(1099511628211)
-    value ^= value >> np.uint64(32)
-    value *= np.uint64(0x9E3779B97F4A7C15)
-    return value ^ (value >> np.uint64(29))
+        value = (value ^ np.uint64(data[position])) * np.uint64(_HASH_FACTOR)
+    return mix(value)
 
 
 @kernel
 def hash_number(value):
     """A 64-bit hash of one integer (the finaliser of splitmix64)."""
-    mixed = np.uint64(value) + np.uint64(0x9E3779B97F4A7C15)
+    mixed = np.uint64(value) + np.uint64(_MIX_FACTOR)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
@@ -154,7 +167,8 @@ def unite(set_offsets, set_members, sets, member_class, class_offsets, class_rul
 def split_symbols(data, offsets, which, word_data, word_offsets, word_slots):
     """The words of each key as symbols: (first symbol per key, symbols); -1 = a word of no pattern.
 
-    The empty key has no words; every other key has one more than it has dots.
+    The empty key has no words; every other key has one more than it has dots. Hashing and lookup are those
+    of `find_text`, written out so that each byte is read once.
     """
     starts = np.zeros(len(which) + 1, np.int64)
     for place in range(len(which)):
@@ -163,21 +177,41 @@ def split_symbols(data, offsets, which, word_data, word_offsets, word_slots):
         if end > start:
             words = 1
             for position in range(start, end):
-                if data[position] == _DOT:
-                    words += 1
+                words += data[position] == _DOT
         starts[place + 1] = starts[place] + words
     symbols = np.empty(starts[-1], np.int32)
+    mask = np.uint64(len(word_slots) - 1)
+    filled = 0
     for place in range(len(which)):
         start, end = offsets[which[place]], offsets[which[place] + 1]
         if end == start:
             continue
-        entry = starts[place]
         first = start
+        value = np.uint64(_HASH_START)
         for position in range(start, end + 1):
-            if position == end or data[position] == _DOT:
-                symbols[entry] = find_text(word_data, word_offsets, word_slots, data, first, position)
-                entry += 1
-                first = position + 1
+            if position < end and data[position] != _DOT:
+                value = (value ^ np.uint64(data[position])) * np.uint64(_HASH_FACTOR)
+                continue
+            length = position - first
+            slot = mix(value) & mask
+            symbol = -1
+            while word_slots[slot] >= 0:
+                word = word_slots[slot]
+                known = word_offsets[word]
+                if word_offsets[word + 1] - known == length:
+                    same = True
+                    for step in range(length):
+                        if word_data[known + step] != data[first + step]:
+                            same = False
+                            break
+                    if same:
+                        symbol = word
+                        break
+                slot = (slot + np.uint64(1)) & mask
+            symbols[filled] = symbol
+            filled += 1
+            first = position + 1
+            value = np.uint64(_HASH_START)
     return starts, symbols
 
 
@@ -197,7 +231,7 @@ def collapse(starts, symbols):
         start, length = starts[key], starts[key + 1] - starts[key]
         value = np.uint64(length)
         for step in range(length):
-            value = hash_number((value ^ np.uint64(symbols[start + step] + 1)) * np.uint64(1099511628211))
+            value = hash_number((value ^ np.uint64(symbols[start + step] + 1)) * np.uint64(_HASH_FACTOR))
         slot = hash_number(value) & mask
         while True:
             known = slots[slot]
@@ -388,7 +422,7 @@ def match_headers(
                         if held[field_names[position]] != message or atom[field_names[position]] < 0:
                             complete = False
                             break
-                        value = hash_number((value ^ np.uint64(atom[field_names[position]])) * np.uint64(1099511628211))
+                        value = hash_number((value ^ np.uint64(atom[field_names[position]])) * np.uint64(_HASH_FACTOR))
                     if not complete:
                         continue
                     slot = hash_number(value) & mask
@@ -417,7 +451,7 @@ def build_header_rules(rule_groups, rule_offsets, rule_atoms, rule_slots):
     for rule in range(len(rule_groups)):
         value = np.uint64(rule_groups[rule])
         for position in range(rule_offsets[rule], rule_offsets[rule + 1]):
-            value = hash_number((value ^ np.uint64(rule_atoms[position])) * np.uint64(1099511628211))
+            value = hash_number((value ^ np.uint64(rule_atoms[position])) * np.uint64(_HASH_FACTOR))
         slot = hash_number(value) & mask
         while rule_slots[slot] >= 0:
             slot = (slot + np.uint64(1)) & mask

@@ -100,7 +100,5 @@ class NumberTable:
         """A table of distinct keys and their values."""
         slots = slots_for(len(keys))
         table = cls(np.full(len(slots), -1, np.int64), slots)
-        kernels(KERNELS).build_pairs(
-            np.asarray(keys, np.int64), np.asarray(values, np.int32), table.keys, table.values
-        )
+        kernels(KERNELS).build_pairs(np.asarray(keys, np.int64), np.asarray(values, np.int32), table.keys, table.values)
         return table

@@ -18,9 +18,13 @@ keys = st.lists(words, max_size=4).map(".".join) | st.sampled_from(["p", "q", "a
 scalars = st.sampled_from(
     [1, 2, 1.0, 0.0, -0.0, float("nan"), "1", "x", "", True, False, Timestamp(1), b"1", b"x", 2**53, 2**53 + 1]
 )
-nested = st.sampled_from([(), (1,), (1.0,), (None,), Table({"k": 1}), Table({"k": None}), Table(), (Table({"k": (1,)}),)])
+nested = st.sampled_from(
+    [(), (1,), (1.0,), (None,), Table({"k": 1}), Table({"k": None}), Table(), (Table({"k": (1,)}),)]
+)
 headers = st.sampled_from(["h", "i", "x-h", "ü"])
-selectors = st.sampled_from(["h = 1", "h = 'x' OR i > 1", "h IS NULL", "NOT (i = 1)", "h / 0 = 1", "JMSPriority > 4", ""])
+selectors = st.sampled_from(
+    ["h = 1", "h = 'x' OR i > 1", "h IS NULL", "NOT (i = 1)", "h / 0 = 1", "JMSPriority > 4", ""]
+)
 filter_sets = st.sampled_from(
     [
         Table({"f": Table({"descriptor": "amqp:sql-filter", "value": "a.h = 1 OR a.i < 2"})}),
@@ -149,14 +153,10 @@ def mazes(draw: st.DrawFn) -> Topology:
         new_key = draw(st.none() | maze_keys)
         arguments = {} if new_key is None else {"x-replacement-routing-key": new_key}
         editor.bind(
-            Binding(
-                0, DEFAULT_VHOST, draw(exchanges), draw(exchanges), "exchange", draw(maze_keys), Table(arguments)
-            )
+            Binding(0, DEFAULT_VHOST, draw(exchanges), draw(exchanges), "exchange", draw(maze_keys), Table(arguments))
         )
     for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
-        editor.bind(
-            Binding(0, DEFAULT_VHOST, draw(exchanges), draw(st.sampled_from("pq")), "queue", draw(maze_keys))
-        )
+        editor.bind(Binding(0, DEFAULT_VHOST, draw(exchanges), draw(st.sampled_from("pq")), "queue", draw(maze_keys)))
     if draw(st.integers(0, 3)) == 0:
         source, destination = draw(exchanges), draw(exchanges)
         editor.declare_divert(Divert(0, DEFAULT_VHOST, "d", source, destination, "h = 1", draw(st.booleans())))
