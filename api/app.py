@@ -13,9 +13,11 @@ from api.control_plane import ControlPlane
 from api.raw_path import RawPath
 from api.routes import (
     bindings,
+    capabilities,
     definitions,
     diverts,
     exchanges,
+    inbox,
     messages,
     overview,
     parameters,
@@ -44,6 +46,8 @@ _RESOURCES: Final = (
     messages,
     definitions,
     diverts,
+    inbox,
+    capabilities,
     policies,
     parameters,
 )

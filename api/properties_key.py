@@ -1,16 +1,16 @@
 """The last segment of a binding's address: its routing key and, with arguments, a hash of them.
 
-"~" for the empty key without arguments, else the key form-encoded with "~" as %7E; with arguments
-"~" and six characters follow. The broker's hash is one of Erlang's; clients treat it as opaque.
+"~" for the empty key without arguments, else the key form-encoded with "~" as %7E; with arguments "~" and
+six characters follow, the same ones as the broker's.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Iterable
 from urllib.parse import quote, quote_plus, unquote_plus
 
+from api.erlang_hash import arguments_hash
 from api.errors import bad_request, object_not_found
 from router.model import Binding
 from router.values import Table
@@ -21,8 +21,8 @@ def properties_key(routing_key: str, arguments: Table) -> str:
     quoted = quote_plus(routing_key, safe="").replace("~", "%7E")
     if not arguments:
         return quoted or "~"
-    digest = hashlib.sha256(arguments.identity.encode()).digest()
-    return f"{quoted}~{base64.urlsafe_b64encode(digest)[:6].decode()}"
+    digest = arguments_hash(arguments).to_bytes(4)
+    return f"{quoted}~{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
 
 def location(destination: str, key: str) -> str:

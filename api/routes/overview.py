@@ -218,6 +218,7 @@ def _node(plane: ControlPlane) -> Item:
         "name": plane.node,
         "type": "disc",
         "running": True,
+        "being_drained": False,
         "os_pid": str(os.getpid()),
         "uptime": int((time.monotonic() - _STARTED) * 1000),
         "processors": os.cpu_count() or 1,
@@ -277,41 +278,52 @@ def node(plane: Plane, _: MonitoringUser, listing: ListingParameters, name: Name
 def _nothing(path: str, what: str) -> None:
     """A list that is always empty: nothing connects to this service but HTTP clients."""
 
-    @router.get(path, summary=f"List {what}", operation_id=f"list_{what.replace(' ', '_')}", tags=["connections"])
     def empty(plane: Plane, user: ManagementUser, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
+        """Always empty; there are none here."""
         visible_vhosts(plane.topology(), user, x_vhost)
         return answer(listing.paged([]))
 
-
-def _nothing_in_vhost(path: str, what: str) -> None:
-    """The same within a vhost."""
-
-    @router.get(path, summary=f"List {what}", operation_id=f"list_{what.replace(' ', '_')}", tags=["connections"])
-    def empty(plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath) -> Response:
+    def empty_in_vhost(plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath) -> Response:
+        """Always empty; there are none here."""
         visible_vhost(plane.topology(), user, vhost)
         return answer(listing.paged([]))
 
+    endpoint = empty_in_vhost if "{vhost" in path else empty
+    operation = f"list_{what.replace(' ', '_')}"
+    router.get(path, summary=f"List {what}", operation_id=operation, tags=["connections"])(endpoint)
 
-def _nothing_by_name(path: str, what: str) -> None:
+
+def _nobody(path: str) -> None:
     """A single one of them: there never is one."""
 
-    @router.api_route(
-        path,
-        methods=["GET", "DELETE"],
-        summary=f"Show or close a {what}",
-        tags=["connections"],
-        include_in_schema=False,
-    )
+    @router.api_route(path, methods=["GET", "DELETE"], include_in_schema=False)
     def absent(_: ManagementUser, name: NamePath) -> Response:
         raise object_not_found()
 
 
-for _what in ("connections", "channels", "consumers"):
-    _nothing(f"/{_what}", _what)
+for _path, _what in {
+    "/connections": "connections",
+    "/channels": "channels",
+    "/consumers": "consumers",
+    "/consumers/{vhost:segment}": "consumers of a vhost",
+    "/vhosts/{vhost:segment}/connections": "connections of a vhost",
+    "/vhosts/{vhost:segment}/channels": "channels of a vhost",
+    "/federation-links": "federation links",
+    "/shovels": "shovels",
+    "/shovels/{vhost:segment}": "shovels of a vhost",
+    "/stream/connections": "stream connections",
+    "/stream/consumers": "stream consumers",
+    "/stream/publishers": "stream publishers",
+}.items():
+    _nothing(_path, _what)
 for _what in ("connections", "channels"):
-    _nothing_in_vhost(f"/vhosts/{{vhost:segment}}/{_what}", f"{_what} of a vhost")
-    _nothing_by_name(f"/{_what}/{{name:segment}}", _what.removesuffix("s"))
-_nothing_in_vhost("/consumers/{vhost:segment}", "consumers of a vhost")
+    _nobody(f"/{_what}/{{name:segment}}")
+
+
+@router.get("/connections/username/{name:segment}", summary="List connections of a user", tags=["connections"])
+def connections_of_user(_: ManagementUser, listing: ListingParameters, name: NamePath) -> Response:
+    """Always empty; there are none here."""
+    return answer(listing.whole([]))
 
 
 #: Checks that clients ask for; what each one checks in a broker cannot fail here, but for the data directory.
@@ -365,8 +377,9 @@ def aliveness(plane: Plane, user: ManagementUser, vhost: VhostPath) -> Response:
     return answer({"status": "ok"})
 
 
-@router.get("/feature-flags", summary="List feature flags")
+@router.get("/feature-flags", summary="List feature flags", operation_id="list_feature_flags")
 @router.get("/deprecated-features", summary="List deprecated features", operation_id="list_deprecated_features")
+@router.get("/deprecated-features/used", summary="List deprecated features in use", operation_id="list_used_features")
 def no_features(_: MonitoringUser) -> Response:
     """There are none."""
     return answer([])

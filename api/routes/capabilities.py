@@ -1,0 +1,41 @@
+"""Capabilities: which AMQP filters the service, an exchange or a queue offers."""
+
+from __future__ import annotations
+
+from fastapi import Response
+
+from api.answers import answer
+from api.deps import ManagementUser, NamePath, Plane, VhostPath, resource
+from api.errors import object_not_found
+from api.routes.bindings import exchange_name
+from api.scope import visible_vhost
+from router.capabilities import CAPABILITIES, capabilities
+
+router = resource("capabilities")
+
+
+@router.get("/capabilities", summary="Capabilities of the service")
+def of_service(_: ManagementUser) -> Response:
+    """The capabilities of the service, each with the filters that it stands for."""
+    offered = capabilities("service")
+    return answer({"capabilities": offered, "filters": {name: list(CAPABILITIES[name]) for name in offered}})
+
+
+@router.get("/exchanges/{vhost:segment}/{name:segment}/capabilities", summary="Capabilities of an exchange")
+def of_exchange(plane: Plane, user: ManagementUser, vhost: VhostPath, name: NamePath) -> Response:
+    """The capabilities of a source on the exchange."""
+    topology = plane.topology()
+    visible_vhost(topology, user, vhost)
+    if (vhost, exchange_name(name)) not in topology.exchanges:
+        raise object_not_found()
+    return answer({"capabilities": capabilities("exchange")})
+
+
+@router.get("/queues/{vhost:segment}/{name:segment}/capabilities", summary="Capabilities of a queue")
+def of_queue(plane: Plane, user: ManagementUser, vhost: VhostPath, name: NamePath) -> Response:
+    """The capabilities of a source on the queue."""
+    topology = plane.topology()
+    visible_vhost(topology, user, vhost)
+    if (vhost, name) not in topology.queues:
+        raise object_not_found()
+    return answer({"capabilities": capabilities("queue")})

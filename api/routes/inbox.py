@@ -1,0 +1,70 @@
+"""Bulk ingestion into a vhost's inbox, which streaming jobs read as a source."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from fastapi import Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from api import inbox
+from api.answers import answer
+from api.auth import Identity
+from api.bodies import read_bytes
+from api.control_plane import ControlPlane
+from api.deps import ManagementUser, Plane, VhostPath, resource
+from api.errors import bad_request, not_found
+
+router = resource("inbox")
+
+_EXAMPLE: Final = {
+    "exchange": "orders",
+    "routing_key": "eu.new",
+    "application_properties": {"price": 120, "at": {"timestamp": 1700000000000}},
+    "body": "hello",
+}
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/x-ndjson": {"schema": {"type": "string"}, "example": json.dumps(_EXAMPLE)},
+            "application/vnd.apache.arrow.stream": {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+
+
+@router.post("/inbox/{vhost:segment}", summary="Ingest messages in bulk", openapi_extra=_BODY)
+async def ingest(plane: Plane, user: ManagementUser, request: Request, vhost: VhostPath) -> Response:
+    """Append message records to the vhost's inbox in one commit, or none of them.
+
+    One JSON message a line, or an Arrow IPC stream (by content type) with the columns of the message
+    schema. Bad records are reported by line. The caller needs write permission on every exchange named.
+    """
+    user.require_sight(vhost)
+    raw = await read_bytes(request, plane.settings.inbox_limit)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return await run_in_threadpool(_ingest, plane, user, vhost, raw, kind in inbox.ARROW_TYPES)
+
+
+def _ingest(plane: ControlPlane, user: Identity, vhost: str, raw: bytes, is_arrow: bool) -> Response:
+    if vhost not in plane.topology().vhosts:
+        raise not_found("vhost_not_found")
+    try:
+        records = inbox.read_arrow(raw) if is_arrow else inbox.read_ndjson(raw)
+    except inbox.Rejected as error:
+        first = error.problems[0]
+        where = "" if first.where is None else f"{first.where}: "
+        shown = f"line {first.line}: {where}{first.message}" if first.line else first.message
+        raise bad_request(
+            f"{shown}; nothing was stored",
+            bad_records=error.total,
+            problems=[problem.as_data() for problem in error.problems],
+        ) from None
+    for exchange in inbox.exchanges_of(records):
+        user.check("write", vhost, exchange)
+    if not records.num_rows:
+        return answer({"records": 0})
+    version = inbox.append(plane.data, vhost, records, author=user.name)
+    return answer({"records": records.num_rows, "version": version})
