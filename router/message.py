@@ -119,6 +119,8 @@ SOURCE = pa.struct(
         ("row_index", pa.int64()),
     ]
 )
+#: Set on an unroutable row when it has been routed again: under which version, and in which batch.
+REDRIVEN = pa.struct([("topology_version", pa.int64()), ("batch", pa.string())])
 QUEUE_SCHEMA = pa.schema([*MESSAGE_SCHEMA, ("routing", ROUTING), ("routed_at", TIMESTAMP), ("source", SOURCE)])
 UNROUTABLE_SCHEMA = pa.schema(
     [
@@ -130,6 +132,7 @@ UNROUTABLE_SCHEMA = pa.schema(
         ("routing", ROUTING),
         ("routed_at", TIMESTAMP),
         ("source", SOURCE),
+        ("redriven", REDRIVEN),
     ]
 )
 

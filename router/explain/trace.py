@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from router.arguments import encode_arguments
 from router.columns import BatchView
 from router.engine import Router
 from router.engine.compile import NO_ID
@@ -24,7 +25,6 @@ from router.explain.filters import Judge
 from router.explain.record import Arrival, FilterVerdict, Link, Step, Verdict, Visit
 from router.message import Message, from_batch
 from router.model import ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Binding, Divert, Topology
-from router.values import encode_table
 
 _ALTERNATES: Final = ("alternate-exchange", "alternate-binding")
 
@@ -45,7 +45,7 @@ class Ways:
             binding.destination_type,
             id=binding.id,
             routing_key=binding.routing_key,
-            arguments=encode_table(binding.arguments),
+            arguments=encode_arguments(binding.arguments),
         )
 
     def implicit(self, queue: str) -> Link:

@@ -1,0 +1,215 @@
+"""`bindery explain`: where a message goes, and why it does not come to a queue."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from bindery.cli.filter import read_message
+from bindery.cli.render import visible
+from router.errors import InvalidInput
+from router.filters import DIALECTS, parse
+from router.message import to_batch
+from router.model import DEFAULT_VHOST
+
+if TYPE_CHECKING:
+    from store.recorded import RecordedMessage
+
+#: How a step's verdict is shown: a sign, a colour and words.
+_VERDICTS: Final = {
+    "delivered": ("✓", "green", "delivered"),
+    "forwarded": ("→", "cyan", "led on"),
+    "filter": ("✗", "red", "its filter is not true"),
+    "queue-filter": ("✗", "red", "the queue's filter is not true"),
+    "exclusive-divert": ("✗", "yellow", "an exclusive divert took the message"),
+}
+
+DataOption = Annotated[Path, typer.Option("--data", help="The data directory.")]
+VhostOption = Annotated[str, typer.Option("--vhost", help="The vhost.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def explain(
+    data: DataOption = Path("data"),
+    message: Annotated[
+        Path | None, typer.Option("--message", help="A JSON file with one message; - reads standard input.")
+    ] = None,
+    row: Annotated[
+        str | None, typer.Option("--row", help="A row of a queue or the unroutable table: STREAM:BATCH:NUMBER.")
+    ] = None,
+    find: Annotated[
+        str | None, typer.Option("--find", help="A filter that finds the message among those on record.")
+    ] = None,
+    dialect: Annotated[str, typer.Option("--dialect", help="Of --find: " + ", ".join(DIALECTS) + ".")] = "jms",
+    queue: Annotated[
+        list[str] | None, typer.Option("--queue", help="Say why the message does not come to this queue (repeatable).")
+    ] = None,
+    vhost: VhostOption = DEFAULT_VHOST,
+    version: Annotated[int | None, typer.Option("--version", help="The topology version; the newest by default.")] = None,
+    as_routed: Annotated[
+        bool, typer.Option("--as-routed", help="With --row or --find: the version and clock that it was routed with.")
+    ] = False,
+    against: Annotated[
+        Path | None, typer.Option("--against", help="A definitions document or proposal to apply first.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Messages that --find explains.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain a message: every exchange it visits, what matches, what filters say, where it ends.
+
+    The message is a file, a row on record, or found by a filter. With --queue the answer says why it
+    does not come to that queue: the nearest bindings, and the word, header or sub-expression that failed.
+    """
+    # Imported here so that `bindery --help` waits neither for Delta nor for the engine.
+    from router.explain import Explainer  # noqa: PLC0415
+    from router.proposal import propose  # noqa: PLC0415
+    from store.paths import DataDir  # noqa: PLC0415
+    from store.recorded import find_matching, find_row, parse_row  # noqa: PLC0415
+    from store.topology import TopologyStore  # noqa: PLC0415
+
+    if sum(source is not None for source in (message, row, find)) != 1:
+        raise InvalidInput("one of --message, --row and --find is needed", where="explain")
+    directory = DataDir.open(data)
+    store = TopologyStore(directory)
+    newest = store.load()
+    recorded: list[RecordedMessage | None] = [None]
+    if row is not None:
+        recorded = [find_row(directory, newest, vhost, parse_row(row))]
+    elif find is not None:
+        recorded = [*find_matching(directory, newest, vhost, parse(find, dialect), limit=limit)]
+        if not recorded:
+            raise InvalidInput("no message on record passes the filter", where="find")
+    for one in recorded:
+        clock = time.time_ns() // 1_000_000
+        wanted = version
+        if one is not None and as_routed:
+            wanted, clock = one.topology_version, one.clock_ms
+        topology = store.load(version=wanted)
+        if against is not None:
+            topology = propose(topology, vhost, read_json(against))
+        batch = to_batch([read_message(message)]) if message is not None else one.batch  # type: ignore[union-attr]
+        explanation, = Explainer(topology, vhost).explain(batch, clock_ms=clock, queues=queue or ())
+        report = explanation.as_data() | {"proposed": against is not None}
+        if one is not None:
+            report["on_record"] = on_record(one)
+        if as_json:
+            typer.echo(json.dumps(report, ensure_ascii=False))
+        else:
+            show(report, Console(soft_wrap=True, highlight=False))
+
+
+def read_json(path: Path) -> Any:
+    """The JSON document of a file; raises InvalidInput."""
+    try:
+        return json.loads(path.read_text("utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"cannot read a JSON document: {error}", where=str(path)) from None
+
+
+def on_record(one: RecordedMessage) -> dict[str, Any]:
+    """Where a message stands on record, as JSON-ready data."""
+    return {
+        "row": f"{one.row.stream}:{one.row.batch_id}:{one.row.seq}",
+        "queue": one.queue,
+        "reason": one.reason,
+        "topology_version": one.topology_version,
+        "clock_ms": one.clock_ms,
+    }
+
+
+def show(report: dict[str, Any], console: Console) -> None:
+    """Render an explanation, given as data, for people."""
+    for answer in report["why_not"]:
+        console.print(_answer(answer))
+    console.print(_path(report))
+
+
+def _answer(answer: dict[str, Any]) -> Tree:
+    name = visible(answer["queue"])
+    if answer["reached"]:
+        return Tree(Text(f"queue {name} gets the message", "green"))
+    tree = Tree(Text(f"queue {name} does not get the message", "bold red"))
+    for cause in answer["causes"]:
+        branch = tree.add(Text(visible(cause["message"])))
+        for line in _details(cause):
+            branch.add(Text(visible(line), "dim"))
+    if answer["further_causes"]:
+        tree.add(Text(f"and {answer['further_causes']} further ways that did not lead there", "dim"))
+    return tree
+
+
+def _details(cause: dict[str, Any]) -> Iterator[str]:
+    if cause["path"]:
+        yield "the way: " + ", then ".join(_link(link) for link in cause["path"])
+    for verdict in cause.get("filters", ()):
+        yield f"{verdict['argument']}: {verdict['filter']}"
+
+
+def _path(report: dict[str, Any]) -> Tree:
+    version = f"topology version {report['topology_version']}" + (" with the proposed change" * report["proposed"])
+    tree = Tree(Text(f"The message under {version}", "bold"))
+    if "on_record" in report:
+        record = report["on_record"]
+        place = f"queue {record['queue']}" if record["queue"] is not None else f"unroutable, {record['reason']}"
+        tree.add(Text(visible(f"on record as {record['row']}: {place}"), "dim"))
+    for visit in report["visits"]:
+        _visit(tree, visit)
+    queues = report["queues"]
+    if queues:
+        tree.add(Text("queues: " + visible(", ".join(queues)), "bold green"))
+    else:
+        lost = report["unroutable"]
+        detail = f" ({lost['detail']})" if lost["detail"] else ""
+        tree.add(Text(visible(f"unroutable: {lost['reason']}, {lost['disposition']}{detail}"), "bold red"))
+    return tree
+
+
+def _visit(tree: Tree, visit: dict[str, Any]) -> None:
+    keys = ", ".join(repr(key) for key in visit["keys"])
+    came = ", ".join(_arrival(arrival) for arrival in visit["arrivals"])
+    name = visit["exchange"] or "(default)"
+    head = f"{visit['number']}. {visit['type']} exchange {name}, key {keys} ({came})"
+    branch = tree.add(Text(visible(head), "bold"))
+    for step in visit["steps"]:
+        sign, colour, words = _VERDICTS[step["verdict"]]
+        onward = f" {step['visit']}" if "visit" in step else ""
+        line = branch.add(Text(visible(f"{sign} {_link(step)}: {words}{onward}"), colour))
+        for verdict in step["filters"]:
+            line.add(Text(visible(f"{verdict['argument']} is {verdict['result']}: {verdict['filter']}"), "dim"))
+            for culprit in verdict["culprits"]:
+                line.add(Text(visible(culprit["message"])))
+    if visit["unmatched"]:
+        branch.add(Text(f"{visit['unmatched']} bindings do not match", "dim"))
+    if visit["not_evaluated"]:
+        branch.add(Text(f"{visit['not_evaluated']} bindings not looked at: an exclusive divert fired", "yellow"))
+
+
+def _arrival(arrival: dict[str, Any]) -> str:
+    if arrival["kind"] == "publish":
+        return "published there"
+    number = f" {arrival['id']}" if "id" in arrival else ""
+    return f"from {arrival['visit']} by {arrival['kind']}{number}"
+
+
+def _link(link: dict[str, Any]) -> str:
+    target = f"{link['destination_type']} {link['destination'] or '(default)'}"
+    source = link["source"] or "(default)"
+    if link["kind"] == "divert":
+        return f"divert {link['name']} from {source} to {target}"
+    if link["kind"] == "binding":
+        return f"binding {link['id']} from {source} to {target}, key {link['routing_key']!r}{_criteria(link)}"
+    return f"{link['kind']} from {source} to {target}"
+
+
+def _criteria(link: dict[str, Any]) -> str:
+    shown = {name: value for name, value in link.get("arguments", {}).items() if not name.startswith("x-filter")}
+    return f", {json.dumps(shown, ensure_ascii=False)}" if shown else ""
+

@@ -1,0 +1,99 @@
+"""`bindery lint`: what a topology says that its author hardly meant."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from bindery.cli.explain import DataOption, JsonOption, read_json
+from bindery.cli.render import visible
+from router.model import DEFAULT_VHOST, Topology
+
+if TYPE_CHECKING:
+    from router.analysis import Report
+
+_COLOURS: Final = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+
+
+class Gravity(str, Enum):
+    """The severity from which on findings make the command fail."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+    NEVER = "never"
+
+
+def lint(
+    definitions: Annotated[
+        Path | None, typer.Argument(help="A definitions document to judge, instead of the data directory's topology.")
+    ] = None,
+    data: DataOption = Path("data"),
+    vhost: Annotated[str | None, typer.Option("--vhost", help="Judge one vhost only.")] = None,
+    version: Annotated[int | None, typer.Option("--version", help="A topology version; the newest by default.")] = None,
+    overlap: Annotated[
+        bool, typer.Option("--overlap/--no-overlap", help="Compare queues by the recent messages that they hold.")
+    ] = True,
+    fail_on: Annotated[
+        Gravity, typer.Option("--fail-on", help="Exit with 1 for a finding at least so grave.")
+    ] = Gravity.ERROR,
+    as_json: JsonOption = False,
+) -> None:
+    """Analyse a topology: shadowed bindings, unreachable queues, cycles, starving diverts, odd filters …
+
+    Nothing is changed. Each finding has a code that docs/topology-lint.md explains.
+    """
+    # Imported here so that `bindery --help` waits neither for Delta nor for the analysis.
+    from router.analysis import analyse  # noqa: PLC0415
+    from router.analysis.finding import SEVERITIES  # noqa: PLC0415
+    from router.proposal import propose  # noqa: PLC0415
+    from store.paths import DataDir  # noqa: PLC0415
+    from store.samples import recent_messages  # noqa: PLC0415
+    from store.topology import TopologyStore  # noqa: PLC0415
+
+    samples: dict[str, Any] | None = None
+    if definitions is not None:
+        topology = propose(Topology.empty(), DEFAULT_VHOST, read_json(definitions))
+    else:
+        directory = DataDir.open(data)
+        topology = TopologyStore(directory).load(version=version)
+        if overlap:
+            judged = topology.vhosts if vhost is None else [vhost]
+            samples = {name: recent_messages(directory, name) for name in judged}
+    report = analyse(topology, vhost=vhost, samples=samples)
+    if as_json:
+        typer.echo(json.dumps(report.as_data() | {"topology_version": topology.version}, ensure_ascii=False))
+    else:
+        _show(report, Console(soft_wrap=True, highlight=False))
+    worst = report.worst()
+    if worst is not None and fail_on is not Gravity.NEVER:
+        if SEVERITIES.index(worst) <= SEVERITIES.index(fail_on.value):
+            raise typer.Exit(1)
+
+
+def _show(report: Report, console: Console) -> None:
+    if not report.findings:
+        console.print("nothing to remark")
+        return
+    by_code: dict[str, list[Any]] = defaultdict(list)
+    for finding in report.findings:
+        by_code[finding.code].append(finding)
+    for code, findings in by_code.items():
+        rule = findings[0].rule
+        tree = Tree(Text(f"{code} {rule.name} ({rule.severity})", _COLOURS[rule.severity]))
+        for finding in findings:
+            where = "" if finding.subject.vhost == DEFAULT_VHOST else f" in vhost {finding.subject.vhost}"
+            tree.add(Text(visible(f"{finding.subject}{where}: {finding.message}")))
+        hidden = report.totals[code] - len(findings)
+        if hidden:
+            tree.add(Text(f"and {hidden:,} more", "dim"))
+        tree.add(Text(f"{rule.explanation} ({rule.anchor})", "dim"))
+        console.print(tree)

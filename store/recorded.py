@@ -1,0 +1,148 @@
+"""Messages on record: rows of queue tables and unroutable tables, found again by identity or by filter.
+
+A message stands in every queue that it reached, or once in the unroutable table of its vhost; all its
+rows carry one identity (stream, batch, number). Queue rows are without bcc, which is never stored there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from router.columns import BatchView
+from router.errors import InvalidInput, NotFound
+from router.filters import Filter, FilterGroups
+from router.message import MESSAGE_SCHEMA
+from router.model import Topology
+from store import tables
+from store.manifest import read_manifest
+from store.paths import DataDir
+from store.read import RowId
+
+#: Rows that are looked at together.
+BATCH_ROWS: Final = 65_536
+_ROW: Final = re.compile(r"(.+):(-?[0-9]{1,19}):([0-9]{1,19})", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedMessage:
+    """A message and one row that it has: in a queue, or unroutable with a reason (`queue` is None).
+
+    `batch` is its one row of MESSAGE_SCHEMA; `clock_ms` and `topology_version` are what it was routed with.
+    """
+
+    row: RowId
+    batch: pa.RecordBatch
+    queue: str | None
+    reason: str | None
+    topology_version: int
+    clock_ms: int
+
+
+def parse_row(text: str) -> RowId:
+    """An identity written as "stream:batch:number"; raises InvalidInput."""
+    found = _ROW.fullmatch(text)
+    if found is None:
+        raise InvalidInput(f"{text[:80]!r} names no row", where="row", hint="<stream>:<batch>:<number>")
+    return RowId(found[1], int(found[2]), int(found[3]))
+
+
+def find_row(data: DataDir, topology: Topology, vhost: str, row: RowId) -> RecordedMessage:
+    """The message of that identity; raises NotFound when no table of the vhost holds a row of it."""
+    identity = (
+        (pc.field("routing", "stream") == row.stream)
+        & (pc.field("routing", "batch_id") == row.batch_id)
+        & (pc.field("routing", "seq") == row.seq)
+    )
+    for queue in _tables_of(data, topology, vhost, row):
+        for batch in rows_of(data, vhost, queue, where=identity):
+            return _recorded(batch, queue)
+    raise NotFound(
+        f"no queue and no unroutable row of vhost {vhost!r} is {row.stream}:{row.batch_id}:{row.seq}",
+        where="row",
+        hint="consumed rows are gone; a message that was counted only has no row",
+    )
+
+
+def find_matching(
+    data: DataDir, topology: Topology, vhost: str, condition: Filter, *, limit: int
+) -> list[RecordedMessage]:
+    """Up to `limit` distinct messages that a filter accepts, unroutable ones first."""
+    found: dict[RowId, RecordedMessage] = {}
+    for queue in _all_tables(topology, vhost):
+        for batch in rows_of(data, vhost, queue):
+            for place in accepted(batch, condition).tolist():
+                one = _recorded(batch.slice(place, 1), queue)
+                found.setdefault(one.row, one)
+                if len(found) == limit:
+                    return list(found.values())
+    return list(found.values())
+
+
+def accepted(batch: pa.RecordBatch, condition: Filter | None) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The places in a batch of the messages that a filter accepts; UTC() is each batch's newest routing time."""
+    everything = np.arange(batch.num_rows, dtype=np.int64)
+    if condition is None or not batch.num_rows:
+        return everything
+    newest = pc.max(batch.column("routed_at")).cast(pa.int64()).as_py() or 0
+    view = BatchView(batch.select(MESSAGE_SCHEMA.names), clock_ms=newest // 1000)
+    chosen = FilterGroups([[condition]]).select(view, everything, np.zeros(batch.num_rows, np.int32))
+    return np.unique(chosen.pair)
+
+
+def rows_of(
+    data: DataDir,
+    vhost: str,
+    queue: str | None,
+    *,
+    where: pc.Expression | None = None,
+    columns: Sequence[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a queue (None: of the unroutable table), batch by batch; nothing for a missing table.
+
+    Columns that an older file does not have are null.
+    """
+    path = data.unroutable(vhost) if queue is None else data.queue(vhost, queue)
+    if not tables.exists(path):
+        return
+    kind = tables.UNROUTABLE if queue is None else tables.QUEUE
+    table = tables.open_table(path, kind, vhost=vhost, name=queue)
+    for file in tables.files_of(table):
+        dataset = ds.dataset(str(Path(path, file)), schema=kind.schema, format="parquet")
+        for batch in dataset.to_batches(columns=columns, filter=where, batch_size=BATCH_ROWS, use_threads=False):
+            if batch.num_rows:
+                yield batch
+
+
+def _tables_of(data: DataDir, topology: Topology, vhost: str, row: RowId) -> Iterable[str | None]:
+    """Where a row may be: what the manifest says about its batch, or else every table."""
+    known = [one for one in read_manifest(data, batch_id=row.batch_id) if one["stream"] == row.stream]
+    if not known:
+        return _all_tables(topology, vhost)
+    touched = [one for batch in known for one in batch["tables"] if one["vhost"] == vhost]
+    return [None, *sorted({one["name"] for one in touched if one["kind"] == "queue"})]
+
+
+def _all_tables(topology: Topology, vhost: str) -> list[str | None]:
+    topology.vhost(vhost)
+    return [None, *sorted(name for where, name in topology.queues if where == vhost)]
+
+
+def _recorded(batch: pa.RecordBatch, queue: str | None) -> RecordedMessage:
+    routing = batch.column("routing")[0].as_py()
+    return RecordedMessage(
+        row=RowId(routing["stream"], routing["batch_id"], routing["seq"]),
+        batch=batch.slice(0, 1).select(MESSAGE_SCHEMA.names),
+        queue=queue,
+        reason=None if queue is not None else batch.column("reason")[0].as_py(),
+        topology_version=routing["topology_version"],
+        clock_ms=batch.column("routed_at")[0].cast(pa.int64()).as_py() // 1000,
+    )

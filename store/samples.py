@@ -1,0 +1,69 @@
+"""Which recent messages stand in which queue, for comparing queues with each other.
+
+The newest batches of a vhost are looked at, the same for every queue; of a message only its identity is
+read. A copy that was consumed since is not seen.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from store.manifest import read_manifest
+from store.paths import DataDir
+from store.recorded import rows_of
+
+#: Records, newest first, whose batches are looked at, and batches at most.
+RECORDS: Final = 50_000
+BATCHES: Final = 200
+#: Copies that are read; beyond it every n-th message is looked at.
+COPIES: Final = 2_000_000
+#: Numbers within a batch stay below it (a partition numbers from its own multiple of 2**40).
+_BATCH_SPAN: Final = 1 << 52
+
+
+def recent_messages(data: DataDir, vhost: str, *, records: int = RECORDS) -> dict[str, npt.NDArray[np.int64]]:
+    """By queue, numbers of the recent messages that it holds; the same number is the same message."""
+    batches = _recent(data, vhost, records)
+    copies = sum(table["rows"] for batch in batches for table in batch["tables"])
+    step = copies // COPIES + 1
+    place = {(batch["stream"], batch["batch_id"]): number for number, batch in enumerate(batches)}
+    queues = {table["name"] for batch in batches for table in _queues(batch, vhost)}
+    if not queues:
+        return {}
+    oldest = min(batch["clock"] for batch in batches)
+    return {queue: _identities(data, vhost, queue, place, oldest, step) for queue in sorted(queues)}
+
+
+def _recent(data: DataDir, vhost: str, records: int) -> list[dict[str, Any]]:
+    chosen: list[dict[str, Any]] = []
+    seen = 0
+    for batch in reversed(read_manifest(data)):
+        if seen >= records or len(chosen) == BATCHES:
+            break
+        if next(iter(_queues(batch, vhost)), None) is not None:
+            chosen.append(batch)
+            seen += batch["records"]
+    return chosen
+
+
+def _queues(batch: dict[str, Any], vhost: str) -> list[dict[str, Any]]:
+    return [table for table in batch["tables"] if table["kind"] == "queue" and table["vhost"] == vhost]
+
+
+def _identities(
+    data: DataDir, vhost: str, queue: str, place: dict[tuple[str, int], int], oldest: Any, step: int
+) -> npt.NDArray[np.int64]:
+    found = [np.zeros(0, np.int64)]
+    for batch in rows_of(data, vhost, queue, where=pc.field("routed_at") >= oldest, columns=["routing"]):
+        stream, batch_id, seq = (batch.column("routing").field(name) for name in ("stream", "batch_id", "seq"))
+        numbers = seq.to_numpy()
+        pairs = list(zip(stream.to_pylist(), batch_id.to_pylist(), strict=True))
+        known = {pair: place.get(pair, -1) for pair in set(pairs)}
+        batches = np.array([known[pair] for pair in pairs], np.int64)
+        kept = (batches >= 0) & (numbers % step == 0)
+        found.append(batches[kept] * _BATCH_SPAN + numbers[kept])
+    return np.concatenate(found)

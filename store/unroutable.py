@@ -1,0 +1,155 @@
+"""The unroutable table of a vhost: choosing rows, and what they have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from router.engine import REASONS
+from router.errors import InvalidInput
+from router.exchanges.topic import TopicMatcher
+from router.filters import Filter
+from store.paths import DataDir
+from store.recorded import accepted, rows_of
+
+#: Reasons of records that were never a message: they cannot be routed again.
+UNREADABLE: Final = frozenset({"invalid_record", "too_large"})
+#: Keys that a summary lists.
+TOP: Final = 20
+
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which unroutable rows are meant; what is None or empty does not narrow the choice.
+
+    reasons       any of these reason codes
+    exchange      published to this exchange
+    key           a topic pattern for the routing key: `*` one word, `#` any number
+    since, until  routed at `since` or later, and before `until`
+    condition     a consumer's filter
+    """
+
+    reasons: frozenset[str] = frozenset()
+    exchange: str | None = None
+    key: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    condition: Filter | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        """Raises InvalidInput for an unknown reason, or a time without its zone."""
+        unknown = sorted(self.reasons - set(REASONS))
+        if unknown:
+            raise InvalidInput(f"unknown reason {unknown[0]!r}", where="reason", hint=", ".join(REASONS))
+        for name in ("since", "until"):
+            moment = getattr(self, name)
+            if moment is not None and moment.tzinfo is None:
+                raise InvalidInput(f"{moment} states no time zone", where=name)
+
+    @property
+    def where(self) -> pc.Expression | None:
+        """What files and row groups can be skipped by."""
+        found: pc.Expression | None = None
+        for narrower in self._narrowers():
+            found = narrower if found is None else found & narrower
+        return found
+
+    def _narrowers(self) -> Iterator[pc.Expression]:
+        if self.reasons:
+            yield pc.field("reason").isin(sorted(self.reasons))
+        if self.exchange is not None:
+            yield pc.field("exchange") == self.exchange
+        if self.since is not None:
+            yield pc.field("routed_at") >= pa.scalar(self.since, pa.timestamp("us", "UTC"))
+        if self.until is not None:
+            yield pc.field("routed_at") < pa.scalar(self.until, pa.timestamp("us", "UTC"))
+
+    def places(self, batch: pa.RecordBatch) -> Places:
+        """The places of the chosen rows in a batch that `where` has been applied to, ascending."""
+        chosen = accepted(batch, self.condition)
+        if self.key is None or not len(chosen):
+            return chosen
+        keys = pc.fill_null(batch.column("routing_key"), "").dictionary_encode()
+        offsets, _ = TopicMatcher([self.key]).match(keys.dictionary.to_pylist())
+        meets = np.diff(offsets) > 0
+        return chosen[meets[keys.indices.to_numpy()[chosen]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The chosen rows of a vhost's unroutable table, counted.
+
+    reasons  (reason, disposition) -> rows not redriven, most frequent first
+    keys     (exchange, routing key, reason) -> rows not redriven, the most frequent ones
+    """
+
+    vhost: str
+    rows: int
+    redriven: int
+    first: datetime | None
+    last: datetime | None
+    reasons: tuple[tuple[tuple[str, str], int], ...]
+    keys: tuple[tuple[tuple[str, str, str], int], ...]
+    distinct_keys: int
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        return {
+            "vhost": self.vhost,
+            "rows": self.rows,
+            "redriven": self.redriven,
+            "first": None if self.first is None else self.first.isoformat(),
+            "last": None if self.last is None else self.last.isoformat(),
+            "reasons": [{"reason": r, "disposition": d, "rows": n} for (r, d), n in self.reasons],
+            "keys": [{"exchange": x, "routing_key": k, "reason": r, "rows": n} for (x, k, r), n in self.keys],
+            "distinct_keys": self.distinct_keys,
+        }
+
+
+_READ: Final = ("exchange", "routing_key", "reason", "disposition", "routed_at", "redriven")
+
+
+def summary(data: DataDir, vhost: str, selection: Selection | None = None, *, top: int = TOP) -> Summary:
+    """Count the rows of a selection by reason and by key; rows that were redriven are counted apart."""
+    chosen = Selection() if selection is None else selection
+    columns = None if chosen.condition is not None else list(_READ)
+    reasons: Counter[tuple[str, str]] = Counter()
+    keys: Counter[tuple[str, str, str]] = Counter()
+    rows = redriven = 0
+    times: list[datetime] = []
+    for batch in rows_of(data, vhost, None, where=chosen.where, columns=columns):
+        found = pa.Table.from_batches([batch.take(pa.array(chosen.places(batch))).select(list(_READ))])
+        if not found.num_rows:
+            continue
+        rows += found.num_rows
+        times += pc.min_max(found["routed_at"]).as_py().values()
+        still = found.filter(pc.is_null(found["redriven"]))
+        redriven += found.num_rows - still.num_rows
+        reasons.update(_tally(still, ("reason", "disposition")))
+        keys.update(_tally(still, ("exchange", "routing_key", "reason")))
+    return Summary(
+        vhost,
+        rows,
+        redriven,
+        min(times, default=None),
+        max(times, default=None),
+        tuple(reasons.most_common()),
+        tuple(sorted(keys.items(), key=lambda item: (-item[1], item[0]))[:top]),
+        len(keys),
+    )
+
+
+def _tally(rows: pa.Table, names: tuple[str, ...]) -> dict[Any, int]:
+    plain = pa.table({name: pc.fill_null(rows[name], "") for name in names})
+    counted = plain.group_by(list(names)).aggregate([([], "count_all")]).to_pydict()
+    return dict(zip(zip(*(counted[name] for name in names), strict=True), counted["count_all"], strict=True))
