@@ -268,19 +268,27 @@ def _fill_codes(column: Column, array: pa.Array, tag: int, rows: npt.NDArray[np.
 def _fill_union(column: Column, array: pa.StructArray, rows: npt.NDArray[np.integer]) -> None:
     """Write the union values of `array` to the given rows of the column."""
     column.tag[rows[_valid(array)]] = NULL
+    for tag, member in _members(array):
+        _fill_member(column, member, tag, rows)
+
+
+def _members(array: pa.StructArray) -> list[tuple[int, pa.Array]]:
+    """Tag and values of those union fields that any row has set."""
     members = dict(zip((member.name for member in array.type), array.flatten(), strict=True))
-    for name, tag in _UNION_TAGS:
-        member = members[name]
-        if member.null_count == len(member):
-            continue
-        valid = _valid(member)
-        column.tag[rows[valid]] = tag
-        if tag in (STRING, BINARY, NESTED):
-            _fill_codes(column, member, tag, rows)
-        elif tag == DOUBLE:
-            column.dbl[rows[valid]] = member.fill_null(0.0).to_numpy()[valid]
-        else:
-            column.num[rows[valid]] = _integers(member, tag)[valid]
+    return [(tag, members[name]) for name, tag in _UNION_TAGS if members[name].null_count < len(array)]
+
+
+def _fill_member(column: Column, member: pa.Array, tag: int, rows: npt.NDArray[np.integer]) -> None:
+    if member.null_count == len(member):
+        return
+    valid = _valid(member)
+    column.tag[rows[valid]] = tag
+    if tag in (STRING, BINARY, NESTED):
+        _fill_codes(column, member, tag, rows)
+    elif tag == DOUBLE:
+        column.dbl[rows[valid]] = member.fill_null(0.0).to_numpy()[valid]
+    else:
+        column.num[rows[valid]] = _integers(member, tag)[valid]
 
 
 class MapEntries:
@@ -304,7 +312,9 @@ class MapEntries:
             owner[~np.repeat(_valid(array), lengths)] = -1
         keys = array.keys.slice(first, last - first).dictionary_encode()
         codes = np.asarray(keys.indices.to_numpy(), np.int32)
-        order = np.argsort(codes, kind="stable")
+        # numpy sorts 16-bit numbers by radix
+        small = codes.astype(np.int16) if len(keys.dictionary) < 2**15 else codes
+        order = np.argsort(small, kind="stable")
         bounds = np.searchsorted(codes[order], np.arange(len(keys.dictionary) + 1))
         self.owner = owner
         self.codes = codes
@@ -317,6 +327,7 @@ class MapEntries:
         return empty_column(self.rows)
 
     def column(self, name: str) -> Column:
+        """The values under one key, with one row a message."""
         entries = self.segments.get(name)
         if entries is None:
             return self._nothing
@@ -328,12 +339,29 @@ class MapEntries:
             # a repeated key: the last entry counts, as in a JSON object
             last = np.append(rows[1:] != rows[:-1], True)
             entries, rows = entries[last], rows[last]
-        _fill_union(column, self.items.take(pa.array(entries)), rows)
+        self._fill(column, entries, rows)
         return column
 
     def values(self, entries: npt.NDArray[np.integer]) -> Column:
         """The values of the given entries, as a column with one row an entry."""
         column = empty_column(len(entries))
-        if len(entries):
-            _fill_union(column, self.items.take(pa.array(entries)), np.arange(len(entries)))
+        self._fill(column, entries, np.arange(len(entries)))
         return column
+
+    @cached_property
+    def _members(self) -> list[tuple[int, pa.Array]]:
+        """The union fields that any entry has set: most batches use two or three of the seven."""
+        return _members(self.items)
+
+    @cached_property
+    def _present(self) -> npt.NDArray[np.bool_]:
+        return _valid(self.items)
+
+    def _fill(self, column: Column, entries: npt.NDArray[np.integer], rows: npt.NDArray[np.integer]) -> None:
+        """Write the values of some entries to the given rows of the column."""
+        if len(entries) == 0:
+            return
+        column.tag[rows[self._present[entries]]] = NULL
+        chosen = pa.array(entries)
+        for tag, member in self._members:
+            _fill_member(column, member.take(chosen), tag, rows)
