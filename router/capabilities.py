@@ -22,7 +22,11 @@ CAPABILITIES: Final[dict[str, tuple[str, ...]]] = {
     "APACHE.ORG:NO_LOCAL": ("apache.org:no-local-filter:list",),
     "APACHE.ORG:SELECTOR": ("apache.org:selector-filter:string",),
     "APACHE.ORG:JMS_FILTERS": ("apache.org:jms-no-local-filter:list", "apache.org:jms-selector-filter:string"),
-    "APACHE.ORG:LOGIC_FILTERS": ("apache.org:or-filter:list", "apache.org:and-filter:list", "apache.org:not-filter:list"),
+    "APACHE.ORG:LOGIC_FILTERS": (
+        "apache.org:or-filter:list",
+        "apache.org:and-filter:list",
+        "apache.org:not-filter:list",
+    ),
     "AMQP_FILTEX_PROP_V1_0": (
         "amqp:header-filter",
         "amqp:properties-filter",

@@ -16,11 +16,7 @@ from router.values import Table, Timestamp, Value
 def family_equal(argument: Value, actual: Value) -> bool:
     """Whether two values are of one family and equal; NaN equals nothing, 0.0 equals -0.0, null only null."""
     if isinstance(argument, tuple):
-        return (
-            isinstance(actual, tuple)
-            and len(argument) == len(actual)
-            and all(map(family_equal, argument, actual))
-        )
+        return isinstance(actual, tuple) and len(argument) == len(actual) and all(map(family_equal, argument, actual))
     if isinstance(argument, Table):
         return (
             isinstance(actual, Table)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import numpy as np
+
 from router.columns import BatchView
 from router.errors import BinderyError, FilterError
 from router.filters import DIALECTS, Filter, FilterGroups, evaluate, parse
 from router.filters.lint import lint
 from router.filters.sets import parse_filter_set_text
-from router.filters.xpath import XPathDocuments, compile as compile_xpath  # noqa: I001  # one name per line reads worse
+from router.filters.xpath import XPathDocuments
+from router.filters.xpath import compile as compile_xpath
 from router.message import Message, to_batch
 from router.values import Table, Timestamp
 
@@ -33,8 +36,6 @@ DOCUMENT = b"<a xmlns:p='u' id='1'>t<b>2</b><!--c--><?pi x?><b n='3'><a/>y</b></
 
 def _both(item: Filter) -> None:
     """The evaluators agree, and lint has nothing to trip over."""
-    import numpy as np  # noqa: PLC0415  # loaded by the columns anyway
-
     found = FilterGroups([[item]]).select(VIEW, np.zeros(1, np.int64), np.zeros(1, np.int32))
     assert (len(found.pair) == 1) == (evaluate(item, MESSAGE) is True), item.text
     for finding in lint(item):

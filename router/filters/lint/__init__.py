@@ -33,7 +33,7 @@ _TEXTS = {
 _NO_LIMITS = Limits(characters=2**31, tokens=2**31, depth=2**31, like_pattern=2**31)
 
 
-def lint(filter: Filter, *, schema: ObservedSchema | None = None) -> list[Finding]:  # noqa: A002  # what it is
+def lint(filter: Filter, *, schema: ObservedSchema | None = None) -> list[Finding]:  # what it is
     """All findings on a filter, by place and code; `schema` is what a queue's messages were seen to hold."""
     found = list(_apply(filter, schema, "filter set" if filter.dialect == DIALECT else None))
     if filter.dialect == DIALECT:
@@ -42,7 +42,7 @@ def lint(filter: Filter, *, schema: ObservedSchema | None = None) -> list[Findin
     return sorted(found, key=lambda finding: (finding.where or "", finding.offset, finding.code))
 
 
-def _apply(filter: Filter, schema: ObservedSchema | None, where: str | None) -> Iterator[Finding]:  # noqa: A002
+def _apply(filter: Filter, schema: ObservedSchema | None, where: str | None) -> Iterator[Finding]:
     subject = Subject(filter, schema)
     for rule in RULES.values():
         if filter.dialect in rule.dialects:

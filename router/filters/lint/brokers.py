@@ -7,7 +7,7 @@ from typing import Final
 
 from router.filters.ast import And, Arithmetic, Compare, Field, In, IsNull, Like, Literal, Node, Not, XPath
 from router.filters.lint.findings import JMS_LIKE, SELECTORS, SETS, SQL, Remark, rule
-from router.filters.lint.schema import NUMBER, fixed_families, never_null
+from router.filters.lint.schema import fixed_families, never_null
 from router.filters.lint.subject import Subject
 from router.filters.sets.descriptors import FILTER_TYPES
 from router.filters.sets.nodes import Equals, NestedMatches, TopicMatches
@@ -30,7 +30,7 @@ def _may_be_null(node: Node) -> bool:
     example=("artemis", "origin = target"),
     instead=("artemis", "origin = 'eu'"),
 )
-def artemis_equality(subject: Subject) -> Iterator[Remark]:
+def _artemis_equality(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Compare):
         if node.op in ("=", "<>") and _may_be_null(node.left) and _may_be_null(node.right):
             yield subject.remark(node, "Artemis treats two missing properties as equal")
@@ -46,7 +46,7 @@ def artemis_equality(subject: Subject) -> Iterator[Remark]:
     example=("jms", "weight / 2 = 3"),
     instead=("jms", "weight / 2.0 = 3.5"),
 )
-def division(subject: Subject) -> Iterator[Remark]:
+def _division(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Arithmetic):
         operands = (node.first, *node.rest)
         floating = any(isinstance(item, Literal) and isinstance(item.value, float) for item in operands)
@@ -63,7 +63,7 @@ def division(subject: Subject) -> Iterator[Remark]:
     example=("jms", "colour <> 'red'"),
     instead=("jms", "colour = 'red'"),
 )
-def broker_j_unequal(subject: Subject) -> Iterator[Remark]:
+def _broker_j_unequal(subject: Subject) -> Iterator[Remark]:
     asked = {node.operand for node in subject.all(IsNull)}
     for node in subject.all(Compare):
         sides = [side for side in (node.left, node.right) if _may_be_null(side) and side not in asked]
@@ -81,7 +81,7 @@ def broker_j_unequal(subject: Subject) -> Iterator[Remark]:
     example=("jms", "NOT (colour = 'red' AND weight > 2)"),
     instead=("jms", "colour <> 'red' OR weight <= 2"),
 )
-def broker_j_negation(subject: Subject) -> Iterator[Remark]:
+def _broker_j_negation(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Not):
         if isinstance(node.part, And):
             yield subject.remark(node, "Broker-J rejects this when one part is unknown and the other false")
@@ -97,7 +97,7 @@ def broker_j_negation(subject: Subject) -> Iterator[Remark]:
     example=("amqp-sql", "colour NOT IN ('red', other)"),
     instead=("amqp-sql", "colour NOT IN ('red', 'blue')"),
 )
-def rabbitmq_not_in(subject: Subject) -> Iterator[Remark]:
+def _rabbitmq_not_in(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Not):
         if isinstance(node.part, In):
             for member in node.part.members:
@@ -116,7 +116,7 @@ def rabbitmq_not_in(subject: Subject) -> Iterator[Remark]:
     example=("amqp-sql", "weight <> 5"),
     instead=("amqp-sql", "h.priority <> 5"),
 )
-def rabbitmq_unequal(subject: Subject) -> Iterator[Remark]:
+def _rabbitmq_unequal(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Compare):
         if node.op == "<>" and any(
             isinstance(side, Field) and fixed_families(side.ref) is None for side in (node.left, node.right)
@@ -133,7 +133,7 @@ def rabbitmq_unequal(subject: Subject) -> Iterator[Remark]:
     example=("amqp-sql", "colour is null"),
     instead=("amqp-sql", "colour IS NULL"),
 )
-def rabbitmq_keywords(subject: Subject) -> Iterator[Remark]:
+def _rabbitmq_keywords(subject: Subject) -> Iterator[Remark]:
     keywords = subject.dialect.keywords if subject.dialect else frozenset()
     for token in subject.tokens:
         if token.type in keywords and token.isalpha() and not token.isupper():
@@ -151,7 +151,7 @@ def rabbitmq_keywords(subject: Subject) -> Iterator[Remark]:
     example=("amqp-sql", "name LIKE 'a!%%' ESCAPE mark"),
     instead=("amqp-sql", "name LIKE 'a!%%' ESCAPE '!'"),
 )
-def rabbitmq_escape(subject: Subject) -> Iterator[Remark]:
+def _rabbitmq_escape(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Like):
         if node.escape is not None and not isinstance(node.escape, Literal):
             yield subject.remark(node.escape, "a computed escape")
@@ -166,7 +166,7 @@ def rabbitmq_escape(subject: Subject) -> Iterator[Remark]:
     dialects=_ARTEMIS,
     example=("artemis", "XPATH '/order'"),
 )
-def xpath(subject: Subject) -> Iterator[Remark]:
+def _xpath(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(XPath):
         yield subject.remark(node, "bodies with a DOCTYPE never match")
 
@@ -187,7 +187,7 @@ def xpath(subject: Subject) -> Iterator[Remark]:
         '{"f": {"descriptor": "amqp:application-properties-filter", "value": {"colour": "red"}}}',
     ),
 )
-def rabbitmq_families(subject: Subject) -> Iterator[Remark]:
+def _rabbitmq_families(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Equals, NestedMatches):
         if isinstance(node.reference, Literal) and isinstance(node.field, Field) and _has_number(node.reference.value):
             fixed = fixed_families(node.field.ref)
@@ -225,7 +225,7 @@ def _patterns(subject: Subject) -> Iterator[tuple[str, list[str]]]:
     example=_topic_set("news.#.sport"),
     instead=_topic_set("news.#"),
 )
-def artemis_inner_hash(subject: Subject) -> Iterator[Remark]:
+def _artemis_inner_hash(subject: Subject) -> Iterator[Remark]:
     for pattern, words in _patterns(subject):
         if "#" in words[:-1]:
             yield Remark(f"{pattern!r} has a # before its end")
@@ -241,7 +241,7 @@ def artemis_inner_hash(subject: Subject) -> Iterator[Remark]:
     example=_topic_set("news.sport."),
     instead=_topic_set("news.sport"),
 )
-def broker_j_empty_words(subject: Subject) -> Iterator[Remark]:
+def _broker_j_empty_words(subject: Subject) -> Iterator[Remark]:
     for pattern, words in _patterns(subject):
         if words and not words[-1]:
             yield Remark(f"{pattern!r} ends with an empty word")
@@ -256,7 +256,7 @@ def broker_j_empty_words(subject: Subject) -> Iterator[Remark]:
     example=_topic_set("#.a.#.b.#"),
     instead=_topic_set("#.a.#"),
 )
-def rabbitmq_hashes(subject: Subject) -> Iterator[Remark]:
+def _rabbitmq_hashes(subject: Subject) -> Iterator[Remark]:
     for pattern, words in _patterns(subject):
         if words.count("#") > 2:
             yield Remark(f"{pattern!r} has {words.count('#')} #")
@@ -278,7 +278,7 @@ _CODES: Final = {kind.code: kind.symbol for kind in FILTER_TYPES if kind.code is
     example=("filter-set", '{"f": {"descriptor": "amqp:header-filter", "value": {"priority": 4}}}'),
     instead=("filter-set", '{"f": {"descriptor": "amqp:properties-filter", "value": {"subject": "a"}}}'),
 )
-def rabbitmq_unknown(subject: Subject) -> Iterator[Remark]:
+def _rabbitmq_unknown(subject: Subject) -> Iterator[Remark]:
     for descriptor in subject.descriptors:
         symbol = _CODES.get(descriptor, descriptor) if isinstance(descriptor, int) else descriptor
         if symbol not in _KNOWN_TO_RABBITMQ:
@@ -302,7 +302,7 @@ def _headers_set(value: str) -> tuple[str, str]:
     example=_headers_set('{"x-match": "all", "weight": 5}'),
     instead=_headers_set('{"x-match": "all", "colour": "red"}'),
 )
-def typed_headers(subject: Subject) -> Iterator[Remark]:
+def _typed_headers(subject: Subject) -> Iterator[Remark]:
     for _, value in subject.described(_HEADERS, 0x468C_0000_0002):
         for name, item in value.items():
             if not name.startswith("x-") and isinstance(item, int | float) and not isinstance(item, bool):
@@ -318,9 +318,7 @@ def typed_headers(subject: Subject) -> Iterator[Remark]:
     example=_headers_set('{"x-match": "any"}'),
     instead=_headers_set('{"x-match": "any", "colour": "red"}'),
 )
-def any_of_nothing(subject: Subject) -> Iterator[Remark]:
+def _any_of_nothing(subject: Subject) -> Iterator[Remark]:
     for _, value in subject.described(_HEADERS, 0x468C_0000_0002):
         if value.get("x-match") in ("any", {"symbol": "any"}) and all(name.startswith("x-") for name in value):
             yield Remark("x-match any with nothing to match accepts no message")
-
-

@@ -55,7 +55,7 @@ def _culprit(node: Node) -> Node:
     example=("jms", "price > 10 AND price < 5"),
     instead=("jms", "price > 5 AND price < 10"),
 )
-def never_true(subject: Subject) -> Iterator[Remark]:
+def _never_true(subject: Subject) -> Iterator[Remark]:
     for node, always, whole in _constant_parts(subject):
         if not always:
             end = "the filter accepts no message" if whole else "this part never contributes"
@@ -71,7 +71,7 @@ def never_true(subject: Subject) -> Iterator[Remark]:
     example=("jms", "1 = 1 AND colour = 'red'"),
     instead=("jms", "colour = 'red'"),
 )
-def always_true(subject: Subject) -> Iterator[Remark]:
+def _always_true(subject: Subject) -> Iterator[Remark]:
     for node, always, whole in _constant_parts(subject):
         if always:
             end = "the filter accepts every message" if whole else "this part decides nothing"
@@ -81,13 +81,13 @@ def always_true(subject: Subject) -> Iterator[Remark]:
 @rule(
     "BF103",
     "A name where a text was meant",
-    explanation='In Artemis filters "double quotes" name a property; a text takes \'single quotes\'. The comparison '
+    explanation="In Artemis filters \"double quotes\" name a property; a text takes 'single quotes'. The comparison "
     "is between two properties, and is unknown while one of them is missing.",
     dialects=frozenset({"artemis"}),
     example=("artemis", 'colour = "red"'),
     instead=("artemis", "colour = 'red'"),
 )
-def quoted_name(subject: Subject) -> Iterator[Remark]:
+def _quoted_name(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Compare):
         for side in (node.left, node.right):
             if isinstance(side, Field) and subject.written(side).startswith('"') and _is_other_field(node, side):
@@ -109,7 +109,7 @@ def _is_other_field(node: Compare, side: Node) -> bool:
     example=("amqp-sql", "price > '100'"),
     instead=("amqp-sql", "price > 100"),
 )
-def ordered_text(subject: Subject) -> Iterator[Remark]:
+def _ordered_text(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Compare):
         if node.op in ("=", "<>"):
             continue
@@ -127,7 +127,7 @@ def ordered_text(subject: Subject) -> Iterator[Remark]:
     example=("artemis", "NOT colour = 'red'"),
     instead=("artemis", "NOT (colour = 'red') OR colour IS NULL"),
 )
-def bare_not(subject: Subject) -> Iterator[Remark]:
+def _bare_not(subject: Subject) -> Iterator[Remark]:
     for node in subject.unbracketed_negations:
         if isinstance(node, Not) and isinstance(node.part, Compare | Between | In | Like | IsNull):
             inner = subject.written(node.part)
@@ -147,7 +147,7 @@ def _observed(subject: Subject, ref: Ref) -> dict[str, int]:
     example=("jms", "JMSPriority = 'high'"),
     instead=("jms", "JMSPriority = 9"),
 )
-def unlike_types(subject: Subject) -> Iterator[Remark]:
+def _unlike_types(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Compare):
         if not node.rules.converts_text:
             for field, literal in subject.sides(node):
@@ -192,7 +192,7 @@ def _unlike(subject: Subject, node: Node, field: Field, literal: Literal) -> Ite
     example=("jms", "price = 10 --5"),
     instead=("jms", "price = 10 - 5"),
 )
-def leftover_signs(subject: Subject) -> Iterator[Remark]:
+def _leftover_signs(subject: Subject) -> Iterator[Remark]:
     signs = ("MINUS", "PLUS")
     for first, second in zip(subject.tokens, subject.tokens[1:], strict=False):
         if first.type in signs and second.type in signs:
@@ -210,7 +210,7 @@ def leftover_signs(subject: Subject) -> Iterator[Remark]:
     example=("jms", "colour <> 'red'"),
     instead=("jms", "colour <> 'red' OR colour IS NULL"),
 )
-def missing_property(subject: Subject) -> Iterator[Remark]:
+def _missing_property(subject: Subject) -> Iterator[Remark]:
     asked = {node.operand for node in subject.all(IsNull)}
     told: set[Field] = set()
     for node in subject.all(Compare, Not, Between):
@@ -244,7 +244,7 @@ def _negated_fields(node: Node) -> list[Field]:
     example=("jms", "region = 'eu-%'"),
     instead=("jms", "region LIKE 'eu-%'"),
 )
-def wildcard_equality(subject: Subject) -> Iterator[Remark]:
+def _wildcard_equality(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Compare, In):
         members = node.members if isinstance(node, In) else (node.left, node.right)
         for member in members:
@@ -261,7 +261,7 @@ def wildcard_equality(subject: Subject) -> Iterator[Remark]:
     example=("jms", "region LIKE 'eu'"),
     instead=("jms", "region = 'eu'"),
 )
-def plain_like(subject: Subject) -> Iterator[Remark]:
+def _plain_like(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Like):
         pattern = node.pattern.value if isinstance(node.pattern, Literal) else None
         if isinstance(pattern, str) and not {"%", "_"} & set(pattern):
@@ -278,7 +278,7 @@ _PLACEHOLDER: Final = re.compile(r"\$\{[^}]*\}|\{\{.*?\}\}|%\([A-Za-z_]\w*\)s|\A
     example=("jms", "tenant = '${TENANT}'"),
     instead=("jms", "tenant = 'acme'"),
 )
-def placeholder(subject: Subject) -> Iterator[Remark]:
+def _placeholder(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Literal):
         if isinstance(node.value, str) and (found := _PLACEHOLDER.search(node.value)):
             yield subject.remark(node, f"{found.group()!r} was not replaced")
@@ -292,7 +292,7 @@ def placeholder(subject: Subject) -> Iterator[Remark]:
     example=("jms", "'colour' = 'red'"),
     instead=("jms", "colour = 'red'"),
 )
-def two_texts(subject: Subject) -> Iterator[Remark]:
+def _two_texts(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Compare):
         sides = (node.left, node.right)
         if all(isinstance(side, Literal) and isinstance(side.value, str) for side in sides):
@@ -308,9 +308,7 @@ def two_texts(subject: Subject) -> Iterator[Remark]:
     dialects=SQL,
     example=("amqp-sql", "p.absolute_expiry_time > UTC()"),
 )
-def clock(subject: Subject) -> Iterator[Remark]:
+def _clock(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Call):
         if node.function == "UTC":
             yield subject.remark(node, "UTC() is the time of the batch")
-
-

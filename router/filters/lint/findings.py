@@ -64,6 +64,7 @@ class Rule:
 
     @property
     def anchor(self) -> str:
+        """Where the rule is explained."""
         return f"{DOCUMENT}#{self.code.lower()}"
 
     def finding(self, remark: Remark, where: str | None) -> Finding:

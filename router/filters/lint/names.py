@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-
+from router.columns import Ref
 from router.filters.ast import Field
 from router.filters.dialect import DIALECTS
 from router.filters.fields import ARTEMIS_NAMES, JMS_NAMES
 from router.filters.lint.findings import SQL, Remark, rule
 from router.filters.lint.subject import Subject
 from router.message import SECTION_FIELDS
-
 
 
 def _properties(subject: Subject) -> Iterator[Field]:
@@ -25,7 +24,7 @@ def _properties(subject: Subject) -> Iterator[Field]:
             yield node
 
 
-def _same_field(name: str, names: dict[str, object], others: dict[str, object]) -> str | None:
+def _same_field(name: str, names: Mapping[str, Ref], others: Mapping[str, Ref]) -> str | None:
     """What another language's name for a field is called in this one."""
     return next((own for own, ref in names.items() if ref == others[name]), None)
 
@@ -39,23 +38,22 @@ def _same_field(name: str, names: dict[str, object], others: dict[str, object]) 
     example=("artemis", "JMSPriority > 4"),
     instead=("artemis", "AMQPriority > 4"),
 )
-def foreign_name(subject: Subject) -> Iterator[Remark]:
+def _foreign_name(subject: Subject) -> Iterator[Remark]:
     names = dict(subject.dialect.names) if subject.dialect else {}
     for field in _properties(subject):
         name = field.ref.name
         for others in (JMS_NAMES, ARTEMIS_NAMES):
             if name in others and name not in names:
-                own = _own_name(subject, name, dict(others), names)
+                own = _own_name(subject, name, others, names)
                 hint = f"; the field is called {own}" if own else ""
                 yield subject.remark(field, f"{name} is an ordinary property in this language{hint}")
 
 
-def _own_name(subject: Subject, name: str, others: dict[str, object], names: dict[str, object]) -> str | None:
+def _own_name(subject: Subject, name: str, others: Mapping[str, Ref], names: Mapping[str, Ref]) -> str | None:
     own = _same_field(name, names, others)
     if own is None and subject.dialect_name in SQL:
         ref = others[name]
-        section, field = getattr(ref, "section", ""), getattr(ref, "name", "")
-        own = f"{section}.{field}" if section in SECTION_FIELDS else None
+        own = f"{ref.section}.{ref.name}" if ref.section in SECTION_FIELDS else None
     return own
 
 
@@ -69,7 +67,7 @@ def _own_name(subject: Subject, name: str, others: dict[str, object], names: dic
     example=("amqp-sql", "priority > 4"),
     instead=("amqp-sql", "h.priority > 4"),
 )
-def unqualified_field(subject: Subject) -> Iterator[Remark]:
+def _unqualified_field(subject: Subject) -> Iterator[Remark]:
     for field in _properties(subject):
         for section, fields in SECTION_FIELDS.items():
             if subject.written(field) == field.ref.name and field.ref.name in fields:
@@ -85,7 +83,7 @@ def unqualified_field(subject: Subject) -> Iterator[Remark]:
     example=("jms", "JMSPriorty > 4"),
     instead=("jms", "JMSPriority > 4"),
 )
-def look_alike(subject: Subject) -> Iterator[Remark]:
+def _look_alike(subject: Subject) -> Iterator[Remark]:
     names = list(subject.dialect.names) if subject.dialect else []
     prefixed = [name for dialect in DIALECTS.values() for name in dialect.names if "." not in name]
     observed = subject.schema.properties if subject.schema else []
@@ -128,7 +126,7 @@ def _scripts(name: str) -> set[str]:
     "all of them.",
     example=("jms", "colour = 'red'"),
 )
-def unseen_property(subject: Subject) -> Iterator[Remark]:
+def _unseen_property(subject: Subject) -> Iterator[Remark]:
     if subject.schema is None or not subject.schema.messages:
         return
     for field in _properties(subject):
@@ -136,5 +134,3 @@ def unseen_property(subject: Subject) -> Iterator[Remark]:
             yield subject.remark(
                 field, f"none of {subject.schema.messages:,} sampled messages has the property {field.ref.name}"
             )
-
-

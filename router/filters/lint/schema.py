@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from router.columns import BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, BatchView, Ref
-from router.message import MAP_SECTIONS, SECTION_FIELDS, HEADER_DEFAULTS
+from router.message import HEADER_DEFAULTS, MAP_SECTIONS, SECTION_FIELDS
 from router.values import Table, Timestamp, Value
 
 #: Families of text filters: unlike ones never compare true (semantics 3.1).

@@ -40,11 +40,13 @@ class LocatingBuilder(TreeBuilder):
     """Builds the tree and remembers the place of every part."""
 
     def build_with(self, text: str, dialect: Dialect, limits: Limits) -> None:
+        """Start on a text; see `TreeBuilder.build_with`."""
         super().build_with(text, dialect, limits)
         self.spans: dict[int, tuple[int, int]] = {}
         self.negations: list[Node] = []
 
     def locate(self, part: Any) -> Any:
+        """Remember where a part stands."""
         if isinstance(part, Part):
             self.spans[id(part.node)] = (part.start, part.end - part.start)
         return part
@@ -65,10 +67,9 @@ def _locating(name: str) -> Any:
     return v_args(inline=True)(build)
 
 
-for _name in (
-    "either both compare between not_between member not_member like not_like is_null is_not_null exists xpath "
-    "chain sign literal true false null nan inf name quoted property call"
-).split():
+_CONDITIONS = "either both compare between not_between member not_member like not_like is_null is_not_null exists xpath"
+_OPERANDS = "chain sign literal true false null nan inf name quoted property call"
+for _name in f"{_CONDITIONS} {_OPERANDS}".split():
     setattr(LocatingBuilder, _name, _locating(_name))
 
 
@@ -88,14 +89,14 @@ def _start(self: LocatingBuilder, part: Part) -> Node:
     return Located(root, self.spans, tuple(self.negations))
 
 
-LocatingBuilder.negate = _negate  # type: ignore[method-assign, assignment]
-LocatingBuilder.start = _start  # type: ignore[method-assign, assignment]
+LocatingBuilder.negate = _negate  # type: ignore[method-assign]
+LocatingBuilder.start = _start  # type: ignore[method-assign]
 
 
 class Subject:
     """One filter written as text, or the tree of a filter set (whose nodes have no place)."""
 
-    def __init__(self, filter: Filter, schema: ObservedSchema | None = None) -> None:  # noqa: A002  # what it is
+    def __init__(self, filter: Filter, schema: ObservedSchema | None = None) -> None:  # what it is
         self.text = filter.text
         self.schema = schema
         self.dialect_name = filter.dialect

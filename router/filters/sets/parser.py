@@ -100,9 +100,7 @@ class Reading:
             raise
 
 
-def parse_filter_set(
-    raw: Any, *, owner: str | None = None, limits: FilterSetLimits = DEFAULT_SET_LIMITS
-) -> Filter:
+def parse_filter_set(raw: Any, *, owner: str | None = None, limits: FilterSetLimits = DEFAULT_SET_LIMITS) -> Filter:
     """The filter that a filter set in JSON form states; raises FilterError with `where` inside the document.
 
     `owner` is the reader's connection, what no-local compares with: a consumer's own, or the

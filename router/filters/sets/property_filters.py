@@ -42,9 +42,7 @@ def fields(section: str) -> Read:
         for name, reference in _section(reading, raw, where).items():
             place = f"{where}.{name}"
             if name not in kinds:
-                raise FilterError(
-                    f"{section} has no field {name!r}", where=place, hint="fields: " + ", ".join(kinds)
-                )
+                raise FilterError(f"{section} has no field {name!r}", where=place, hint="fields: " + ", ".join(kinds))
             if reference is None:
                 continue
             kind = kinds[name]

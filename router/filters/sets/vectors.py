@@ -134,10 +134,10 @@ def _changed(column: Column, change: Callable[[str], str | None]) -> Column:
     """The column's texts, each distinct one changed once; what is no text becomes absent."""
     texts: dict[str, int] = {}
     codes = np.full(len(column.distinct) + 1, -1, np.int32)
-    for code, (text, kind) in enumerate(zip(column.distinct, column.kind.tolist(), strict=True)):
+    for place, (text, kind) in enumerate(zip(column.distinct, column.kind.tolist(), strict=True)):
         changed = change(text) if kind == STRING and isinstance(text, str) else None
         if changed is not None:
-            codes[code] = texts.setdefault(changed, len(texts))
+            codes[place] = texts.setdefault(changed, len(texts))
     code = codes[column.code]
     rows = len(column)
     return Column(

@@ -74,7 +74,7 @@ _NO_DOCUMENT = XPathOutcome(value=False)
 
 
 @lru_cache(maxsize=4096)
-def compile(expression: str) -> CompiledXPath:  # noqa: A001  # the name that re and lxml users know
+def compile(expression: str) -> CompiledXPath:  # the name that re and lxml users know
     """Check an expression; raises FilterError with a position inside it."""
     return CompiledXPath(expression, parse(expression))
 
@@ -105,9 +105,7 @@ class XPathDocuments:
         document = self._documents.get(body)
         if document is None:
             document = self._read(body)
-        outcome = (
-            document if isinstance(document, XPathOutcome) else compiled.holds(document, self.limits.steps)
-        )
+        outcome = document if isinstance(document, XPathOutcome) else compiled.holds(document, self.limits.steps)
         self.troubled += outcome.trouble
         return outcome
 

@@ -138,9 +138,7 @@ def _following_sibling(document: Document, nodes: Nodes) -> Nodes:
 
 
 def _preceding_sibling(document: Document, nodes: Nodes) -> Nodes:
-    last = {
-        document.parent[node]: node for node in nodes if document.kind[node] not in (ATTRIBUTE, NAMESPACE)
-    }
+    last = {document.parent[node]: node for node in nodes if document.kind[node] not in (ATTRIBUTE, NAMESPACE)}
     return sorted(
         child for parent, node in last.items() if parent >= 0 for child in document.children(parent) if child < node
     )

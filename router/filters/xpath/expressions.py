@@ -21,7 +21,6 @@ from router.filters.xpath.functions import (
     XPathValue,
     to_boolean,
     to_number,
-    to_text,
 )
 
 #: Characters handled for the price of one step.
@@ -43,6 +42,7 @@ class Run:
         self.known: dict[object, object] = {}
 
     def charge(self, steps: int) -> None:
+        """Pay for work; raises OutOfBudget when nothing is left."""
         self.left -= steps
         if self.left < 0:
             raise OutOfBudget
@@ -72,16 +72,13 @@ class Expression:
     def evaluate(self, run: Run, node: int, position: int, size: int) -> XPathValue:
         """The value at a context; context-free values are kept for the rest of the run."""
         if self.depends:
-            return self.compute(run, node, position, size)
+            return self._compute(run, node, position, size)
         if self not in run.known:
-            run.known[self] = self.compute(run, node, position, size)
+            run.known[self] = self._compute(run, node, position, size)
         return cast(XPathValue, run.known[self])
 
-    def compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
+    def _compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
         raise NotImplementedError
-
-    def text(self, run: Run, value: XPathValue) -> str:
-        return to_text(run, value)
 
 
 def _traits(parts: Iterable[Expression]) -> tuple[bool, bool]:
@@ -98,7 +95,7 @@ class Constant(Expression):
         super().__init__(depends=True, numeric=isinstance(value, float))  # cheaper than remembering it
         self.value = value
 
-    def compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
+    def _compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
         return self.value
 
 
@@ -122,7 +119,7 @@ class Junction(_Chain):
 
     __slots__ = ()
 
-    def compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
+    def _compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
         decisive = self.rest[0][0] == "or"
         for operand in (self.first, *(operand for _, operand in self.rest)):
             if to_boolean(operand.evaluate(run, node, position, size)) is decisive:
@@ -138,7 +135,7 @@ class Arithmetic(_Chain):
     def __init__(self, first: Expression, rest: Rest) -> None:
         super().__init__(first, rest, numeric=True)
 
-    def compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
+    def _compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
         total = to_number(run, self.first.evaluate(run, node, position, size))
         for operator, operand in self.rest:
             total = _ARITHMETIC[operator](total, to_number(run, operand.evaluate(run, node, position, size)))
@@ -155,7 +152,7 @@ class Negation(Expression):
         self.operand = operand
         self.odd = odd
 
-    def compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
+    def _compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
         value = to_number(run, self.operand.evaluate(run, node, position, size))
         return -value if self.odd else value
 
@@ -192,7 +189,7 @@ class Comparison(_Chain):
 
     __slots__ = ()
 
-    def compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
+    def _compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
         left_of: Expression | None = self.first
         left = self.first.evaluate(run, node, position, size)
         for operator, operand in self.rest:
@@ -296,7 +293,7 @@ class Union(Expression):
         super().__init__(depends=depends, positional_inside=inside)
         self.members = members
 
-    def compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
+    def _compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
         found: set[int] = set()
         for member in self.members:
             nodes = member.evaluate(run, node, position, size)
@@ -322,7 +319,7 @@ class Call(Expression):
         self.function = function
         self.arguments = arguments
 
-    def compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
+    def _compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
         values = [argument.evaluate(run, node, position, size) for argument in self.arguments]
         run.charge(1 + sum(len(value) // _CHARACTERS_PER_STEP for value in values if isinstance(value, str)))
         return self.function.apply(run, Argument(values, node, position, size))
@@ -387,7 +384,7 @@ class Filtered(Expression):
         self.start = start
         self.predicates = predicates
 
-    def compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
+    def _compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
         nodes = self.start.evaluate(run, node, position, size)
         if not isinstance(nodes, list):
             raise TypeMismatch
@@ -410,7 +407,7 @@ class Path(Expression):
         self.steps = tuple(steps)
         self.absolute = absolute
 
-    def compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
+    def _compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
         if self.start is None:
             nodes: XPathValue = [0] if self.absolute else [node]
         else:

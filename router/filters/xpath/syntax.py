@@ -270,7 +270,8 @@ class _Parser:
 
     def call(self, token: _Token) -> Expression:
         if token.text not in FUNCTIONS:
-            self.fail_at(token, f"unknown XPath function {token.text!r}", "XPath 1.0 functions: " + ", ".join(FUNCTIONS))
+            known = "XPath 1.0 functions: " + ", ".join(FUNCTIONS)
+            self.fail_at(token, f"unknown XPath function {token.text!r}", known)
         self.expect("(")
         arguments: list[Expression] = []
         if not self.sees(")"):

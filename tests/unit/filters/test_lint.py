@@ -173,7 +173,36 @@ def test_findings_are_data() -> None:
 
 
 _WORDS = st.sampled_from(
-    "a b 1 2.5 'x' '%' = <> < > AND OR NOT ( ) IS NULL IN LIKE BETWEEN + - / TRUE JMSPriority JMSType , \"b\"".split()
+    [
+        "a",
+        "b",
+        "1",
+        "2.5",
+        "'x'",
+        "'%'",
+        "=",
+        "<>",
+        "<",
+        ">",
+        "AND",
+        "OR",
+        "NOT",
+        "(",
+        ")",
+        "IS",
+        "NULL",
+        "IN",
+        "LIKE",
+        "BETWEEN",
+        "+",
+        "-",
+        "/",
+        "TRUE",
+        "JMSPriority",
+        "JMSType",
+        ",",
+        '"b"',
+    ]
 )
 _VALUES = st.sampled_from([None, 1, 2.5, "x", True])
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -20,7 +22,7 @@ BOOKS = b"""<?xml version='1.0'?><?order by?><!--stock--><shop xmlns:p='urn:x' a
 <book id='3'><price>7</price><book><price>x y</price><!--in--><?pi two?></book></book><price>2</price></shop>"""
 
 
-def value(expression: str, body: bytes = BOOKS) -> object:
+def value(expression: str, body: bytes = BOOKS) -> Any:
     """The value of an expression before boolean() is applied."""
     return compile(expression)._root.evaluate(Run(read(body, XPathLimits()), 10**7), 0, 1, 1)
 
@@ -76,7 +78,7 @@ def value(expression: str, body: bytes = BOOKS) -> object:
 )
 def test_values(expression: str, expected: object) -> None:
     found = value(expression)
-    assert found == expected if expected is not None else found != found
+    assert found == expected if expected is not None else math.isnan(found)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,13 @@ def test_refused_when_defined_with_the_place(expression: str, found: str) -> Non
 
 @pytest.mark.parametrize(
     "expression",
-    ["/a" * 3000, "(" * 60 + "1" + ")" * 60, "a[" * 60 + "1" + "]" * 60, "1" + "+1" * 600, "not(" * 60 + "1" + ")" * 60],
+    [
+        "/a" * 3000,
+        "(" * 60 + "1" + ")" * 60,
+        "a[" * 60 + "1" + "]" * 60,
+        "1" + "+1" * 600,
+        "not(" * 60 + "1" + ")" * 60,
+    ],
 )
 def test_caps_on_expressions(expression: str) -> None:
     with pytest.raises(FilterError):
@@ -139,7 +147,9 @@ def test_type_errors_are_false_and_counted(expression: str) -> None:
     assert XPathDocuments().outcome(compile(expression), b"<a/>") == XPathOutcome(value=False, trouble=True)
 
 
-@pytest.mark.parametrize("body", [None, b"", "", b"text", b"<a>", b"<a/><b/>", b" <?xml version='1.0'?><a/>", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "body", [None, b"", "", b"text", b"<a>", b"<a/><b/>", b" <?xml version='1.0'?><a/>", b"\xff\xfe"]
+)
 def test_no_xml_is_false_without_trouble(body: bytes | None) -> None:
     assert XPathDocuments().outcome(compile("/a"), body) == XPathOutcome(value=False)
 
@@ -276,7 +286,7 @@ def test_kept_documents_are_bounded() -> None:
 
 def test_compiled_expressions_travel() -> None:
     compiled = compile("/a[b = 1]")
-    assert pickle.loads(pickle.dumps(compiled)) == compiled
+    assert pickle.loads(pickle.dumps(compiled)) == compiled  # noqa: S301  # what Spark does with it
     assert hash(compiled) == hash(compile("/a[b = 1]"))
 
 

@@ -38,9 +38,13 @@ def _accepts(descriptor: str, value: Any, message: Message, owner: str | None) -
         return value == [] or matches(decode(value), message.amqp_sequence)
     if kind in ("all-filter", "and-filter", "any-filter", "or-filter", "not-filter"):
         truths = [_accepts(one["descriptor"], one["value"], message, owner) for one in value]
-        return not any(truths) if kind == "not-filter" else any(truths) if kind[:2] in ("an", "or") and (
-            kind != "and-filter"
-        ) else all(truths)
+        return (
+            not any(truths)
+            if kind == "not-filter"
+            else any(truths)
+            if kind[:2] in ("an", "or") and (kind != "and-filter")
+            else all(truths)
+        )
     if kind == "no-local-filter":
         return owner is None or message.connection is None or message.connection != owner
     subject = message.properties.get("subject")

@@ -62,7 +62,9 @@ def test_folding_goes_code_point_by_code_point() -> None:
     assert fold("K\u212aſSµΜẞᾳᾼꭰᎠ") == "kkssμμßᾳᾳᎠᎠ"
 
 
-@pytest.mark.parametrize("pattern", ["", "#", "*", "*.#", "#.*", "a.#", "#.b", "a.*.b", "#.a.#.b.#", "a..b", "*.*", "a.", "##"])
+@pytest.mark.parametrize(
+    "pattern", ["", "#", "*", "*.#", "#.*", "a.#", "#.b", "a.*.b", "#.a.#.b.#", "a..b", "*.*", "a.", "##"]
+)
 @pytest.mark.parametrize("key", ["", "a", "b", ".", "a.b", "a..b", "a.", "a.x.b", "b.a.b", "#", "*", "##", "x.a.b.x"])
 def test_topics_match_like_regular_expressions(pattern: str, key: str) -> None:
     assert topic_matches(words(pattern), words(key)) is topic(pattern, key)
