@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bindery.conformance.cases import Case
-from bindery.conformance.guard import guarded
+from bindery.conformance.guard import defined, evaluated
 from bindery.conformance.report import Outcome, same
 from router.columns import BatchView
 from router.errors import InvalidRecord
@@ -44,19 +44,19 @@ def _run(cases: list[Case], define: Callable[[Case], Filter], clock_ms: int) -> 
     outcomes: list[Outcome] = []
     trials: list[_Trial] = []
     for case in cases:
-        trial = guarded(_trial, case, define)
+        trial = defined(_trial, case, define)
         if isinstance(trial, _Trial):
             trials.append(trial)
         else:
             outcomes.append(Outcome(case, engine=trial, reference=trial))
     together = _together(trials, clock_ms)
     for trial, shared in zip(trials, together, strict=True):
-        alone = guarded(_select_one, trial, clock_ms)
+        alone = evaluated(_select_one, trial, clock_ms)
         outcomes.append(
             Outcome(
                 trial.case,
                 engine=alone if same(alone, shared) else f"alone {alone}, in a batch with others {shared}",
-                reference=guarded(_refer, trial, clock_ms),
+                reference=evaluated(_refer, trial, clock_ms),
             )
         )
     return outcomes
@@ -80,7 +80,7 @@ def _refer(trial: _Trial, clock_ms: int) -> bool:
 
 def _together(trials: list[_Trial], clock_ms: int) -> list[Any]:
     """The engine on all messages in one batch and all filters in one compilation: what cases share is shared."""
-    accepted = guarded(_select, trials, clock_ms)
+    accepted = evaluated(_select, trials, clock_ms)
     return accepted if isinstance(accepted, list) else [accepted] * len(trials)
 
 

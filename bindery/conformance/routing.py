@@ -7,7 +7,7 @@ from typing import Any
 
 from bindery.conformance.cases import Case
 from bindery.conformance.declarations import refusal
-from bindery.conformance.guard import guarded
+from bindery.conformance.guard import defined, evaluated
 from bindery.conformance.report import Outcome
 from bindery.conformance.topology import declare
 from router.engine import Router
@@ -20,7 +20,7 @@ from router.reference import NaiveRouter
 def run_declare(case: Case) -> Outcome:
     """Declares a topology through the model, and asks the rules of declaration about it."""
     raw = case.content["topology"]
-    return Outcome(case, engine=guarded(_accepted, raw), reference=guarded(_allowed, raw))
+    return Outcome(case, engine=defined(_accepted, raw), reference=defined(_allowed, raw))
 
 
 def run_route(case: Case, *, clock_ms: int) -> Outcome:
@@ -30,7 +30,7 @@ def run_route(case: Case, *, clock_ms: int) -> Outcome:
     """
     content = case.content
     return Outcome(
-        case, engine=guarded(_routed, content, clock_ms), reference=guarded(_routed_naively, content, clock_ms)
+        case, engine=evaluated(_routed, content, clock_ms), reference=evaluated(_routed_naively, content, clock_ms)
     )
 
 
