@@ -31,7 +31,7 @@ from router.filters.xpath.functions import FUNCTIONS
 #: Caps on one expression; with them evaluation needs a bounded stack whatever the document.
 MAX_CHARACTERS: Final = 4096
 MAX_TOKENS: Final = 1000
-MAX_NESTING: Final = 50
+MAX_NESTING: Final = 100
 
 _NAME: Final = r"[^\W\d][\w.\-\u00b7]*"
 _TOKEN: Final = re.compile(
@@ -46,14 +46,12 @@ _TOKEN: Final = re.compile(
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _NODE_TYPES: Final = frozenset({"comment", "text", "processing-instruction", "node"})
 _OPERATOR_NAMES: Final = frozenset({"and", "or", "mod", "div"})
-_LEVELS: Final = (
-    frozenset({"or"}),
-    frozenset({"and"}),
-    frozenset({"=", "!="}),
-    frozenset({"<", "<=", ">", ">="}),
-    frozenset({"+", "-"}),
-    frozenset({"*", "div", "mod"}),
-)
+#: §3.5 and §3.4: operators from the loosest level to the tightest.
+_LEVEL_OF: Final = {
+    operator: level
+    for level, operators in enumerate(("or", "and", "= !=", "< <= > >=", "+ -", "* div mod"))
+    for operator in operators.split()
+}
 _CHAINS: Final = (Junction, Junction, Comparison, Comparison, Arithmetic, Arithmetic)
 #: §3.7: after these a `*` is a name test and a name is a name.
 _NO_OPERATOR_AFTER: Final = frozenset(
@@ -129,24 +127,36 @@ class _Parser:
         return self.take()
 
     def parse(self) -> Expression:
-        expression = self.expression(0)
+        expression = self.expression()
         if self.token.kind != "end":
             self.fail_at(self.token, f"unexpected {self.token.text!r} in XPath")
         return expression
 
-    def expression(self, level: int) -> Expression:
-        if level == 0:
-            self.depth += 1
-            if self.depth > MAX_NESTING:
-                self.fail_at(self.token, f"XPath expression is nested deeper than {MAX_NESTING} levels")
-        first = self.expression(level + 1) if level + 1 < len(_LEVELS) else self.unary()
-        rest: list[tuple[str, Expression]] = []
-        while self.token.kind in ("operator", "symbol") and self.token.text in _LEVELS[level]:
-            operator = self.take().text
-            rest.append((operator, self.expression(level + 1) if level + 1 < len(_LEVELS) else self.unary()))
-        if level == 0:
-            self.depth -= 1
-        return _CHAINS[level](first, tuple(rest)) if rest else first
+    def expression(self) -> Expression:
+        """A whole expression, one level deeper than what surrounds it."""
+        self.depth += 1
+        if self.depth > MAX_NESTING:
+            self.fail_at(self.token, f"XPath expression is nested deeper than {MAX_NESTING} levels")
+        found = self.operators(0)
+        self.depth -= 1
+        return found
+
+    def operators(self, loosest: int) -> Expression:
+        """Operands joined by operators that bind at least as tightly as a level."""
+        found = self.unary()
+        while (level := self.level()) >= loosest:
+            rest: list[tuple[str, Expression]] = []
+            while self.level() == level:
+                operator = self.take().text
+                rest.append((operator, self.operators(level + 1)))
+            found = _CHAINS[level](found, tuple(rest))
+        return found
+
+    def level(self) -> int:
+        """How tightly the token binds as an operator; -1 when it is none."""
+        if self.token.kind not in ("operator", "symbol"):
+            return -1
+        return _LEVEL_OF.get(self.token.text, -1)
 
     def unary(self) -> Expression:
         signs = 0
@@ -249,7 +259,7 @@ class _Parser:
         found: list[Expression] = []
         while self.sees("["):
             self.take()
-            found.append(self.expression(0))
+            found.append(self.expression())
             self.expect("]")
         return tuple(found)
 
@@ -260,7 +270,7 @@ class _Parser:
         if token.kind == "literal":
             return Constant(token.text[1:-1])
         if token.text == "(":
-            inner = self.expression(0)
+            inner = self.expression()
             self.expect(")")
             return inner
         if token.text == "$":
@@ -275,10 +285,10 @@ class _Parser:
         self.expect("(")
         arguments: list[Expression] = []
         if not self.sees(")"):
-            arguments.append(self.expression(0))
+            arguments.append(self.expression())
             while self.sees(","):
                 self.take()
-                arguments.append(self.expression(0))
+                arguments.append(self.expression())
         self.expect(")")
         function = FUNCTIONS[token.text]
         if not function.fewest <= len(arguments) <= function.most:

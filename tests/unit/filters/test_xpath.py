@@ -126,15 +126,29 @@ def test_refused_when_defined_with_the_place(expression: str, found: str) -> Non
     "expression",
     [
         "/a" * 3000,
-        "(" * 60 + "1" + ")" * 60,
-        "a[" * 60 + "1" + "]" * 60,
+        "(" * 101 + "1" + ")" * 101,
+        "a[" * 101 + "1" + "]" * 101,
         "1" + "+1" * 600,
-        "not(" * 60 + "1" + ")" * 60,
+        "not(" * 101 + "1" + ")" * 101,
     ],
 )
 def test_caps_on_expressions(expression: str) -> None:
     with pytest.raises(FilterError):
         compile(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(" * 99 + "1" + ")" * 99,
+        "a[" * 97 + "not(b)" + "]" * 97,
+        "not(" * 98 + "1" + ")" * 98,
+        "concat('',(" * 49 + "1" + "))" * 49,
+    ],
+)
+def test_nesting_below_the_cap_evaluates(expression: str) -> None:
+    body = "<a>" * 99 + "</a>" * 99
+    assert evaluate(compile(expression), body) is True
 
 
 @pytest.mark.parametrize("expression", ["1" + "+1" * 450, "a" + "|a" * 450, "-" * 900 + "1", "a" + "/a" * 450])
