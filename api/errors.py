@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
@@ -157,6 +158,11 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(Unauthenticated)
     async def _(_request: Request, _error: Unauthenticated) -> Response:
         return Response(status_code=401, headers={"www-authenticate": REALM, "vary": VARY_EARLY})
+
+    @app.exception_handler(RequestValidationError)
+    async def _(_request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        return bad_request(f"{'.'.join(str(part) for part in first['loc'][1:])}: {first['msg']}").response()
 
     @app.exception_handler(BinderyError)
     async def _(_request: Request, error: BinderyError) -> Response:

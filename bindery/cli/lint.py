@@ -68,7 +68,7 @@ def lint(
         if overlap:
             judged = topology.vhosts if vhost is None else [vhost]
             samples = {name: recent_messages(directory, name) for name in judged}
-    report = analyse(topology, vhost=vhost, samples=samples)
+    report = analyse(topology, vhosts=None if vhost is None else [vhost], samples=samples)
     if as_json:
         typer.echo(json.dumps(report.as_data() | {"topology_version": topology.version}, ensure_ascii=False))
     else:

@@ -15,6 +15,7 @@ from bindery.cli.explain import explain
 from bindery.cli.import_ import import_
 from bindery.cli.lint import lint
 from bindery.cli.queues import queues
+from bindery.cli.redrive import redrive, unroutable
 from bindery.cli.render import render_error
 from bindery.cli.route import route
 from bindery.cli.serve import serve
@@ -35,6 +36,8 @@ app.add_typer(filter_commands.app, name="filter")
 app.command()(conformance)
 app.command()(explain)
 app.command()(lint)
+app.command()(unroutable)
+app.command()(redrive)
 
 
 @app.callback()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from router.analysis import cover, filters, keys, names, overlap, reach
 from router.analysis.finding import Report
@@ -14,15 +14,15 @@ from router.model import Topology
 
 
 def analyse(
-    topology: Topology, *, vhost: str | None = None, samples: Mapping[str, Samples] | None = None
+    topology: Topology, *, vhosts: Iterable[str] | None = None, samples: Mapping[str, Samples] | None = None
 ) -> Report:
-    """What the analysis notices about a topology, or about one vhost of it, gravest first.
+    """What the analysis notices about a topology, or about some vhosts of it, gravest first.
 
     `samples` are, by vhost and queue, lineage identities of recent messages; without them queues are not
     compared. Raises NotFound for an unknown vhost. The work grows with the bindings, not with their square.
     """
     report = Report()
-    for name in sorted(topology.vhosts) if vhost is None else [vhost]:
+    for name in sorted(topology.vhosts) if vhosts is None else vhosts:
         scope = Scope.of(topology, name)
         verdicts = Verdicts(scope)
         cover.check(scope, report)

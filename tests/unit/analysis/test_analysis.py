@@ -388,7 +388,7 @@ def test_one_vhost_is_judged_alone() -> None:
 
     broker.editor.declare_vhost(Vhost("other"))
     broker.editor.declare_queue(Queue("other", "r"))
-    assert [f.subject.name for f in analyse(broker.topology, vhost="other").findings] == ["r"]
+    assert [f.subject.name for f in analyse(broker.topology, vhosts=["other"]).findings] == ["r"]
     assert len(analyse(broker.topology).findings) == 2
 
 

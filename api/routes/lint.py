@@ -1,0 +1,48 @@
+"""What a topology says that its author hardly meant, as findings with codes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query, Response
+
+from api.answers import answer
+from api.auth import Identity
+from api.control_plane import ControlPlane
+from api.deps import ManagementUser, Plane, VhostHeader, VhostPath, resource
+from api.scope import visible_vhost, visible_vhosts
+from router.analysis import analyse
+from store.samples import recent_messages
+
+router = resource("lint")
+
+Version = Annotated[int | None, Query(description="a topology version; the newest by default", ge=0)]
+Overlap = Annotated[bool, Query(description="compare queues by the recent messages that they hold")]
+
+
+@router.get("/lint", summary="Analyse the topology")
+def lint_all(
+    plane: Plane, user: ManagementUser, version: Version = None, overlap: Overlap = False, x_vhost: VhostHeader = None
+) -> Response:
+    """Findings over every vhost that the caller sees, the gravest first."""
+    return _report(plane, visible_vhosts(plane.topology(), user, x_vhost), version, overlap)
+
+
+@router.get("/lint/{vhost:segment}", summary="Analyse a vhost")
+def lint_vhost(
+    plane: Plane, user: ManagementUser, vhost: VhostPath, version: Version = None, overlap: Overlap = False
+) -> Response:
+    """Findings over one vhost, the gravest first."""
+    return _report(plane, [_seen(plane, user, vhost)], version, overlap)
+
+
+def _seen(plane: ControlPlane, user: Identity, vhost: str) -> str:
+    return visible_vhost(plane.topology(), user, vhost)
+
+
+def _report(plane: ControlPlane, vhosts: list[str], version: int | None, overlap: bool) -> Response:
+    topology = plane.topologies.load(version=version)
+    judged = [name for name in vhosts if name in topology.vhosts]
+    samples = {name: recent_messages(plane.data, name) for name in judged} if overlap else None
+    report = analyse(topology, vhosts=judged, samples=samples)
+    return answer(report.as_data() | {"topology_version": topology.version})

@@ -1,0 +1,105 @@
+"""Unroutable messages: the most frequent reasons and keys, and another try under the present topology."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from fastapi import Query, Response
+from pydantic import Field
+
+from api.answers import answer
+from api.bodies import Body, Flag, documented
+from api.deps import ManagementUser, Plane, VhostPath, json_body, resource
+from api.errors import bad_request
+from api.scope import visible_vhost
+from router.filters.sets import parse_filter_set
+from router.filters import parse
+from store.redrive import Redriver
+from store.unroutable import Selection, summary
+
+router = resource("unroutable")
+
+#: Keys that one answer lists at most.
+MAX_KEYS: Final = 1_000
+_EXAMPLE: Final = {"reasons": ["no_binding"], "key": "flight.#", "filter": "dep_delay > 60", "dialect": "jms"}
+
+
+class SelectionBody(Body):
+    """Which rows are meant; what is not given does not narrow the choice."""
+
+    reasons: list[str] = Field(default_factory=list)
+    exchange: str | None = None
+    key: str | None = Field(None, description="a topic pattern for the routing key")
+    since: str | None = Field(None, description="ISO 8601; UTC without a zone")
+    until: str | None = Field(None, description="ISO 8601; UTC without a zone")
+    filter: str | dict[str, Any] | None = Field(None, description="filter text, or a filter set")
+    dialect: str = "jms"
+    dry_run: Flag = False
+
+
+def _selection(body: SelectionBody) -> Selection:
+    condition = None
+    if body.filter is not None:
+        is_text = isinstance(body.filter, str)
+        condition = parse(body.filter, body.dialect) if is_text else parse_filter_set(body.filter)  # type: ignore[arg-type]
+    return Selection(
+        reasons=frozenset(body.reasons),
+        exchange=body.exchange,
+        key=body.key,
+        since=_moment(body.since, "since"),
+        until=_moment(body.until, "until"),
+        condition=condition,
+    )
+
+
+def _moment(text: str | None, name: str) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise bad_request(f"{name} is no ISO 8601 time") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+@router.get("/unroutable/{vhost:segment}", summary="Count unroutable messages")
+def show(
+    plane: Plane,
+    user: ManagementUser,
+    vhost: VhostPath,
+    top: Annotated[int, Query(description="keys to list", ge=1, le=MAX_KEYS)] = 20,
+    reason: Annotated[list[str] | None, Query(description="only these reasons")] = None,
+    exchange: Annotated[str | None, Query(description="only messages published there")] = None,
+    key: Annotated[str | None, Query(description="a topic pattern for the routing key")] = None,
+    since: Annotated[str | None, Query(description="ISO 8601")] = None,
+    until: Annotated[str | None, Query(description="ISO 8601")] = None,
+) -> Response:
+    """The vhost's unroutable rows by reason and by routing key, the most frequent first."""
+    visible_vhost(plane.topology(), user, vhost)
+    stated = SelectionBody(reasons=reason or [], exchange=exchange, key=key, since=since, until=until)
+    return answer(summary(plane.data, vhost, _selection(stated), top=top).as_data())
+
+
+@router.post(
+    "/unroutable/{vhost:segment}/redrive",
+    summary="Redrive unroutable messages",
+    openapi_extra=documented(SelectionBody, _EXAMPLE),
+)
+def redrive(
+    plane: Plane,
+    user: ManagementUser,
+    vhost: VhostPath,
+    body: Annotated[SelectionBody, json_body(SelectionBody)],
+) -> Response:
+    """Route the chosen rows again, each exactly once; comes back when the copies are durable.
+
+    The caller needs the permission to write to every exchange that the rows may have been published to.
+    """
+    topology = plane.topology()
+    visible_vhost(topology, user, vhost)
+    exchanges = [name for where, name in topology.exchanges if where == vhost]
+    for name in exchanges if body.exchange is None else [body.exchange]:
+        user.check("write", vhost, name)
+    outcome = Redriver(plane.data, plane.topologies, vhost).redrive(_selection(body), dry_run=body.dry_run)
+    return answer(outcome.as_data())

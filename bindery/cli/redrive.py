@@ -1,0 +1,145 @@
+"""`bindery unroutable` and `bindery redrive`: what reached no queue, and another try."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bindery.cli.explain import DataOption, JsonOption, VhostOption
+from bindery.cli.render import visible
+from router.errors import InvalidInput
+from router.filters import DIALECTS, parse
+from router.model import DEFAULT_VHOST
+
+if TYPE_CHECKING:
+    from store.unroutable import Selection
+
+ReasonOption = Annotated[list[str] | None, typer.Option("--reason", help="Only rows with this reason (repeatable).")]
+ExchangeOption = Annotated[str | None, typer.Option("--exchange", help="Only messages published to this exchange.")]
+KeyOption = Annotated[
+    str | None, typer.Option("--key", help="Only routing keys that match this pattern (* one word, # any number).")
+]
+SinceOption = Annotated[str | None, typer.Option("--from", help="Routed at this ISO 8601 time or later (UTC).")]
+UntilOption = Annotated[str | None, typer.Option("--to", help="Routed before this ISO 8601 time (UTC).")]
+FilterOption = Annotated[str | None, typer.Option("--filter", help="Only messages that pass this filter.")]
+DialectOption = Annotated[str, typer.Option("--dialect", help="Of --filter: " + ", ".join(DIALECTS) + ".")]
+
+
+def unroutable(
+    data: DataOption = Path("data"),
+    vhost: VhostOption = DEFAULT_VHOST,
+    reason: ReasonOption = None,
+    exchange: ExchangeOption = None,
+    key: KeyOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    condition: FilterOption = None,
+    dialect: DialectOption = "jms",
+    top: Annotated[int, typer.Option("--top", min=1, max=1000, help="Keys to list.")] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """Count unroutable rows by reason and by routing key, the most frequent first."""
+    from store.paths import DataDir  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from store.topology import TopologyStore  # noqa: PLC0415
+    from store.unroutable import summary  # noqa: PLC0415
+
+    directory = DataDir.open(data)
+    TopologyStore(directory).load().vhost(vhost)
+    chosen = selection(reason, exchange, key, since, until, condition, dialect)
+    found = summary(directory, vhost, chosen, top=top).as_data()
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False))
+        return
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(f"{found['rows']:,} unroutable rows, {found['redriven']:,} of them redriven since")
+    if found["reasons"]:
+        console.print(_table(found["reasons"], ("reason", "disposition", "rows")))
+        console.print(_table(found["keys"], ("exchange", "routing_key", "reason", "rows")))
+    if found["distinct_keys"] > len(found["keys"]):
+        console.print(f"and {found['distinct_keys'] - len(found['keys']):,} further keys")
+
+
+def redrive(
+    data: DataOption = Path("data"),
+    vhost: VhostOption = DEFAULT_VHOST,
+    reason: ReasonOption = None,
+    exchange: ExchangeOption = None,
+    key: KeyOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    condition: FilterOption = None,
+    dialect: DialectOption = "jms",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would happen; write nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Route unroutable rows again under the present topology, each exactly once.
+
+    Rows that reach a queue now are marked as redriven; the others stay as they are. A redrive that was
+    interrupted is finished by the next one.
+    """
+    from store.paths import DataDir  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from store.redrive import Redriver  # noqa: PLC0415
+    from store.topology import TopologyStore  # noqa: PLC0415
+
+    directory = DataDir.open(data)
+    chosen = selection(reason, exchange, key, since, until, condition, dialect)
+    found = Redriver(directory, TopologyStore(directory), vhost).redrive(chosen, dry_run=dry_run).as_data()
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False))
+        return
+    console = Console(soft_wrap=True, highlight=False)
+    verb = "would be redriven" if dry_run else "redriven"
+    console.print(f"{found['redriven']:,} of {found['chosen']:,} rows {verb}: {found['copies']:,} copies")
+    if found["queues"]:
+        console.print(_table([{"queue": n, "rows": c} for n, c in found["queues"].items()], ("queue", "rows")))
+    for code, count in found["still_unroutable"].items():
+        console.print(f"{count:,} rows are still unroutable: {code}")
+
+
+def selection(
+    reasons: list[str] | None,
+    exchange: str | None,
+    key: str | None,
+    since: str | None,
+    until: str | None,
+    condition: str | None,
+    dialect: str,
+) -> Selection:
+    """The rows that options choose; raises InvalidInput for an option that cannot be read."""
+    from store.unroutable import Selection  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+
+    return Selection(
+        reasons=frozenset(reasons or ()),
+        exchange=exchange,
+        key=key,
+        since=moment(since, "--from"),
+        until=moment(until, "--to"),
+        condition=None if condition is None else parse(condition, dialect),
+    )
+
+
+def moment(text: str | None, where: str) -> datetime | None:
+    """An ISO 8601 time; without a zone it is UTC. Raises InvalidInput."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(f"{text!r} is no time", where=where, hint="2026-01-31 or 2026-01-31T12:00:00Z") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> Table:
+    table = Table(box=None, header_style="bold")
+    for name in columns:
+        table.add_column(name.replace("_", " "), justify="right" if name == "rows" else "left")
+    for row in rows:
+        table.add_row(*(Text(f"{row[n]:,}" if n == "rows" else visible(row[n])) for n in columns))
+    return table
