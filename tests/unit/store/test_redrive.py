@@ -108,9 +108,7 @@ def test_rows_that_still_reach_nothing_stay_as_they_are(data: DataDir, lost: Top
         (Selection(key="flight.UA", condition=parse("flight > 2", "jms")), (3, 4)),
     ],
 )
-def test_only_chosen_rows_are_redriven(
-    data: DataDir, lost: TopologyStore, selection: Selection, expected: Any
-) -> None:
+def test_only_chosen_rows_are_redriven(data: DataDir, lost: TopologyStore, selection: Selection, expected: Any) -> None:
     lost.edit(repair, author="t")
     counted = summary(data, "/", selection)
     assert counted.rows == len(expected)
@@ -197,9 +195,7 @@ def _redrive_once_at(
 
 
 def test_a_queue_deleted_in_between_gives_its_rows_back(data: DataDir, lost: TopologyStore) -> None:
-    lost.edit(
-        lambda editor: editor.bind(Binding(0, "/", "flights", "late", routing_key="flight.UA")), author="t"
-    )
+    lost.edit(lambda editor: editor.bind(Binding(0, "/", "flights", "late", routing_key="flight.UA")), author="t")
     with pytest.raises(Crash):
         Redriver(data, lost, "/", fault=crash_at("marked")).redrive(Selection())
     lost.edit(lambda editor: editor.delete_queue("/", "late"), author="t")
@@ -209,9 +205,7 @@ def test_a_queue_deleted_in_between_gives_its_rows_back(data: DataDir, lost: Top
     assert dict(outcome.still_unroutable) == {"no_binding": 10}
 
 
-def test_many_rows_go_in_several_rounds(
-    data: DataDir, lost: TopologyStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_rows_go_in_several_rounds(data: DataDir, lost: TopologyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redrive_module, "MAX_ROWS", 3)
     lost.edit(repair, author="t")
     outcome = Redriver(data, lost, "/").redrive(Selection())

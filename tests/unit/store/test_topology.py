@@ -426,8 +426,9 @@ def test_a_late_clear_does_not_touch_the_rows_of_a_queue_declared_since(data: Da
     with BatchCommitter(data, stream="s", app_id="s:1") as committer:
         deliver(data, committer, 0, version, "q")
     tables.clear_queue_table(data, "/", "q", undeclared_at=deleted_at)
-    tables.ensure_queue_table(data, "/", "q", undeclared_at=deleted_at)
+    tables.ensure_queue_table(data, "/", "q", undeclared_at=deleted_at - 1)
     assert tables.count_rows(data, "/", "q") == 3
+    assert tables.undeclared_since(DeltaTable(data.queue("/", "q"))) == deleted_at
 
 
 def test_a_table_that_cannot_be_created_refuses_the_declaration(data: DataDir, store: TopologyStore) -> None:
