@@ -12,13 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from bindery.cli.render import render_error, visible
+from router.columns import BatchView
 from router.errors import BinderyError, InvalidInput
 from router.filters import DIALECTS, Filter, parse
-from router.filters.lint import lint
+from router.filters.lint import ObservedSchema, lint
 from router.filters.sets import DIALECT as FILTER_SET
 from router.filters.sets import parse_filter_set_text
 from router.filters.trace import Trace, describe, trace
-from router.message import Message
+from router.message import MESSAGE_SCHEMA, Message
 
 app = typer.Typer(help="Check a filter, or test it against a message.", no_args_is_help=True)
 
@@ -27,12 +28,29 @@ DialectName = Annotated[str, typer.Option("--dialect", help="One of " + ", ".joi
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+#: Messages of a queue that tell lint what its properties hold.
+_SAMPLE = 10_000
+
+
 @app.command()
-def check(text: Text, dialect: DialectName, as_json: AsJson = False) -> None:
-    """Parse a filter; print its normal form, the properties it reads and the types of its parts."""
+def check(
+    text: Text,
+    dialect: DialectName,
+    data: Annotated[
+        Path | None, typer.Option(help="A data directory, to compare with the messages of a queue.")
+    ] = None,
+    queue: Annotated[str, typer.Option(help="The queue to compare with.")] = "",
+    vhost: Annotated[str, typer.Option(help="The queue's vhost.")] = "/",
+    as_json: AsJson = False,
+) -> None:
+    """Parse a filter; print its normal form, the properties it reads, the types of its parts, and remarks.
+
+    Remarks never block; docs/lint.md explains them.
+    """
     try:
         checked = _read_filter(text, dialect)
-        report = describe(checked) | {"findings": [finding.as_data() for finding in lint(checked)]}
+        schema = None if data is None else _observed(data, queue, vhost)
+        report = describe(checked) | {"findings": [finding.as_data() for finding in lint(checked, schema=schema)]}
     except BinderyError as error:
         _fail(error, as_json=as_json)
     if as_json:
@@ -79,6 +97,16 @@ def test(
             typer.echo(f"  {shown.ljust(width)}  {value}{f'  ({why})' if why else ''}")
     if not passes:
         raise typer.Exit(1)
+
+
+def _observed(data: Path, queue: str, vhost: str) -> ObservedSchema:
+    """What the first messages of a queue hold."""
+    from store.paths import DataDir  # noqa: PLC0415  # storage, only when it is asked for
+    from store.read import browse  # noqa: PLC0415
+
+    rows = browse(DataDir.open(data), queue, vhost=vhost, limit=_SAMPLE).select(MESSAGE_SCHEMA.names)
+    batches = rows.combine_chunks().to_batches()
+    return ObservedSchema.of(BatchView(batches[0])) if batches else ObservedSchema(0, {})
 
 
 def _read_filter(text: str, dialect: str) -> Filter:

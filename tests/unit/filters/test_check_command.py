@@ -1,0 +1,75 @@
+"""`bindery filter check` and `test` for filter sets, with lint's remarks and a queue's messages."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from bindery.cli.filter import app
+from store.commit import BatchCommitter
+from store.paths import DataDir
+from store.topology import TopologyStore
+from tests.unit.store.conftest import data, declare_queues, deliver, store
+
+__all__ = ["data", "store"]  # fixtures
+
+SET = '{"f": {"descriptor": "amqp:properties-filter", "value": {"subject": "&s:EU", "to": "q"}}}'
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def codes(*arguments: str) -> set[str]:
+    result = run("check", *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return {finding["code"] for finding in json.loads(result.output)["findings"]}
+
+
+def test_remarks_are_shown_and_do_not_block() -> None:
+    result = run("check", "NOT colour = 'red'", "--dialect", "artemis")
+    assert result.exit_code == 0
+    assert "BF105 info, column 1: write NOT (colour = 'red')" in result.output
+    assert "docs/lint.md" in result.output
+
+
+def test_a_filter_set_is_described_in_its_own_words() -> None:
+    result = run("check", SET, "--dialect", "filter-set")
+    assert result.exit_code == 0
+    assert "properties.subject MATCHES '&s:EU' AND" not in result.output  # folded: the case is gone
+    assert "properties.subject MATCHES '&s:eu' AND" in result.output
+
+
+def test_a_bad_filter_set_is_refused_with_its_place() -> None:
+    result = run("check", SET.replace("&s:", "&z:"), "--dialect", "filter-set", "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.output)["error"]["where"] == "f.value.subject"
+
+
+@pytest.mark.parametrize(("subject", "exit_code"), [("order.eu", 0), ("order.us", 1)])
+def test_a_filter_set_is_tried_on_a_message(tmp_path, subject: str, exit_code: int) -> None:  # type: ignore[no-untyped-def]
+    message = tmp_path / "m.json"
+    message.write_text(json.dumps({"properties": {"subject": subject, "to": "q"}}))
+    result = run("test", SET, "--dialect", "filter-set", "--message", str(message))
+    assert result.exit_code == exit_code
+
+
+def test_the_messages_of_a_queue_are_compared(data: DataDir, store: TopologyStore) -> None:
+    version = store.edit(declare_queues("q", "empty"), author="t").version
+    with BatchCommitter(data, stream="s", app_id="s:1") as committer:
+        deliver(
+            data,
+            committer,
+            0,
+            version,
+            "q",
+            application_properties=lambda seq: [("price", {"string": str(seq)})],
+        )
+    place = ("--data", str(data.root), "--queue", "q")
+    assert "BF106" in codes("price > 5", "--dialect", "jms", *place)
+    assert "BF106" not in codes("price = '5'", "--dialect", "jms", *place)
+    assert "BF113" in codes("weight > 5", "--dialect", "jms", *place)
+    assert "BF113" not in codes("weight > 5", "--dialect", "jms", "--data", str(data.root), "--queue", "empty")
+    assert run("check", "a = 1", "--dialect", "jms", "--data", str(data.root), "--queue", "none").exit_code == 2
