@@ -15,6 +15,8 @@ from router.values import MAX_DEPTH, Table, Value, decode, encode
 
 #: Arguments that hold a filter set when they hold an object.
 FILTER_SET_ARGUMENTS: Final = frozenset({"x-filters", "x-queue-filter"})
+#: A nested value may take two levels of JSON for one of its own: `{"list": […]}`.
+_PLAIN_DEPTH: Final = 2 * MAX_DEPTH + 10
 
 
 def decode_arguments(raw: Any, *, where: str = "arguments") -> Table:
@@ -45,8 +47,8 @@ def encode_arguments(arguments: Table) -> dict[str, Any]:
 
 def decode_plain(raw: Any, *, where: str = "value", depth: int = 0) -> Value:
     """A JSON value taken as it stands: every object becomes a table, whatever its keys."""
-    if depth > MAX_DEPTH:
-        raise InvalidInput(f"nested deeper than {MAX_DEPTH} levels", where=where)
+    if depth > _PLAIN_DEPTH:
+        raise InvalidInput(f"nested deeper than {_PLAIN_DEPTH} levels", where=where)
     match raw:
         case None | bool() | int() | float() | str():
             return raw
