@@ -1,0 +1,61 @@
+# Entry points for people and CI. Needs Python 3.11, Java 17 (demo, Spark tests, bench) and make; no root.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DATA ?= data/demo
+
+# Spark's scratch goes to memory where there is room for it
+SCRATCH ?= $(shell test -d /dev/shm -a -w /dev/shm && echo /dev/shm || echo $${TMPDIR:-/tmp})
+export SPARK_LOCAL_DIRS ?= $(SCRATCH)/bindery-spark
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint format bench bench-match bench-filters bench-api fuzz conformance clean
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(STAMP) ## Create .venv with everything installed
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[test,demo]'
+	@touch $@
+
+demo: $(STAMP) ## Route a year of flights through four exchange types (data in DATA=data/demo)
+	$(BIN)/python -m jobs.demo --data $(DATA)
+
+test: $(STAMP) ## Run every test
+	$(BIN)/python -m pytest
+
+lint: $(STAMP) ## Check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## Apply the formatter
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## Routing into 100 queues against Spark's plain append
+	$(BIN)/python -m benchmarks.bench_route
+
+bench-match: $(STAMP) ## Exchange matchers at scale
+	$(BIN)/python -m benchmarks.bench_match
+
+bench-filters: $(STAMP) ## Text filters and filter sets
+	$(BIN)/python -m benchmarks.bench_filters
+	$(BIN)/python -m benchmarks.bench_filter_sets
+
+bench-api: $(STAMP) ## The REST control plane
+	$(BIN)/python -m benchmarks.bench_api
+
+fuzz: $(STAMP) ## Fuzz the parsers (needs the fuzz extra: .venv/bin/pip install -e '.[fuzz]')
+	$(BIN)/python -m tests.fuzz
+
+conformance: $(STAMP) ## Run conformance cases: make conformance CASES=folder
+	$(BIN)/bindery conformance $(or $(CASES),tests/conformance)
+
+clean: ## Remove the environment, caches and the demo's data
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info data/demo

@@ -1,0 +1,135 @@
+"""Routing to 100 queues against Spark's plain append of the same messages to one table (`make bench`).
+
+400,000 messages, 1,300 bindings of four exchange types, a third with selectors, about nine copies each.
+Both read the same four Parquet files from the page cache and are timed in alternation in one process,
+after a warm-up; the figures are medians. `route` is a micro-batch of the streaming job from its pin to
+its last commit; `stream` is the whole available-now run around it, with starting and ending the query.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import workload
+from jobs.config import JobFile, parse_job
+from jobs.route import BatchReport, RouteJob
+from jobs.session import build_session
+from router.model import TopologyEditor
+from store.paths import DataDir
+from store.topology import TopologyStore
+
+FILES = 4
+JOB = "stream: {stream}\nsource: {{format: parquet, path: {path}}}\ntrigger: available-now\n"
+
+
+def write_messages(folder: Path, rows: int) -> None:
+    folder.mkdir(parents=True)
+    for number in range(FILES):
+        pq.write_table(workload.messages(rows // FILES, seed=number), folder / f"{number}.parquet")
+
+
+def declare(editor: TopologyEditor) -> None:
+    topology = workload.topology()
+    exchanges, queues, bindings, _ = topology.in_vhost("/")
+    for exchange in exchanges:
+        if exchange.name in workload.TYPES:
+            editor.declare_exchange(exchange)
+    for queue in queues:
+        editor.declare_queue(queue)
+    for binding in bindings:
+        editor.bind(binding)
+
+
+def append(spark: SparkSession, source: Path, table: Path) -> float:
+    started = time.perf_counter()
+    spark.read.parquet(str(source)).write.format("delta").mode("append").save(str(table))
+    return time.perf_counter() - started
+
+
+def route(spark: SparkSession, data: DataDir, file: JobFile) -> tuple[float, BatchReport]:
+    reports: list[BatchReport] = []
+    started = time.perf_counter()
+    RouteJob(spark, data, file, report=reports.append).run()
+    elapsed = time.perf_counter() - started
+    (report,) = reports
+    return elapsed, report
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Routing against a plain append.")
+    parser.add_argument("--rows", type=int, default=400_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args(arguments)
+    shm = Path("/dev/shm")  # noqa: S108  # memory, where there is some: disks differ more than the two paths
+    scratch = Path(tempfile.mkdtemp(prefix="bindery-bench-", dir=shm if shm.is_dir() else None))
+    try:
+        run(scratch, options.rows, options.rounds)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def run(scratch: Path, rows: int, rounds: int) -> None:
+    console = Console()
+    source = scratch / "messages"
+    write_messages(source, rows)
+    data = DataDir.open(scratch / "data", create=True)
+    TopologyStore(data).edit(declare, author="bench")
+    spark = build_session(
+        "bench",
+        settings={"spark.sql.files.minPartitionNum": str(FILES), "spark.driver.memory": "2g"},
+        log_file=scratch / "spark.log",
+    )
+    appends: list[float] = []
+    streams: list[float] = []
+    routes: list[float] = []
+    reports: list[BatchReport] = []
+    for number in range(rounds + 1):
+        appended = append(spark, source, scratch / "appended")
+        stream, report = route(spark, data, parse_job(JOB.format(stream=f"bench-{number}", path=source)))
+        routed = sum(report.seconds[stage] for stage in ("prepare", "tasks", "commit"))
+        console.print(
+            f"{'warm-up' if number == 0 else f'round {number}'}: append {appended:.2f} s, route {routed:.2f} s "
+            f"({report.copies:,} copies), stream {stream:.2f} s",
+            highlight=False,
+        )
+        if number:
+            appends.append(appended)
+            routes.append(routed)
+            streams.append(stream)
+            reports.append(report)
+    spark.stop()
+    yardstick, routed = statistics.median(appends), statistics.median(routes)
+    copies = reports[-1].copies
+    table = Table("path", "seconds", "messages/s", "copies/s", "ratio", title=f"{rows:,} messages, {copies:,} copies")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, seconds, made in (
+        ("append", yardstick, rows),
+        ("route", routed, copies),
+        ("stream", statistics.median(streams), copies),
+    ):
+        table.add_row(
+            name, f"{seconds:.2f}", f"{rows / seconds:,.0f}", f"{made / seconds:,.0f}", f"{seconds / yardstick:.1f}"
+        )
+    console.print(table)
+    stages = Table("stage of route", "seconds", title="Stages (medians; tasks' own stages are summed over tasks)")
+    stages.columns[1].justify = "right"
+    for stage in reports[-1].seconds:
+        stages.add_row(stage, f"{statistics.median(report.seconds[stage] for report in reports):.2f}")
+    console.print(stages)
+    print(f"ratio route/append: {routed / yardstick:.1f}")
+
+
+if __name__ == "__main__":
+    main()
