@@ -182,7 +182,8 @@ AMQP_SQL: Final = Dialect(
         "LPAR": r"\(",
         "RPAR": r"\)",
         "COMMA": ",",
-        "QUOTED": r"\[(?:[^\[\]]|\]\]|\[\[)*\]",
+        # letters, symbols and digits (seed 002: delimited_identifier), so no control character
+        "QUOTED": r"\[(?:[^\[\]\x00-\x1f\x7f-\x9f]|\]\]|\[\[)*\]",
         "LSQB": r"\[",
         "RSQB": r"\]",
     },
@@ -197,7 +198,7 @@ AMQP_SQL: Final = Dialect(
         **{key: hint for key, hint in _SELECTOR_HINTS.items() if key not in ("!=", "%", ".")},
         "!": "use NOT, or `!=` for unequal",
         '"': "the string is not closed; a quote inside a string is written twice",
-        "[": "the delimited name is not closed; `]` inside it is written `]]`",
+        "[": "the delimited name is not closed, or holds a control character; `]` inside it is written `]]`",
         "0x": "a binary constant has an even number of hexadecimal digits",
         "_": "a name begins with an ASCII letter; write other names in brackets: [name]",
         "$": "a name has ASCII letters, digits and _; write other names in brackets: [name]",
