@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.message import Message
@@ -26,6 +26,7 @@ def publish(**properties: object) -> Message:
 
 
 @given(st.lists(arguments, max_size=8), st.lists(st.dictionaries(headers, values, max_size=4), max_size=6))
+@settings(deadline=None)
 def test_bindings_match_what_their_definition_says(
     tables: list[dict[str, object]], sent: list[dict[str, object]]
 ) -> None:

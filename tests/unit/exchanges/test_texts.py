@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.exchanges.texts import Texts, TextTable
@@ -15,6 +15,7 @@ from tests.unit.strategies import texts
 
 
 @given(st.lists(texts, unique=True, max_size=20), st.lists(texts, max_size=20), st.integers(0, 3))
+@settings(deadline=None)
 def test_a_table_finds_what_a_dict_finds(known: list[str], asked: list[str], skipped: int) -> None:
     table = pickle.loads(pickle.dumps(TextTable.of(known)))  # noqa: S301  # our own bytes
     array = pa.array(asked, pa.string())[skipped:]  # a slice: offsets that do not start at 0
@@ -24,6 +25,7 @@ def test_a_table_finds_what_a_dict_finds(known: list[str], asked: list[str], ski
 
 
 @given(st.lists(texts, max_size=5))
+@settings(deadline=None)
 def test_texts_read_back(several: list[str]) -> None:
     for array in (pa.array(several, pa.string()), pa.array(several, pa.large_string())):
         held = Texts.of(array)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.exchanges import TopicMatcher
@@ -54,6 +54,7 @@ def test_words_and_wildcards(pattern: str, key: str, accepted: bool) -> None:
 
 
 @given(st.lists(texts, max_size=8), st.lists(texts, max_size=8))
+@settings(deadline=None)
 def test_patterns_accept_what_their_definition_says(patterns: list[str], keys: list[str]) -> None:
     offsets, accepted = TopicMatcher(patterns).match(keys)
     for number, key in enumerate(keys):
@@ -63,6 +64,7 @@ def test_patterns_accept_what_their_definition_says(patterns: list[str], keys: l
 
 
 @given(texts, texts)
+@settings(deadline=None)
 def test_the_normal_form_accepts_the_same_keys(pattern: str, key: str) -> None:
     assert topic_matches(".".join(pattern_words(pattern)), key) is topic_matches(pattern, key)
 
