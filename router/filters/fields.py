@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from router.columns import Ref
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from router.columns import INT, Column, Ref, empty_column
 from router.message import HEADER_DEFAULTS, MAP_SECTIONS, SECTION_FIELDS, Message
 from router.values import INT64_MAX, Value
 
@@ -20,10 +23,14 @@ DERIVED: Final = "derived"
 
 @dataclass(frozen=True, slots=True)
 class DerivedField:
-    """A value computed from other fields, once per distinct combination of their values."""
+    """A value computed from other fields, once per distinct combination of their values.
+
+    `from_batch` gives the whole column where that needs no distinct values.
+    """
 
     sources: tuple[Ref, ...]
     compute: Callable[..., Value]
+    from_batch: Callable[[pa.RecordBatch], Column] | None = None
 
 
 def _properties(name: str) -> Ref:
@@ -71,6 +78,14 @@ def _size(body: Value) -> Value:
     return len(body) if isinstance(body, bytes) else 0
 
 
+def _sizes(batch: pa.RecordBatch) -> Column:
+    """The bytes of each body, without reading any."""
+    column = empty_column(batch.num_rows)
+    column.tag[:] = INT
+    column.num[:] = pc.binary_length(batch.column("body")).fill_null(0).to_numpy(zero_copy_only=False)
+    return column
+
+
 _DURABLE = Ref("header", "durable")
 _DELIVERY_COUNT = Ref("header", "delivery_count")
 _JMS_TYPE = (Ref("message_annotations", "x-opt-jms-type"), Ref("message_annotations", "jms-type"))
@@ -84,7 +99,7 @@ DERIVED_FIELDS: Final[Mapping[str, DerivedField]] = {
     "user_text": DerivedField((_properties("user_id"),), _as_text),
     "address": DerivedField((_properties("to"), Ref("exchange")), _first),
     "expiration": DerivedField((_properties("absolute_expiry_time"),), _or_zero),
-    "body_size": DerivedField((Ref("body"),), _size),
+    "body_size": DerivedField((Ref("body"),), _size, _sizes),
     "document": DerivedField((Ref("body"), Ref("amqp_value")), _document),
 }
 

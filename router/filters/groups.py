@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-import router.filters.vector_rules  # noqa: F401  # registers the rules of the shared nodes
 from router.columns import BatchView, Ref
+from router.filters import like_access, vector_rules  # noqa: F401  # they register rules of the shared nodes
 from router.filters.access import ALWAYS, Entry, Key, entries
 from router.filters.ast import TROUBLED, TRUE, Node
 from router.filters.fields import DERIVED

@@ -7,7 +7,7 @@ its filters stand in columns, one row per filter.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from router.columns import BINARY, DOUBLE, INT, STRING, TIMESTAMP, column_of
 from router.filters.ast import (
@@ -17,6 +17,7 @@ from router.filters.ast import (
     Field,
     In,
     IsNull,
+    Like,
     Literal,
     Node,
     Or,
@@ -36,6 +37,9 @@ def lift(tree: Node) -> tuple[Node, tuple[Value, ...]]:
     values: list[Value] = []
 
     def change(node: Node) -> Node:
+        if isinstance(node, Like):
+            # the escape stays: patterns of one escape share a table (`LikeTable`)
+            return replace(node, operand=change(node.operand), pattern=change(node.pattern))
         if isinstance(node, Literal):
             tag = _LIFTED.get(type(node.value))
             if tag is None or (isinstance(node.value, float) and math.isnan(node.value)):

@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from router.columns import ABSENT, BINARY, BOOL, NULL, STRING, BatchView, Column, Ref, column_of
+from router.filters import like
 from router.filters.ast import TROUBLE, TROUBLED, TRUE, UNKNOWN, Node, Parameter, Trouble
-from router.filters.fields import DERIVED, DERIVED_FIELDS
+from router.filters.fields import DERIVED, DERIVED_FIELDS, DerivedField
 from router.values import Value
 
 Ints = npt.NDArray[np.int64]
@@ -227,12 +228,62 @@ _NUMERIC_PAYLOAD: Final = (2, 3, 4, 5)
 COMPUTED: Final[dict[str, Callable[[Batch, str], Column]]] = {}
 
 
+class LikeTable:
+    """LIKE of every text of a column with every pattern of another, each combination worked out at its first use."""
+
+    def __init__(self, texts: Texts, patterns: Texts, escape: str | None) -> None:
+        self._texts = texts
+        self._patterns = patterns
+        self._escape = escape
+        self._matchers: dict[int, Callable[[str], bool]] = {}
+        self._known: Truths | None = None
+        if len(texts) * len(patterns) <= _LIKE_CELLS:
+            self._known = np.full(len(texts) * len(patterns), _NOT_YET, np.uint8)
+
+    def look_up(self, codes: Codes, patterns: Codes) -> Truths:
+        """FALSE or TRUE for each pair of a text and a pattern, both given by their codes (no -1)."""
+        cells = codes.astype(np.int64) * len(self._patterns) + patterns
+        if self._known is None:
+            wanted, which = np.unique(cells, return_inverse=True)
+            return self._work_out(wanted)[which]
+        found = self._known[cells]
+        missing = np.unique(cells[found == _NOT_YET])
+        if len(missing):
+            self._known[missing] = self._work_out(missing)
+            found = self._known[cells]
+        return found
+
+    def _work_out(self, cells: Ints) -> Truths:
+        codes, patterns = np.divmod(cells, max(len(self._patterns), 1))
+        texts = self._texts.values
+        held = [
+            self._matcher(pattern)(str(texts[code]))
+            for code, pattern in zip(codes.tolist(), patterns.tolist(), strict=True)
+        ]
+        return np.where(np.array(held, np.bool_), np.uint8(TRUE), np.uint8(0))
+
+    def _matcher(self, code: int) -> Callable[[str], bool]:
+        found = self._matchers.get(code)
+        if found is None:
+            pattern = like.compile_pattern(str(self._patterns.values[code]), self._escape)
+            if pattern is None:
+                raise ValueError("a constant pattern was not checked when it was defined")
+            found = self._matchers[code] = like.matcher(pattern)
+        return found
+
+
+#: Combinations of texts and patterns that are remembered for a batch, one byte each.
+_LIKE_CELLS: Final = 1 << 26
+_NOT_YET: Final = 255
+
+
 class Batch:
     """One batch for all shapes that are evaluated on it: sources by reference, found once."""
 
     def __init__(self, view: BatchView) -> None:
         self.view = view
         self._sources: dict[Ref, Source] = {}
+        self._matches: dict[tuple[int, int, str | None], LikeTable] = {}
         self._codes: dict[tuple[int, int], tuple[Texts, Texts, Codes | None, Codes | None]] = {}
         self._orders: dict[tuple[int, int], tuple[Texts, Texts, Ints, Ints]] = {}
 
@@ -264,6 +315,14 @@ class Batch:
             self._orders[id(left), id(right)] = found
         return found[2], found[3]
 
+    def matches(self, texts: Texts, patterns: Texts, escape: str | None) -> LikeTable:
+        """What is known of the texts of one column and the patterns of another."""
+        key = id(texts), id(patterns), escape
+        found = self._matches.get(key)
+        if found is None:
+            found = self._matches[key] = LikeTable(texts, patterns, escape)
+        return found
+
     def source(self, ref: Ref) -> Source:
         """The column of a reference, derived ones included."""
         found = self._sources.get(ref)
@@ -279,10 +338,13 @@ class Batch:
         if kept is None and compute is not None:
             return self.view.keep(ref, compute(self, ref.name))
         if kept is None:
-            field = DERIVED_FIELDS[ref.name]
-            sources = [Vector(self.source(source)) for source in field.sources]
-            kept = self.view.keep(ref, per_distinct(field.compute, *sources).as_column())
+            kept = self.view.keep(ref, self._derive(DERIVED_FIELDS[ref.name]))
         return kept
+
+    def _derive(self, field: DerivedField) -> Column:
+        if field.from_batch is not None:
+            return field.from_batch(self.view.batch)
+        return per_distinct(field.compute, *(Vector(self.source(ref)) for ref in field.sources)).as_column()
 
 
 class Pairs:

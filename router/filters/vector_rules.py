@@ -141,17 +141,27 @@ def _in(node: In, pairs: Pairs) -> Truths:
 
 @condition(Like)
 def _like(node: Like, pairs: Pairs) -> Truths:
-    operands = [pairs.operand(node.operand), pairs.operand(node.pattern)]
-    if node.escape is not None:
-        operands.append(pairs.operand(node.escape))
-    value = operands[0]
-    if node.escape is None and not value.may_hold(STRING, IN_TROUBLE) and operands[1].held == 1 << STRING:
-        return kernels.mark_missing(np.zeros(len(pairs), np.uint8), value)
+    constant = isinstance(node.pattern, Parameter) and node.pattern.tag == STRING
+    if constant and (node.escape is None or isinstance(node.escape, Literal)):
+        return _like_constant(node, pairs)
+    operands = [pairs.operand(item) for item in (node.operand, node.pattern, node.escape) if item is not None]
 
     def match(*values: Value | Trouble) -> bool | Trouble | None:
         return scalar.match(values[0], values[1], *values[2:], longest=node.longest)
 
     return truth_per_distinct(match, *operands)
+
+
+def _like_constant(node: Like, pairs: Pairs) -> Truths:
+    """Pattern and escape were checked at definition: texts give true or false, other values false."""
+    value, pattern = pairs.operand(node.operand), pairs.operand(node.pattern)
+    truths = np.zeros(len(pairs), np.uint8)
+    if value.may_hold(STRING):
+        escape = node.escape.value if isinstance(node.escape, Literal) else None
+        table = pairs.batch.matches(value.texts, pattern.texts, None if escape is None else str(escape))
+        places = np.flatnonzero(value.tag == STRING)
+        truths[places] = table.look_up(value.code[places], pattern.code[places])
+    return kernels.mark_missing(truths, value)
 
 
 @condition(IsNull)

@@ -30,12 +30,15 @@ def pairs(view: BatchView, groups: int = 1) -> tuple[np.ndarray, np.ndarray]:
         "type IN ('T{}', 'X{}') AND price > 1",
         "(type = 'T{}' OR code = {}) AND price > 1",
         "price > 1 AND (type = 'T{}' AND price < {})",
+        "price > 1 AND type LIKE 'T{}x%'",
+        "type LIKE 'T{}x_y'",
         "price > 1 AND (type = 'T{}' AND price < 9 OR type = 'Y{}')",
     ],
 )
 def test_only_filters_whose_key_a_message_holds_are_looked_at(shape: str) -> None:
     groups = FilterGroups([[parse(shape.format(n, n), "jms") for n in range(1_000)]])
-    view = batch(*({"type": f"T{n}", "price": 7} for n in range(50)), {"type": "other"}, {})
+    ending = "xzy" if "LIKE" in shape else ""
+    view = batch(*({"type": f"T{n}{ending}", "price": 7} for n in range(50)), {"type": "other"}, {})
     assert groups.candidates(view, *pairs(view)) == 50
 
 

@@ -1,0 +1,30 @@
+"""The access predicate of LIKE: a pattern that begins with literal characters asks for texts with that head."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from router.filters import like
+from router.filters.access import Access, Key, access
+from router.filters.ast import Field, Like, Literal
+from router.filters.sets.vectors import head_of
+
+#: One column of heads is made for each length, up to this many characters.
+_LONGEST_HEAD: Final = 32
+
+
+@access(Like)
+def _like(node: Like) -> Access | None:
+    """`'abc%'` is decided by the head alone; `'abc%x'` and `'ab_d'` are looked at when their head fits."""
+    if not (isinstance(node.operand, Field) and isinstance(node.pattern, Literal)):
+        return None
+    text, escape = node.pattern.value, node.escape.value if isinstance(node.escape, Literal) else None
+    if not isinstance(text, str) or (node.escape is not None and not isinstance(escape, str)):
+        return None
+    pattern = like.compile_pattern(text, escape if isinstance(escape, str) else None)
+    prefix = like.literal_prefix(pattern) if pattern is not None else ""
+    if not prefix:
+        return None
+    head = prefix[:_LONGEST_HEAD]
+    exact = pattern is not None and len(pattern) == 2 and pattern[0].text == head and not pattern[1].text
+    return Access((Key(head_of(node.operand.ref, len(head)), Literal(head), strict=True),), exact=exact)
