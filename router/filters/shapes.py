@@ -26,7 +26,7 @@ from router.filters.ast import (
     rebuild,
     walk,
 )
-from router.filters.vector import Source
+from router.filters.vector import FREE_OF_PARAMETERS, Source
 from router.values import Timestamp, Value
 
 _LIFTED = {int: INT, float: DOUBLE, str: STRING, bytes: BINARY, Timestamp: TIMESTAMP}
@@ -37,6 +37,8 @@ def lift(tree: Node) -> tuple[Node, tuple[Value, ...]]:
     values: list[Value] = []
 
     def change(node: Node) -> Node:
+        if isinstance(node, FREE_OF_PARAMETERS):
+            return node
         if isinstance(node, Like):
             # the escape stays: patterns of one escape share a table (`LikeTable`)
             return replace(node, operand=change(node.operand), pattern=change(node.pattern))

@@ -12,6 +12,7 @@ Rules per node type are registered by `operand` and `condition`; those of the sh
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeVar, cast
@@ -21,7 +22,7 @@ import numpy.typing as npt
 
 from router.columns import ABSENT, BINARY, BOOL, NULL, STRING, BatchView, Column, Ref, column_of
 from router.filters import like
-from router.filters.ast import TROUBLE, TROUBLED, TRUE, UNKNOWN, Node, Parameter, Trouble
+from router.filters.ast import TROUBLE, TROUBLED, TRUE, UNKNOWN, Call, Element, Node, Parameter, Trouble
 from router.filters.fields import DERIVED, DERIVED_FIELDS, DerivedField
 from router.values import Value
 
@@ -251,7 +252,7 @@ class LikeTable:
         if len(missing):
             self._known[missing] = self._work_out(missing)
             found = self._known[cells]
-        return found
+        return np.asarray(found)
 
     def _work_out(self, cells: Ints) -> Truths:
         codes, patterns = np.divmod(cells, max(len(self._patterns), 1))
@@ -272,6 +273,10 @@ class LikeTable:
         return found
 
 
+#: Work on texts and nested values; `router.filters.shapes` lifts no constant out of these nodes.
+FREE_OF_PARAMETERS: Final = (Call, Element)
+#: Such a node is worked out for all rows once those that asked are one in so many.
+_SMALL_SHARE: Final = 8
 #: Combinations of texts and patterns that are remembered for a batch, one byte each.
 _LIKE_CELLS: Final = 1 << 26
 _NOT_YET: Final = 255
@@ -284,6 +289,8 @@ class Batch:
         self.view = view
         self._sources: dict[Ref, Source] = {}
         self._matches: dict[tuple[int, int, str | None], LikeTable] = {}
+        self._whole: dict[int, Source] = {}
+        self._worked: Counter[int] = Counter()
         self._codes: dict[tuple[int, int], tuple[Texts, Texts, Codes | None, Codes | None]] = {}
         self._orders: dict[tuple[int, int], tuple[Texts, Texts, Ints, Ints]] = {}
 
@@ -314,6 +321,19 @@ class Batch:
                 found = left, right, right.places(left), right.ranks
             self._orders[id(left), id(right)] = found
         return found[2], found[3]
+
+    def for_all_rows(self, node: Node, rows: int) -> Source | None:
+        """A node without parameters, worked out for every row; None while few rows have asked for it.
+
+        Shapes with many filters come in blocks: without this a row would be worked out in every block.
+        """
+        found = self._whole.get(id(node))
+        if found is None:
+            self._worked[id(node)] += rows
+            if self._worked[id(node)] * _SMALL_SHARE >= self.view.rows:
+                everything = Pairs(self, np.arange(self.view.rows), (), np.zeros(self.view.rows, np.int64))
+                found = self._whole[id(node)] = Source(OPERANDS[type(node)](node, everything).as_column())
+        return found
 
     def matches(self, texts: Texts, patterns: Texts, escape: str | None) -> LikeTable:
         """What is known of the texts of one column and the patterns of another."""
@@ -397,9 +417,15 @@ class Pairs:
         """The values of an operand, or of a condition read as one (unknown is null)."""
         found = self._recall(node)
         if found is None:
-            found = self.truth(node) if node.is_condition else OPERANDS[type(node)](node, self)
-            self._known[id(node)] = found
+            found = self._known[id(node)] = self.truth(node) if node.is_condition else self._work_out(node)
         return found if isinstance(found, Vector) else as_vector(found)
+
+    def _work_out(self, node: Node) -> Vector:
+        if isinstance(node, FREE_OF_PARAMETERS):
+            everything = self.batch.for_all_rows(node, len(self))
+            if everything is not None:
+                return Vector(everything, self.rows)
+        return OPERANDS[type(node)](node, self)
 
     def truth(self, node: Node) -> Truths:
         """The truths of a condition; not to be written to."""

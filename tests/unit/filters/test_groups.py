@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from router.columns import BatchView
-from router.filters import Filter, FilterGroups, Limits, parse
+from router.filters import Filter, FilterGroups, Limits, parse, scalar
 from router.filters.access import entries
 from router.message import Message, to_batch
 from router.values import Table
@@ -119,6 +119,21 @@ def test_more_candidates_than_a_block_holds(monkeypatch: pytest.MonkeyPatch) -> 
     assert list(zip(found.pair.tolist(), found.member.tolist(), strict=True)) == [
         (row, member) for row in range(10) for member in range(row)
     ]
+
+
+def test_functions_are_called_per_distinct_value_not_per_row_or_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In however many blocks the filters ask: a block of few rows may ask apart, then all rows are done at once."""
+    calls: list[str] = []
+    monkeypatch.setattr("router.filters.groups.BLOCK", 50)
+    monkeypatch.setitem(scalar.FUNCTIONS, "LOWER", lambda value: calls.append(value) or value.lower())
+    groups = FilterGroups([[parse(f"LOWER(s) <> 'x{n}'", "amqp-sql") for n in range(40)]])
+    view = batch(*({"s": f"S{n % 5}"} for n in range(60)))
+    assert len(groups.select(view, *pairs(view)).pair) == 60 * 40
+    assert len(calls) <= 60 // 8 + 5
+    calls.clear()
+    alone = FilterGroups([[parse("LOWER(s) = 's1'", "amqp-sql")]])
+    assert len(alone.select(view, *pairs(view)).pair) == 12
+    assert sorted(calls) == ["S0", "S1", "S2", "S3", "S4"]
 
 
 def test_trouble_is_reported_for_the_filters_that_had_it() -> None:
