@@ -136,7 +136,8 @@ class FilterGroups:
             pair = np.concatenate([part.pair for part in parts])
             entry = np.concatenate([part.entry for part in parts])
             if self._may_repeat:
-                keys = np.unique(pair * len(self._entry_unit) + entry)
+                keys = np.sort(pair * len(self._entry_unit) + entry, kind="stable")  # a few sorted runs
+                keys = keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]]
                 pair, entry = keys // len(self._entry_unit), (keys % len(self._entry_unit)).astype(np.int32)
             yield _Candidates(pair, entry)
 
