@@ -49,6 +49,8 @@ from store.writer import BATCH_SCHEMA, SEQ, BatchStamp, QueueWriter
 
 #: Rows of one redrive; what is left is taken by the next round of the same call.
 MAX_ROWS: Final = 200_000
+#: Streams of redrives begin so.
+STREAM_PREFIX: Final = "redrive:"
 _PLAN: Final = "plan.parquet"
 #: Suffixes of a plan's folder before and after its life.
 _DRAFT: Final = ".draft"
@@ -108,7 +110,7 @@ class _Plan:
     @property
     def app_id(self) -> str:
         """The stream and app id of the plan's only batch."""
-        return f"redrive:{self.folder.name}"
+        return f"{STREAM_PREFIX}{self.folder.name}"
 
     def batch(self) -> pa.RecordBatch:
         """The rows as one batch of BATCH_SCHEMA."""

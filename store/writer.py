@@ -144,6 +144,11 @@ class BatchStamp:
     clock_ms: int
 
 
+def stream_mark(stream: str) -> str:
+    """What stands for a stream in the names of its files."""
+    return hashlib.sha256(stream.encode()).hexdigest()[:12]
+
+
 class QueueWriter:
     """Writes the copies of routed messages to the tables of their queues, uncommitted.
 
@@ -169,8 +174,7 @@ class QueueWriter:
         self._stamp = stamp
         self._compression = compression
         self._buffer_bytes = buffer_bytes
-        stream = hashlib.sha256(stamp.stream.encode()).hexdigest()[:12]
-        self._prefix = f"part-{stream}-{stamp.batch_id}-{attempt}"
+        self._prefix = f"part-{stream_mark(stamp.stream)}-{stamp.batch_id}-{attempt}"
         self._files: list[WrittenFile] = []
         self._clear()
 

@@ -1,0 +1,206 @@
+"""Replay against the naive router: what a proposed topology would have done with recorded messages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.comparison import Comparison, Reporter
+from jobs.replay import Replayer, Span
+from router.engine import Router
+from router.message import Message
+from router.model import Topology
+from router.proposal import propose
+from router.reference import NaiveRouter
+from router.values import Table
+from store import tables
+from store.paths import DataDir
+from store.read import take
+from store.redrive import Redriver
+from store.routed_files import file_groups, group_of, group_text
+from store.topology import TopologyStore
+from store.unroutable import Selection
+from tests.unit.store.conftest import data, store  # noqa: F401  # fixtures
+from tests.unit.store.routed import route
+
+DEFINITIONS: dict[str, Any] = {
+    "exchanges": [{"name": "flights", "type": "topic"}],
+    "queues": [{"name": "late"}, {"name": "jfk"}, {"name": "all"}],
+    "bindings": [
+        {"source": "flights", "destination": "late", "routing_key": "#",
+         "arguments": {"x-filter-jms-selector": "delay >= 60 AND carrier = 'UA'"}},
+        {"source": "flights", "destination": "jfk", "routing_key": "*.JFK.#"},
+    ],
+}  # fmt: skip
+PROPOSAL: dict[str, Any] = {
+    "delete": {"queues": ["jfk"]},
+    "definitions": {
+        "queues": [{"name": "west"}],
+        "bindings": [
+            {"source": "flights", "destination": "late", "routing_key": "#",
+             "arguments": {"x-filter-jms-selector": "delay >= 90"}},
+            {"source": "flights", "destination": "west", "routing_key": "*.*.LAX"},
+        ],
+    },
+}  # fmt: skip
+
+
+def flights(first: int, count: int) -> list[Message]:
+    return [
+        Message(
+            "flights",
+            f"{'UA' if n % 2 else 'DL'}.{'JFK' if n % 3 else 'EWR'}.{'LAX' if n % 5 else 'IAH'}",
+            application_properties=Table({"n": n, "delay": n * 7 % 130, "carrier": "UA" if n % 2 else "DL"}),
+        )
+        for n in range(first, first + count)
+    ]
+
+
+@pytest.fixture
+def recorded(data: DataDir, store: TopologyStore) -> TopologyStore:  # noqa: F811
+    store.edit(lambda editor: editor.replay(_changes(propose(store.load(), "/", DEFINITIONS))), author="t")
+    for batch in range(3):
+        route(data, store, flights(batch * 40, 40), batch_id=batch, clock_ms=1_700_000_000_000 + batch * 1000)
+    route(data, store, flights(500, 10), batch_id=0, stream="other")
+    return store
+
+
+def _changes(topology: Topology) -> dict[Any, Any]:
+    from router.model import object_key
+
+    return {object_key(item): item for item in topology.objects()}
+
+
+def compare(
+    data: DataDir, present: Topology, proposed: Topology, span: Span = Span("flights")  # noqa: B008, F811
+) -> Comparison:
+    replayer = Replayer(data, "/", Router.compile(proposed, "/"), span)
+    queues = sorted(name for _, name in present.queues)
+    total = Comparison()
+    for group in file_groups(data, "/", queues, stream=span.stream, since=span.since, until=span.until):
+        total.merge(replayer.compare(group_of(group_text(group))).as_result())
+    return total
+
+
+def expected(messages: list[Message], present: Topology, proposed: Topology) -> Comparison:
+    old, new = NaiveRouter(present, "/"), NaiveRouter(proposed, "/")
+    found = Comparison(messages=len(messages))
+    for message in messages:
+        before, after = old.route(message), new.route(message)
+        found.before.update(before.queues)
+        found.after.update(after.queues)
+        found.unchanged.update(before.queues & after.queues)
+        found.gained.update(after.queues - before.queues)
+        found.lost.update(before.queues - after.queues)
+        found.unroutable_before.update([before.reason] if before.reason else [])
+        found.unroutable_after.update([after.reason] if after.reason else [])
+    return found
+
+
+def counts(found: Comparison) -> dict[str, Any]:
+    names = ("before", "after", "unchanged", "gained", "lost", "unroutable_before", "unroutable_after")
+    return {"messages": found.messages} | {name: +Counter(getattr(found, name)) for name in names}
+
+
+def test_counts_are_those_of_routing_every_message_twice(data: DataDir, recorded: TopologyStore) -> None:  # noqa: F811
+    present = recorded.load()
+    proposed = propose(present, "/", PROPOSAL)
+    found = compare(data, present, proposed)
+    assert counts(found) == counts(expected(flights(0, 120), present, proposed))
+    assert found.unexplained == 0
+    assert found.gained["west"] and found.gained["late"] and found.lost["jfk"]
+    assert (found.files_before, found.files_after) == (6, 6)  # late and jfk, then late and west, for three batches
+
+
+def test_against_the_same_topology_nothing_changes(data: DataDir, recorded: TopologyStore) -> None:  # noqa: F811
+    found = compare(data, recorded.load(), recorded.load())
+    assert not found.gained.total() and not found.lost.total()
+    assert found.unroutable_before == found.unroutable_after
+    assert found.examples == {}
+
+
+def test_a_span_of_time_and_every_stream(data: DataDir, recorded: TopologyStore) -> None:  # noqa: F811
+    present = recorded.load()
+    second = datetime.fromtimestamp(1_700_000_001, UTC)
+    third = datetime.fromtimestamp(1_700_000_002, UTC)
+    assert compare(data, present, present, Span("flights", second, third)).messages == 40
+    assert compare(data, present, present, Span("flights", second)).messages == 80
+    assert compare(data, present, present, Span()).messages == 130
+    assert compare(data, present, present, Span("nothing")).messages == 0
+
+
+def test_consumed_and_compacted_rows_change_nothing_while_a_copy_is_left(
+    data: DataDir, recorded: TopologyStore  # noqa: F811
+) -> None:
+    present = recorded.load()
+    proposed = propose(present, "/", PROPOSAL)
+    full = compare(data, present, proposed)
+    held = {message.application_properties["n"] for message in flights(0, 120) if _reaches(present, message, "jfk")}
+    also = [m for m in flights(0, 120) if _reaches(present, m, "late") and m.application_properties["n"] in held]
+    assert also
+    take(data, "late", limit=5)  # rewrites files: their names say nothing any more
+    _compact(data, "jfk")
+    found = compare(data, present, proposed)
+    gone = full.messages - found.messages
+    assert gone <= 5  # only messages that stood in no other queue
+    assert found.before["jfk"] == full.before["jfk"]
+
+
+def _reaches(topology: Topology, message: Message, queue: str) -> bool:
+    return queue in NaiveRouter(topology, "/").route(message).queues
+
+
+def _compact(data: DataDir, queue: str) -> None:  # noqa: F811
+    from deltalake import DeltaTable
+
+    table = DeltaTable(data.queue("/", queue))
+    before = len(table.files() if hasattr(table, "files") else table.file_uris())
+    table.optimize.compact()
+    assert before > 1
+
+
+def test_files_of_one_message_stand_in_one_group(data: DataDir, recorded: TopologyStore) -> None:  # noqa: F811
+    groups = file_groups(data, "/", ["late", "jfk", "all"], stream="flights")
+    assert len(groups) == 3
+    assert [group[0].queue for group in groups] == [None] * 3  # unroutable rows, which keep bcc, come first
+    _compact(data, "jfk")
+    (joined,) = file_groups(data, "/", ["late", "jfk", "all"], stream="flights")
+    assert len(joined) == 7
+
+
+def test_redriven_messages_are_replayed_once(data: DataDir, recorded: TopologyStore) -> None:  # noqa: F811
+    recorded.edit(lambda editor: editor.replay(_changes(propose(recorded.load(), "/", PROPOSAL))), author="t")
+    assert Redriver(data, recorded, "/").redrive(Selection()).redriven > 0
+    present = recorded.load()
+    assert compare(data, present, present, Span("flights")).messages == 120
+    assert compare(data, present, present, Span()).messages == 130
+
+
+def test_differences_come_with_examples_and_reasons(data: DataDir, recorded: TopologyStore) -> None:  # noqa: F811
+    present = recorded.load()
+    proposed = propose(present, "/", PROPOSAL)
+    found = compare(data, present, proposed)
+    report = Reporter("/", {present.version: present}, proposed).report(found)
+    by_name = {entry["queue"]: entry for entry in report["queues"]}
+    late = by_name["late"]["examples"][0]
+    assert (late["direction"], late["row"].split(":")[0]) == ("gained", "flights")
+    assert late["because"][0].startswith("binding ")
+    assert late["not_because"][0].endswith("is \"DL\"") or "delay" in late["not_because"][0]
+    assert by_name["jfk"]["examples"][0]["not_because"] == ["there is no queue 'jfk'"]
+    assert by_name["west"]["examples"][0]["not_because"] == ["there is no queue 'west'"]
+    assert len(by_name["late"]["examples"]) <= 6
+    assert report["unroutable"]["change"] == (
+        sum(report["unroutable"]["after"].values()) - sum(report["unroutable"]["before"].values())
+    )
+    assert report["changed"]["gained"] == sum(entry["gained"] for entry in report["queues"])
+
+
+def test_nothing_is_written(data: DataDir, recorded: TopologyStore, tmp_path: Path) -> None:  # noqa: F811
+    before = sorted(path for path in Path(data.root).rglob("*"))
+    compare(data, recorded.load(), propose(recorded.load(), "/", PROPOSAL))
+    assert sorted(path for path in Path(data.root).rglob("*")) == before
+    assert tables.exists(data.unroutable("/"))
