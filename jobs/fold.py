@@ -7,7 +7,7 @@ its reason, a detail and its raw form; it never stops the stream.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.consume import Consumer
 from router.errors import InvalidInput
 from router.message import MESSAGE_SCHEMA, SOURCE, VALUE, VALUE_MAP, Message, to_batch
 from store.writer import BATCH_SCHEMA
@@ -60,6 +61,8 @@ class Fold:
     """How a mapped batch becomes messages; made on the driver, pickled to the workers.
 
     columns           what the mapping gives; empty with `text`
+    consumer          of a bridge: which messages are read at all
+    overrides         of a bridge: columns that the mapping puts in the place of the read ones
     text              the one column holds messages in JSON form, one per row
     max_record_bytes  a record above is too_large
     """
@@ -67,13 +70,30 @@ class Fold:
     columns: tuple[MappedColumn, ...]
     text: bool
     max_record_bytes: int
+    consumer: Consumer | None = None
+    overrides: tuple[MappedColumn, ...] = ()
 
-    def __call__(self, batch: pa.RecordBatch, seq: pa.Array) -> tuple[pa.RecordBatch, Refused | None]:
-        """The messages of a batch (BATCH_SCHEMA), and the refused records; together they are all rows."""
-        rows = batch.num_rows
+    def __call__(
+        self, batch: pa.RecordBatch, seq: pa.Array, *, clock_ms: int = 0
+    ) -> tuple[pa.RecordBatch, Refused | None]:
+        """The messages of a batch (BATCH_SCHEMA), and the refused records.
+
+        Together they are all rows, but for those that a consumer's filter does not accept.
+        """
+        if self.consumer is not None:
+            read = pa.RecordBatch.from_arrays(
+                self._map_columns(batch, self.columns, _Problems(batch.num_rows)), schema=MESSAGE_SCHEMA
+            )
+            accepted = pa.array(self.consumer.accepted(read, clock_ms=clock_ms))
+            batch, seq = batch.take(accepted), seq.take(accepted)
         source = _source(batch)
-        problems = _Problems(rows)
-        arrays = self._parse_texts(batch, problems) if self.text else self._map_columns(batch, problems)
+        problems = _Problems(batch.num_rows)
+        if self.text:
+            arrays = self._parse_texts(batch, problems)
+        else:
+            replaced = {mapped.column for mapped in self.overrides}
+            kept = [mapped for mapped in self.columns if mapped.column not in replaced]
+            arrays = self._map_columns(batch, [*kept, *self.overrides], problems)
         folded = pa.RecordBatch.from_arrays([*arrays, source, seq], schema=BATCH_SCHEMA)
         self._check_sizes(folded, problems)
         if not problems.found:
@@ -88,13 +108,15 @@ class Fold:
         )
         return folded.take(pa.array(np.flatnonzero(problems.reason < 0))), refused
 
-    def _map_columns(self, batch: pa.RecordBatch, problems: _Problems) -> list[pa.Array]:
+    def _map_columns(
+        self, batch: pa.RecordBatch, columns: Sequence[MappedColumn], problems: _Problems
+    ) -> list[pa.Array]:
         rows = batch.num_rows
         if CORRUPT_COLUMN in batch.schema.names:
             corrupt = _valid(batch.column(CORRUPT_COLUMN))
             problems.add(corrupt, _INVALID, "the record does not parse by the schema of the source")
         parts: dict[str, dict[str, tuple[MappedColumn, pa.Array]]] = {}
-        for mapped in self.columns:
+        for mapped in columns:
             array = batch.column(mapped.arrow)
             if mapped.guarded:
                 failed = ~_valid(array)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from jobs.bridge import check_bridge
 from jobs.config import JobFile
 from jobs.progress import StreamProgress
 from jobs.route import RouteJob, StreamFailed, stop_on_signals
@@ -25,7 +26,11 @@ def default_log(stream: str) -> Path:
 
 @contextmanager
 def local_session(stream: str, progress: StreamProgress, *, master: str, log: Path) -> Iterator[SparkSession]:
-    """A session for one job, stopped at the end."""
+    """A session for one job, stopped at the end; a session that is there already is used and left alone."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
     with progress.console.status("starting Spark (the first start downloads the Delta jar) …"):
         spark = build_session(f"bindery {stream}", master=master, log_file=log)
     try:
@@ -66,7 +71,9 @@ def run_local(
 ) -> StreamProgress:
     """Start Spark, run the job, stop Spark; what needs no Spark is checked first."""
     stream = file.job.stream
-    TopologyStore(data).load().vhost(file.job.vhost)
+    topology = TopologyStore(data).load()
+    topology.vhost(file.job.vhost)
+    check_bridge(file, topology)
     log = log or default_log(stream)
     progress = StreamProgress(stream)
     with local_session(stream, progress, master=master, log=log) as spark:

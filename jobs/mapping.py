@@ -9,7 +9,7 @@ Spark's try, within a struct, so that a failure (a null struct) and a null resul
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -37,8 +37,6 @@ def mapped(records: Records, file: JobFile) -> tuple[DataFrame, Fold]:
             raise file.error(("source", "schema"), "missing", hint="expressions need the columns that a schema names")
         frame = records.frame.selectExpr("value", _place(records))
         return frame, Fold((), True, job.max_record_bytes)
-    if not job.message:
-        return _canonical(records, file)
     plan = _Plan(records, file)
     for column, content in job.message.items():
         if isinstance(content, dict):
@@ -46,7 +44,13 @@ def mapped(records: Records, file: JobFile) -> tuple[DataFrame, Fold]:
                 plan.add((column, name), expression)
         else:
             plan.add((column,), content)
-    return plan.frame(), Fold(tuple(plan.columns), False, job.max_record_bytes)
+    own = [] if job.message and not records.is_queue else _message_columns(records, file)
+    frame = plan.frame([column.column for column in own])
+    if own:
+        fold = Fold(tuple(own), False, job.max_record_bytes, records.consumer, tuple(plan.columns))
+    else:
+        fold = Fold(tuple(plan.columns), False, job.max_record_bytes)
+    return frame, fold
 
 
 def _place(records: Records) -> str:
@@ -54,7 +58,7 @@ def _place(records: Records) -> str:
     return f"struct({members}) AS {SOURCE_COLUMN}"
 
 
-def _canonical(records: Records, file: JobFile) -> tuple[DataFrame, Fold]:
+def _message_columns(records: Records, file: JobFile) -> list[MappedColumn]:
     """A source whose columns already are those of a message; other columns are not read."""
     present = [name for name in MESSAGE_SCHEMA.names if name in records.columns]
     if not present:
@@ -75,9 +79,7 @@ def _canonical(records: Records, file: JobFile) -> tuple[DataFrame, Fold]:
                 hint=f"give an expression for it under `message`: {name}: …",
             )
         columns.append(MappedColumn(name, name))
-    extra = [f"`{CORRUPT}` AS {CORRUPT_COLUMN}", f"`{CORRUPT}` AS {RAW_COLUMN}"] if records.may_be_corrupt else []
-    frame = records.frame.selectExpr(*(column.arrow for column in columns), *extra, _place(records))
-    return frame, Fold(tuple(columns), False, file.job.max_record_bytes)
+    return columns
 
 
 class _Plan:
@@ -112,13 +114,13 @@ class _Plan:
         self._selected.append((_attempted(parsed) if guarded else parsed).alias(arrow))
         self.columns.append(MappedColumn(arrow, column, name, guarded, _shown(expression), member))
 
-    def frame(self) -> DataFrame:
+    def frame(self, untouched: Sequence[str]) -> DataFrame:
         """One projection, then the raw form of just those records that failed in it."""
         records = self.records
         place = functions.expr(_place(records))
         failed = [f"{column.arrow} IS NULL" for column in self.columns if column.guarded]
         own = ", ".join(f"`{name.replace('`', '``')}`" for name in records.columns)
-        inner = [*self._selected, place]
+        inner = [*map(functions.col, untouched), *self._selected, place]
         raw = []
         if records.may_be_corrupt:
             inner.append(functions.col(CORRUPT).alias(CORRUPT_COLUMN))

@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bindery.cli.render import render_error
+from jobs.bridge import check_bridge
 from jobs.checkpoint import checkpoint_id
 from jobs.config import AVAILABLE_NOW, JobFile, load_job
 from jobs.mapping import mapped
@@ -86,9 +87,11 @@ class RouteJob:
         self.job = file.job
         self._report = report or (lambda _report: None)
         self._topologies = TopologyStore(data)
-        self._topologies.load().vhost(self.job.vhost)
+        self._file = file
+        self._checked: Topology | None = None
+        self._check_topology(self._topologies.load())
         configure(spark)
-        self._frame, self._fold = mapped(SOURCES[self.job.source.format](spark, self.job.source, file), file)
+        self._frame, self._fold = mapped(SOURCES[self.job.source.format](spark, data, self.job.source, file), file)
         self._routers = _Routers(spark, self.job.vhost)
         self._committer: BatchCommitter | None = None
         self._batch_records = min(_FIRST_BATCH_RECORDS, self.job.max_batch_records)
@@ -158,6 +161,7 @@ class RouteJob:
         if pin.done:
             return BatchReport(batch_id, pin.topology_version, 0, 0, 0, {}, replayed=True)
         topology = head if pin.topology_version == head.version else self._pinned(pin)
+        self._check_topology(topology)
         router = self._routers.get(topology)
         prepared = time.perf_counter()
         stamp = BatchStamp(self.job.stream, batch_id, pin.topology_version, pin.clock_ms)
@@ -181,6 +185,12 @@ class RouteJob:
         seconds["commit"] = time.perf_counter() - routed
         unroutable = sum(counts.unroutable.values())
         return BatchReport(batch_id, pin.topology_version, counts.records, counts.copies, unroutable, seconds)
+
+    def _check_topology(self, topology: Topology) -> None:
+        if topology is not self._checked:
+            topology.vhost(self.job.vhost)
+            check_bridge(self._file, topology)
+            self._checked = topology
 
     def _pinned(self, pin: Pin) -> Topology:
         return self._topologies.load(version=pin.topology_version)

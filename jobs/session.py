@@ -7,6 +7,7 @@ package is named on the command line (docs/jobs.md).
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
+
+from router.errors import InvalidInput
 
 #: The jar that belongs to the delta-spark release of pyproject.toml and its Spark and Scala versions.
 DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
@@ -45,15 +48,14 @@ def build_session(
     settings: Mapping[str, str] | None = None,
     log_file: Path | None = None,
 ) -> SparkSession:
-    """The session to run jobs in: the active one, the one that spark-submit prepares, or a new local one.
+    """The session to run jobs in: the one that spark-submit prepares, or a new local one.
 
-    `settings` override everything set here. With `log_file`, what Spark and its JVM print goes to that
+    Raises InvalidInput without a Java. `settings` override everything set here. With `log_file`, what Spark and its JVM print goes to that
     file instead of the terminal (only for a session that starts its own JVM).
     """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
+    if not submitted:
+        _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
@@ -71,6 +73,12 @@ def build_session(
         builder = builder.config(name, value)
     with _redirected(None if submitted else log_file):
         return builder.getOrCreate()
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java", path=f"{home}/bin" if home else None) is None:
+        raise InvalidInput("Spark needs Java and there is none", where="java", hint="install Java 17, or set JAVA_HOME")
 
 
 def configure(session: SparkSession) -> None:

@@ -72,8 +72,8 @@ class RouteTask:
             spent["read"] += (now := time.perf_counter()) - clock
             seq = pa.array(np.arange(number, number + batch.num_rows))
             number += batch.num_rows
-            messages, refused = self.fold(batch, seq)
-            counts.records += batch.num_rows
+            messages, refused = self.fold(batch, seq, clock_ms=self.stamp.clock_ms)
+            counts.records += messages.num_rows + (0 if refused is None else refused.batch.num_rows)
             counts.bytes += batch.nbytes
             if refused is not None:
                 writer.add_refused(refused.batch, reason=refused.reason, detail=refused.detail, raw=refused.raw)

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from jobs.sources.delta import read_delta
+from pyspark.sql import SparkSession
+
+from jobs.config import JobFile
+from jobs.sources.delta import read_delta, read_queue
 from jobs.sources.files import read_csv, read_json, read_parquet
 from jobs.sources.records import CORRUPT, Records
+from store.paths import DataDir
 
-Reader = Callable[[Any, Any, Any], Records]
+Reader = Callable[[SparkSession, DataDir, Any, JobFile], Records]
 
 SOURCES: Final[Mapping[str, Reader]] = {
     "json": read_json,
     "csv": read_csv,
     "parquet": read_parquet,
     "delta": read_delta,
+    "queue": read_queue,
 }
 
 __all__ = ["CORRUPT", "SOURCES", "Records"]

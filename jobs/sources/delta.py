@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from jobs.config import FileSource, JobFile
+from jobs.config import FileSource, JobFile, QueueSource
+from jobs.consume import Consumer
 from jobs.sources.files import spark_reason
 from jobs.sources.records import Records
+from router.errors import InvalidInput
+from router.filters import Filter
+from store.paths import DataDir
+from store.read import consumer_filter
 
 _FILE = {"file": "_metadata.file_path"}
 
 
-def read_delta(spark: SparkSession, source: FileSource, file: JobFile) -> Records:
+def read_delta(spark: SparkSession, data: DataDir, source: FileSource, file: JobFile) -> Records:
     """What is appended to a Delta table; rows that are rewritten or deleted there are not seen again."""
     return _stream(spark, source.path, source.options, file, ("source", "path"))
+
+
+def read_queue(spark: SparkSession, data: DataDir, source: QueueSource, file: JobFile) -> Records:
+    """A queue table of this installation: rows as they arrive; rows that are taken from it are not seen."""
+    consumer = Consumer.of(_filter(source, file))
+    path = data.queue(source.vhost or file.job.vhost, source.queue)
+    records = _stream(spark, path, source.options, file, ("source", "queue"))
+    return replace(records, consumer=consumer, is_queue=True)
+
+
+def _filter(source: QueueSource, file: JobFile) -> Filter | None:
+    try:
+        return consumer_filter(source.filter, dialect=source.dialect)
+    except InvalidInput as error:
+        error.where = f"{file.place(('source', 'filter'))}: source.filter"
+        raise
 
 
 def _stream(spark: SparkSession, path: str, options: dict[str, str], file: JobFile, key: tuple[str, ...]) -> Records:

@@ -13,11 +13,12 @@ from pyspark.sql.types import StructType
 
 from jobs.config import FileSource, JobFile
 from jobs.sources.records import CORRUPT, Records
+from store.paths import DataDir
 
 _FILE = {"file": "_metadata.file_path"}
 
 
-def read_json(spark: SparkSession, source: FileSource, file: JobFile) -> Records:
+def read_json(spark: SparkSession, data: DataDir, source: FileSource, file: JobFile) -> Records:
     """JSON lines by the given schema; without one each line is a whole message in its JSON form."""
     if source.schema_ is None:
         frame = _reader(spark, source).format("text").load(_folder(source.path))
@@ -25,12 +26,12 @@ def read_json(spark: SparkSession, source: FileSource, file: JobFile) -> Records
     return _read_with_schema(spark, source, file)
 
 
-def read_csv(spark: SparkSession, source: FileSource, file: JobFile) -> Records:
+def read_csv(spark: SparkSession, data: DataDir, source: FileSource, file: JobFile) -> Records:
     """CSV by the given schema; Spark knows no row numbers here, only the file."""
     return _read_with_schema(spark, source, file)
 
 
-def read_parquet(spark: SparkSession, source: FileSource, file: JobFile) -> Records:
+def read_parquet(spark: SparkSession, data: DataDir, source: FileSource, file: JobFile) -> Records:
     """Parquet; the schema is that of the files that are there at the start."""
     try:
         schema = spark.read.options(**source.options).parquet(source.path).schema

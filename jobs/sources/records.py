@@ -7,6 +7,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from jobs.consume import Consumer
+
 #: The column in which Spark keeps the text of a record that it could not parse.
 CORRUPT: Final = "_corrupt_record"
 
@@ -19,12 +21,15 @@ class Records:
     columns  the names of the records' own columns
     place    SQL expressions for the members of the `source` column that this format can give
     text     the one column holds whole messages in JSON, still to be parsed
+    is_queue the columns are those of a queue table, whatever the mapping adds; `consumer` selects its rows
     """
 
     frame: DataFrame
     columns: tuple[str, ...]
     place: dict[str, str]
     text: bool = False
+    is_queue: bool = False
+    consumer: Consumer | None = None
 
     @property
     def may_be_corrupt(self) -> bool:

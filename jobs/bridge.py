@@ -1,0 +1,82 @@
+"""Bridges (seed 004): a job whose source is a queue must not feed that queue.
+
+The check errs on the safe side: it follows every binding, divert and alternate from the exchange that
+the bridge feeds, whatever the keys and filters on the way. So the exchange must be stated as a literal.
+"""
+
+from __future__ import annotations
+
+import re
+
+from jobs.config import Job, JobFile, QueueSource
+from router.errors import Refused
+from router.model import ALTERNATE_EXCHANGE, Topology
+
+_LITERAL = re.compile(r"\s*'((?:[^'\\]|'')*)'\s*")
+
+
+def check_bridge(file: JobFile, topology: Topology) -> None:
+    """Raise when a bridge could feed the queue that it reads; other jobs pass.
+
+    InvalidInput without a literal exchange, NotFound without the queue, Refused for a loop.
+    """
+    job, source = file.job, file.job.source
+    if not isinstance(source, QueueSource):
+        return
+    vhost = source.vhost or job.vhost
+    topology.queue(vhost, source.queue)
+    exchange = _literal(job, "exchange")
+    if exchange is None:
+        raise file.error(
+            ("message", "exchange"),
+            "a bridge states the exchange that it feeds as a literal",
+            hint="such as exchange: \"'archive'\"",
+        )
+    topology.exchange(job.vhost, exchange)
+    if vhost == job.vhost and source.queue in _reachable(topology, job, exchange):
+        raise Refused(
+            f"the bridge reads queue {source.queue!r} and exchange {exchange!r} leads to it: messages would go round",
+            where=file.place(("message", "exchange")),
+            hint="feed an exchange from which no binding, divert or alternate leads to that queue",
+        )
+
+
+def _literal(job: Job, column: str) -> str | None:
+    content = job.message.get(column)
+    found = _LITERAL.fullmatch(content) if isinstance(content, str) else None
+    return None if found is None else found[1].replace("''", "'")
+
+
+def _reachable(topology: Topology, job: Job, exchange: str) -> set[str]:
+    """Every queue to which something may lead from the exchange."""
+    vhost = job.vhost
+    names = {queue.name for queue in topology.in_vhost(vhost)[1]}
+    if exchange == "":
+        key = _literal(job, "routing_key")
+        return names if key is None or {"cc", "bcc"} & job.message.keys() else {key}
+    queues: set[str] = set()
+    seen = {exchange}
+    pending = [exchange]
+
+    def visit(name: str) -> None:
+        if name not in seen and (vhost, name) in topology.exchanges:
+            seen.add(name)
+            pending.append(name)
+
+    while pending:
+        current = topology.exchange(vhost, pending.pop())
+        for binding in topology.bindings_from(vhost, current.name):
+            if binding.destination_type == "queue":
+                queues.add(binding.destination)
+            else:
+                visit(binding.destination)
+        for divert in topology.diverts_of(vhost, current.name):
+            if divert.source == current.name:
+                visit(divert.destination)
+        alternate = current.arguments.get(ALTERNATE_EXCHANGE)
+        if isinstance(alternate, str):
+            visit(alternate)
+        if current.alternate_binding is not None:
+            visit(current.alternate_binding)
+            queues |= {current.alternate_binding} & names
+    return queues

@@ -1,0 +1,58 @@
+"""A queue as a Spark DataFrame, with a consumer's filter that the engine evaluates."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.consume import Consumer
+from jobs.fold import conformed
+from router.message import MESSAGE_SCHEMA
+from store.paths import DataDir
+from store.read import ConsumerFilter, consumer_filter
+from store.tables import QUEUE, open_table
+
+
+def read_queue_df(
+    spark: SparkSession,
+    data: str | DataDir,
+    queue: str,
+    *,
+    vhost: str = "/",
+    filter: ConsumerFilter | None = None,  # the name that brokers' clients use
+    dialect: str = "jms",
+    version: int | None = None,
+    connection: str | None = None,
+) -> DataFrame:
+    """The rows of a queue that a filter accepts, as a DataFrame of the queue columns; nothing is taken.
+
+    Arguments and errors as for `store.read.read_queue`; a DataFrame has no row order: sort by `routing`.
+    """
+    directory = data if isinstance(data, DataDir) else DataDir.open(data)
+    path = directory.queue(vhost, queue)
+    open_table(path, QUEUE, vhost=vhost, name=queue, version=version)
+    consumer = Consumer.of(consumer_filter(filter, dialect=dialect, connection=connection))
+    reader = spark.read.format("delta")
+    frame = (reader if version is None else reader.option("versionAsOf", version)).load(path)
+    if consumer is None:
+        return frame
+    return frame.mapInArrow(_Accepted(consumer, int(time.time() * 1000)), frame.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """The function of `mapInArrow`."""
+
+    consumer: Consumer
+    clock_ms: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            messages = pa.RecordBatch.from_arrays(
+                [conformed(batch.column(field.name), field.type) for field in MESSAGE_SCHEMA], schema=MESSAGE_SCHEMA
+            )
+            yield batch.take(pa.array(self.consumer.accepted(messages, clock_ms=self.clock_ms)))

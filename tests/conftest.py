@@ -1,0 +1,43 @@
+"""Fixtures of the whole suite: one Spark session, shared by every test that is marked `spark`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FOLDER = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever stands in tests/spark needs the session: `-m "not spark"` runs without Java."""
+    for item in items:
+        if _FOLDER / "spark" in item.path.parents:
+            item.add_marker("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session of the run; what it logs goes to a file of the run's temporary folder."""
+    from jobs.session import build_session
+
+    folder = tmp_path_factory.mktemp("spark")
+    os.environ.setdefault("SPARK_LOCAL_DIRS", str(folder / "local"))
+    session = build_session(
+        "tests",
+        master="local[2]",
+        settings={
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.memory": "1g",
+        },
+        log_file=folder / "spark.log",
+    )
+    yield session
+    session.stop()

@@ -1,0 +1,113 @@
+"""A data directory with a topology and an inbox of files, and what a test looks at afterwards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from jobs.config import parse_job
+from jobs.route import BatchReport, RouteJob
+from router.message import Message, to_batch
+from router.model import Binding, Queue, TopologyEditor
+from store.manifest import read_manifest
+from store.paths import DataDir
+from store.tables import count_rows
+from store.topology import TopologyStore
+
+
+@dataclass
+class Installation:
+    """One data directory with one inbox."""
+
+    spark: SparkSession
+    root: Path
+    reports: list[BatchReport] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.inbox = self.root / "inbox"
+        self.inbox.mkdir()
+        self.data = DataDir.open(self.root / "data", create=True)
+        self.topology = TopologyStore(self.data)
+        self.topology.create()
+
+    def edit(self, change: Callable[[TopologyEditor], object]) -> None:
+        self.topology.edit(change, author="test")
+
+    def queue(self, name: str, *, source: str = "amq.topic", key: str = "#", **arguments: Any) -> None:
+        """Declare a queue and bind it."""
+
+        def declare(editor: TopologyEditor) -> None:
+            from router.values import Table
+
+            editor.declare_queue(Queue("/", name))
+            editor.bind(Binding(0, "/", source, name, routing_key=key, arguments=Table(arguments)))
+
+        self.edit(declare)
+
+    def publish(self, messages: Sequence[Message], *, file: str) -> None:
+        """Put canonical messages into the inbox as one Parquet file."""
+        self.write_parquet(pa.Table.from_batches([to_batch(messages)]), file=file)
+
+    def write_parquet(self, table: pa.Table, *, file: str) -> None:
+        draft = self.inbox / f".{file}"
+        pq.write_table(table, draft)
+        draft.rename(self.inbox / file)
+
+    def write_lines(self, *lines: str, file: str) -> None:
+        draft = self.inbox / f".{file}"
+        draft.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        draft.rename(self.inbox / file)
+
+    def job(self, text: str = "", *, report: Callable[[BatchReport], None] | None = None) -> RouteJob:
+        """A job of the stream "s" over the inbox; `text` replaces the default job file."""
+        text = text or "stream: s\nsource: {format: parquet, path: INBOX}\ntrigger: available-now\n"
+
+        def note(batch: BatchReport) -> None:
+            self.reports.append(batch)
+            if report is not None:
+                report(batch)
+
+        return RouteJob(self.spark, self.data, parse_job(text.replace("INBOX", str(self.inbox))), report=note)
+
+    def route(self, text: str = "", **options: Any) -> list[BatchReport]:
+        """Run the job until the inbox is exhausted; the reports of this run."""
+        before = len(self.reports)
+        self.job(text).run(**options)
+        return self.reports[before:]
+
+    def counts(self) -> dict[str, int]:
+        """Rows by queue of the vhost "/"."""
+        return {queue.name: count_rows(self.data, "/", queue.name) for queue in self.topology.load().in_vhost("/")[1]}
+
+    def rows(self, queue: str) -> list[dict[str, Any]]:
+        return DeltaTable(self.data.queue("/", queue)).to_pyarrow_table().to_pylist()
+
+    def unroutable(self) -> list[dict[str, Any]]:
+        path = self.data.unroutable("/")
+        return DeltaTable(path).to_pyarrow_table().to_pylist() if DeltaTable.is_deltatable(path) else []
+
+    def manifest(self) -> list[dict[str, Any]]:
+        return read_manifest(self.data)
+
+    @property
+    def checkpoint(self) -> Path:
+        return Path(self.data.checkpoint("s"))
+
+    def forget_last_batch(self) -> None:
+        """Make Spark run its last batch again: it records a batch as done in this file."""
+        commits = self.checkpoint / "commits"
+        last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
+        (commits / str(last)).unlink()
+        (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
+def as_json(**columns: Any) -> str:
+    return json.dumps(columns)
