@@ -20,9 +20,9 @@ MAX_PATH: Final = 16_384
 
 
 class Segment(Convertor[str]):
-    """One path segment, percent-decoded; bytes that are no UTF-8 are refused with 400."""
+    """One path segment, percent-decoded and possibly empty (the default exchange); always UTF-8."""
 
-    regex = "[^/]+"
+    regex = "[^/]*"
 
     def convert(self, value: str) -> str:
         """The decoded segment."""

@@ -57,9 +57,9 @@ class Server:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_administrator_from_outside() -> None:
-    for name in [name for name in os.environ if name.startswith("BINDERY_")]:
-        del os.environ[name]
+def _no_settings_from_outside() -> None:
+    for name in Settings.model_fields:
+        os.environ.pop(f"BINDERY_{name.upper()}", None)
 
 
 @pytest.fixture(scope="session")
