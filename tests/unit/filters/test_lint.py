@@ -108,6 +108,7 @@ def test_places(dialect: str, text: str, code: str, place: str) -> None:
         ("jms", "colour <> 'red' OR colour IS NULL", "BF108"),
         ("jms", "JMSPriority <> 4", "BF108"),  # never missing: it has a default
         ("jms", "a - 1 = 2", "BF107"),
+        ("jms", "a NOT BETWEEN 9 AND 1", "BF101"),
         ("artemis", "\"a b\" = 'x'", "BF103"),
         ("amqp-sql", "a.priority > 4", "BF117"),
     ],

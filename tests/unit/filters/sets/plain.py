@@ -33,7 +33,7 @@ def _accepts(descriptor: str, value: Any, message: Message, owner: str | None) -
         content = {**HEADER_DEFAULTS, **message.header} if kind == "header-filter" else message.properties
         return all(ref is None or matches(decode(ref), content.get(key)) for key, ref in value.items())
     if kind == "amqp-value-filter":
-        return value in (None, [], {}) or matches(decode(value), message.amqp_value)
+        return decode(value) in (None, (), Table()) or matches(decode(value), message.amqp_value)
     if kind == "amqp-sequence-filter":
         return value == [] or matches(decode(value), message.amqp_sequence)
     if kind in ("all-filter", "and-filter", "any-filter", "or-filter", "not-filter"):
