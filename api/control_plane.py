@@ -75,9 +75,10 @@ class ControlPlane:
 
     def policies(self, topology: Topology) -> Policies:
         """The policies of a topology, kept for its version."""
-        if self._policies is None or self._policies[0] != topology.version:
-            self._policies = (topology.version, Policies(topology))
-        return self._policies[1]
+        known = self._policies
+        if known is None or known[0] != topology.version:
+            known = self._policies = (topology.version, Policies(topology))
+        return known[1]
 
     async def change(self, change: Callable[[TopologyEditor], T], *, author: str, reason: str = "") -> T:
         """Apply a change to the topology; comes back when it is durable, with what the change gave."""

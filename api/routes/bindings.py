@@ -11,6 +11,7 @@ from fastapi import Depends, Path, Response
 from api import properties_key
 from api.answers import answer, created_at, no_content
 from api.arguments import in_brokers_words
+from api.as_of import AsOf
 from api.auth import DEFAULT_EXCHANGE, Identity
 from api.bodies import BindingBody, documented
 from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
@@ -76,25 +77,22 @@ Key = Annotated[str, Path(alias="properties_key", description="as listed, percen
 
 
 @router.get("/bindings", summary="List bindings")
-def list_all(plane: Plane, user: ManagementUser, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
+def list_all(user: ManagementUser, topology: AsOf, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
     """Every binding of every vhost that the caller sees, the default exchange's included; never paged."""
-    topology = plane.topology()
     found = bindings_in(topology, visible_vhosts(topology, user, x_vhost))
     return answer(listing.whole(map(binding_item, found), order=BINDING_ORDER))
 
 
 @router.get("/bindings/{vhost:segment}", summary="List bindings of a vhost")
-def list_in_vhost(plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath) -> Response:
+def list_in_vhost(user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath) -> Response:
     """Every binding of the vhost, the default exchange's included; never paged."""
-    topology = plane.topology()
     found = bindings_in(topology, [visible_vhost(topology, user, vhost)])
     return answer(listing.whole(map(binding_item, found), order=BINDING_ORDER))
 
 
 @router.get(_PAIR, summary="List bindings between two ends")
-def list_between(plane: Plane, user: ManagementUser, listing: ListingParameters, ends: EndsPath) -> Response:
+def list_between(user: ManagementUser, topology: AsOf, listing: ListingParameters, ends: EndsPath) -> Response:
     """The bindings from an exchange to a queue or exchange; none for ends that do not exist."""
-    topology = plane.topology()
     visible_vhost(topology, user, ends.vhost)
     return answer(listing.whole(map(binding_item, ends.bindings(topology)), order=BINDING_ORDER))
 
@@ -125,9 +123,8 @@ async def bind(
 
 
 @router.get(_PAIR + "/{properties_key:segment}", summary="Show a binding")
-def show(plane: Plane, user: ManagementUser, listing: ListingParameters, ends: EndsPath, segment: Key) -> Response:
+def show(user: ManagementUser, topology: AsOf, listing: ListingParameters, ends: EndsPath, segment: Key) -> Response:
     """One binding, by its properties key."""
-    topology = plane.topology()
     visible_vhost(topology, user, ends.vhost)
     return answer(listing.one(binding_item(properties_key.find(ends.bindings(topology), segment))))
 
@@ -151,15 +148,14 @@ async def unbind(plane: Plane, user: ManagementUser, ends: EndsPath, segment: Ke
 
 @router.get("/exchanges/{vhost:segment}/{name:segment}/bindings/{end:segment}", summary="List bindings of an exchange")
 def list_of_exchange(
-    plane: Plane,
     user: ManagementUser,
+    topology: AsOf,
     listing: ListingParameters,
     vhost: VhostPath,
     name: NamePath,
     end: Annotated[str, Path(description="source: bindings from it; destination: bindings to it", examples=["source"])],
 ) -> Response:
     """The bindings of which the exchange is the source, or the destination."""
-    topology = plane.topology()
     visible_vhost(topology, user, vhost)
     if end not in _OF_EXCHANGE:
         raise object_not_found()
@@ -185,9 +181,8 @@ _OF_EXCHANGE: Final[dict[str, Callable[[Topology, str, str], list[Binding]]]] = 
 
 @router.get("/queues/{vhost:segment}/{name:segment}/bindings", summary="List bindings of a queue")
 def list_of_queue(
-    plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath, name: NamePath
+    user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath, name: NamePath
 ) -> Response:
     """The bindings to a queue, that of the default exchange included."""
-    topology = plane.topology()
     visible_vhost(topology, user, vhost)
     return answer(listing.whole(map(binding_item, bindings_of_queue(topology, vhost, name)), order=BINDING_ORDER))

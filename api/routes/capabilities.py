@@ -5,7 +5,8 @@ from __future__ import annotations
 from fastapi import Response
 
 from api.answers import answer
-from api.deps import ManagementUser, NamePath, Plane, VhostPath, resource
+from api.as_of import AsOf
+from api.deps import ManagementUser, NamePath, VhostPath, resource
 from api.errors import object_not_found
 from api.routes.bindings import exchange_name
 from api.scope import visible_vhost
@@ -22,9 +23,8 @@ def of_service(_: ManagementUser) -> Response:
 
 
 @router.get("/exchanges/{vhost:segment}/{name:segment}/capabilities", summary="Capabilities of an exchange")
-def of_exchange(plane: Plane, user: ManagementUser, vhost: VhostPath, name: NamePath) -> Response:
+def of_exchange(user: ManagementUser, topology: AsOf, vhost: VhostPath, name: NamePath) -> Response:
     """The capabilities of a source on the exchange."""
-    topology = plane.topology()
     visible_vhost(topology, user, vhost)
     if (vhost, exchange_name(name)) not in topology.exchanges:
         raise object_not_found()
@@ -32,9 +32,8 @@ def of_exchange(plane: Plane, user: ManagementUser, vhost: VhostPath, name: Name
 
 
 @router.get("/queues/{vhost:segment}/{name:segment}/capabilities", summary="Capabilities of a queue")
-def of_queue(plane: Plane, user: ManagementUser, vhost: VhostPath, name: NamePath) -> Response:
+def of_queue(user: ManagementUser, topology: AsOf, vhost: VhostPath, name: NamePath) -> Response:
     """The capabilities of a source on the queue."""
-    topology = plane.topology()
     visible_vhost(topology, user, vhost)
     if (vhost, name) not in topology.queues:
         raise object_not_found()

@@ -13,6 +13,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from api.answers import answer, no_content
+from api.as_of import AsOf
 from api.bodies import parse_object, read_bytes
 from api.control_plane import ControlPlane
 from api.deps import AdministratorUser, Plane, VhostPath, resource
@@ -67,9 +68,11 @@ _YES: Final = frozenset({"1", "true"})
 
 
 @router.get("/definitions", summary="Export everything")
-def export_all(plane: Plane, _: AdministratorUser, request: Request, download: Download = None) -> Response:
+def export_all(
+    plane: Plane, _: AdministratorUser, topology: AsOf, request: Request, download: Download = None
+) -> Response:
     """The topology of every vhost, with users and permissions, as one document."""
-    topology, access = plane.topology(), plane.access.load()
+    access = plane.access.load()
     document = {
         **_stated(),
         "original_cluster_name": plane.settings.cluster_name,
@@ -84,10 +87,9 @@ def export_all(plane: Plane, _: AdministratorUser, request: Request, download: D
 
 @router.get(_ONE, summary="Export a vhost")
 def export_vhost(
-    plane: Plane, _: AdministratorUser, request: Request, vhost: VhostPath, download: Download = None
+    _: AdministratorUser, topology: AsOf, request: Request, vhost: VhostPath, download: Download = None
 ) -> Response:
     """The topology of one vhost as a document that can be imported into any vhost."""
-    topology = plane.topology()
     if vhost not in topology.vhosts:
         raise bad_request("vhost_not_found")
     stored = topology.vhosts[vhost]

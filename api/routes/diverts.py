@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from fastapi import Response
 
 from api.answers import answer, no_content, put_answer
+from api.as_of import AsOf
 from api.bodies import DivertBody, documented
 from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
 from api.errors import object_not_found
@@ -22,27 +23,24 @@ _EXAMPLE: Final = {"source": "orders", "destination": "audit", "filter": "price 
 
 
 @router.get("/diverts", summary="List diverts")
-def list_all(plane: Plane, user: ManagementUser, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
+def list_all(user: ManagementUser, topology: AsOf, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
     """Every divert of every vhost that the caller sees."""
-    topology = plane.topology()
     vhosts = set(visible_vhosts(topology, user, x_vhost))
     return answer(listing.paged(divert_item(item) for item in topology.diverts.values() if item.vhost in vhosts))
 
 
 @router.get("/diverts/{vhost:segment}", summary="List diverts of a vhost")
-def list_in_vhost(plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath) -> Response:
+def list_in_vhost(user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath) -> Response:
     """Every divert of the vhost."""
-    topology = plane.topology()
     visible_vhost(topology, user, vhost)
     return answer(listing.paged(divert_item(item) for item in topology.diverts.values() if item.vhost == vhost))
 
 
 @router.get(_ONE, summary="Show a divert")
 def show(
-    plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath, name: NamePath
+    user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath, name: NamePath
 ) -> Response:
     """One divert."""
-    topology = plane.topology()
     visible_vhost(topology, user, vhost)
     divert = topology.diverts.get((vhost, name))
     if divert is None:

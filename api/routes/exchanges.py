@@ -8,6 +8,7 @@ from fastapi import Query, Response
 
 from api.answers import answer, no_content, put_answer
 from api.arguments import in_brokers_words
+from api.as_of import AsOf
 from api.auth import Identity
 from api.bodies import ExchangeBody, documented
 from api.control_plane import ControlPlane
@@ -35,6 +36,7 @@ class _View:
 
     def __init__(self, plane: ControlPlane, topology: Topology) -> None:
         self._plane = plane
+        self._is_newest = topology.version == plane.topology().version
         self._policies: Policies = plane.policies(topology)
 
     def item(self, exchange: Exchange) -> Item:
@@ -47,7 +49,7 @@ class _View:
             "auto_delete": exchange.auto_delete,
             "internal": exchange.internal,
             "arguments": encode_arguments(exchange.arguments),
-            "user_who_performed_action": self._plane.author("exchange", exchange.vhost, exchange.name),
+            "user_who_performed_action": self._author(exchange),
         }
         policy = self._policies.applying("exchanges", exchange.vhost, exchange.name)
         if policy is not None:
@@ -57,20 +59,26 @@ class _View:
             item["message_stats"] = counted
         return item
 
+    def _author(self, exchange: Exchange) -> str:
+        """Who made the last change; of older states the versions tell, not the exchange."""
+        return self._plane.author("exchange", exchange.vhost, exchange.name) if self._is_newest else ""
+
 
 @router.get("/exchanges", summary="List exchanges")
-def list_all(plane: Plane, user: ManagementUser, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
+def list_all(
+    plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, x_vhost: VhostHeader = None
+) -> Response:
     """Every exchange of every vhost that the caller sees, predeclared ones included."""
-    topology = plane.topology()
     vhosts = set(visible_vhosts(topology, user, x_vhost))
     view = _View(plane, topology)
     return answer(listing.paged(view.item(item) for item in topology.exchanges.values() if item.vhost in vhosts))
 
 
 @router.get("/exchanges/{vhost:segment}", summary="List exchanges of a vhost")
-def list_in_vhost(plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath) -> Response:
+def list_in_vhost(
+    plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath
+) -> Response:
     """Every exchange of the vhost, predeclared ones included."""
-    topology = plane.topology()
     visible_vhost(topology, user, vhost)
     view = _View(plane, topology)
     return answer(listing.paged(view.item(item) for item in topology.exchanges.values() if item.vhost == vhost))
@@ -78,10 +86,9 @@ def list_in_vhost(plane: Plane, user: ManagementUser, listing: ListingParameters
 
 @router.get(_ONE, summary="Show an exchange")
 def show(
-    plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath, name: NamePath
+    plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath, name: NamePath
 ) -> Response:
     """One exchange; `incoming` and `outgoing` are empty: traffic is not kept per pair."""
-    topology = plane.topology()
     visible_vhost(topology, user, vhost)
     exchange = topology.exchanges.get((vhost, exchange_name(name)))
     if exchange is None:
@@ -115,9 +122,7 @@ async def declare(
         try:
             return editor.declare_exchange(exchange, max_name_bytes=MAX_NAME_BYTES)
         except InvalidDeclaration as error:
-            raise in_brokers_words(
-                error, exchange.arguments, f"exchange '{name}' in vhost '{vhost}'"
-            ) from None
+            raise in_brokers_words(error, exchange.arguments, f"exchange '{name}' in vhost '{vhost}'") from None
 
     return put_answer(await plane.change(change, author=user.name))
 

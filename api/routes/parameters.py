@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Response
 
 from api.answers import answer, no_content, put_answer
+from api.as_of import AsOf
 from api.bodies import ValueBody, documented
 from api.deps import (
     AdministratorUser,
@@ -75,42 +76,38 @@ def _parameters(topology: Topology, vhosts: Collection[str], component: str | No
 
 
 @router.get("/parameters", summary="List parameters")
-def list_all(plane: Plane, user: ManagementUser, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
+def list_all(user: ManagementUser, topology: AsOf, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
     """Every parameter of every vhost that the caller sees."""
-    topology = plane.topology()
     found = _parameters(topology, visible_vhosts(topology, user, x_vhost))
     return answer(listing.whole(found, order=("vhost", "component", "name")))
 
 
 @router.get("/parameters/{component:segment}", summary="List parameters of a component")
 def list_of_component(
-    plane: Plane, user: ManagementUser, listing: ListingParameters, component: ComponentPath
+    user: ManagementUser, topology: AsOf, listing: ListingParameters, component: ComponentPath
 ) -> Response:
     """The parameters of one component in every vhost that the caller sees."""
-    topology = plane.topology()
     return answer(listing.whole(_parameters(topology, visible_vhosts(topology, user), component)))
 
 
 @router.get("/parameters/{component:segment}/{vhost:segment}", summary="List parameters of a component in a vhost")
 def list_in_vhost(
-    plane: Plane, user: ManagementUser, listing: ListingParameters, component: ComponentPath, vhost: VhostPath
+    user: ManagementUser, topology: AsOf, listing: ListingParameters, component: ComponentPath, vhost: VhostPath
 ) -> Response:
     """The parameters of one component in a vhost."""
-    topology = plane.topology()
     return answer(listing.whole(_parameters(topology, [visible_vhost(topology, user, vhost)], component)))
 
 
 @router.get(_ONE, summary="Show a parameter")
 def show(
-    plane: Plane,
     user: ManagementUser,
+    topology: AsOf,
     listing: ListingParameters,
     component: ComponentPath,
     vhost: VhostPath,
     name: NamePath,
 ) -> Response:
     """One parameter."""
-    topology = plane.topology()
     visible_vhost(topology, user, vhost)
     setting = topology.settings.get((PARAMETER_PREFIX + component, vhost, name))
     if setting is None:
@@ -156,16 +153,16 @@ async def delete(
 
 
 @router.get("/global-parameters", summary="List global parameters")
-def list_global(plane: Plane, _: ManagementUser, listing: ListingParameters) -> Response:
+def list_global(_: ManagementUser, topology: AsOf, listing: ListingParameters) -> Response:
     """Every global parameter."""
-    found = map(_global_parameter_item, _settings(plane.topology(), GLOBAL_PARAMETER))
+    found = map(_global_parameter_item, _settings(topology, GLOBAL_PARAMETER))
     return answer(listing.whole(found, order=("name",)))
 
 
 @router.get(_GLOBAL_ONE, summary="Show a global parameter")
-def show_global(plane: Plane, _: ManagementUser, listing: ListingParameters, name: NamePath) -> Response:
+def show_global(_: ManagementUser, topology: AsOf, listing: ListingParameters, name: NamePath) -> Response:
     """One global parameter."""
-    setting = plane.topology().settings.get((GLOBAL_PARAMETER, "", name))
+    setting = topology.settings.get((GLOBAL_PARAMETER, "", name))
     if setting is None:
         raise object_not_found()
     return answer(listing.one(_global_parameter_item(setting)))
@@ -204,16 +201,15 @@ def _limit_items(settings: list[Setting]) -> list[Item]:
 
 
 @router.get("/vhost-limits", summary="List limits of vhosts")
-def list_limits(plane: Plane, user: ManagementUser, listing: ListingParameters) -> Response:
+def list_limits(user: ManagementUser, topology: AsOf, listing: ListingParameters) -> Response:
     """Limits of every vhost that the caller sees; stored and reported."""
-    found = _limit_items(_settings(plane.topology(), _LIMITS_KIND))
+    found = _limit_items(_settings(topology, _LIMITS_KIND))
     return answer(listing.whole([item for item in found if user.sees(item["vhost"])], order=("vhost",)))
 
 
 @router.get("/vhost-limits/{vhost:segment}", summary="Show limits of a vhost")
-def show_limits(plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath) -> Response:
+def show_limits(user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath) -> Response:
     """Limits of one vhost; an empty list without any."""
-    topology = plane.topology()
     visible_vhost(topology, user, vhost)
     found = [item for item in _settings(topology, _LIMITS_KIND) if item.vhost == vhost]
     return answer(listing.whole(_limit_items(found)))
@@ -243,9 +239,7 @@ async def put_limit(
     return no_content()
 
 
-@router.delete(
-    "/vhost-limits/{vhost:segment}/{name:segment}", status_code=204, summary="Delete a limit of a vhost"
-)
+@router.delete("/vhost-limits/{vhost:segment}/{name:segment}", status_code=204, summary="Delete a limit of a vhost")
 async def delete_limit(plane: Plane, user: AdministratorUser, vhost: VhostPath, name: NamePath) -> Response:
     """Delete a limit; deleting one that is not set changes nothing."""
 
@@ -301,9 +295,7 @@ async def put_user_limit(
     return no_content()
 
 
-@router.delete(
-    "/user-limits/{name:segment}/{limit:segment}", status_code=204, summary="Delete a limit of a user"
-)
+@router.delete("/user-limits/{name:segment}/{limit:segment}", status_code=204, summary="Delete a limit of a user")
 async def delete_user_limit(
     plane: Plane,
     admin: AdministratorUser,

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from fastapi import Response
 
 from api.answers import answer, no_content, put_answer
+from api.as_of import AsOf
 from api.bodies import PolicyBody, documented
 from api.deps import ManagementUser, NamePath, Plane, PolicymakerUser, VhostHeader, VhostPath, json_body, resource
 from api.errors import bad_request, object_not_found
@@ -39,9 +40,8 @@ def _register(collection: Literal["policies", "operator-policies"]) -> None:
 
     @router.get(f"/{collection}", summary=f"List {what}", operation_id=f"list_{operation}")
     def list_all(
-        plane: Plane, user: ManagementUser, listing: ListingParameters, x_vhost: VhostHeader = None
+        user: ManagementUser, topology: AsOf, listing: ListingParameters, x_vhost: VhostHeader = None
     ) -> Response:
-        topology = plane.topology()
         vhosts = set(visible_vhosts(topology, user, x_vhost))
         found = [policy_item(item) for item in policies_of(topology, kind=kind) if item.vhost in vhosts]
         return answer(listing.whole(found))
@@ -51,17 +51,15 @@ def _register(collection: Literal["policies", "operator-policies"]) -> None:
         summary=f"List {what} of a vhost",
         operation_id=f"list_{operation}_of_vhost",
     )
-    def list_in_vhost(plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath) -> Response:
-        topology = plane.topology()
+    def list_in_vhost(user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath) -> Response:
         visible_vhost(topology, user, vhost)
         found = [policy_item(item) for item in policies_of(topology, kind=kind) if item.vhost == vhost]
         return answer(listing.whole(found))
 
     @router.get(one, summary=f"Show one of the {what}", operation_id=f"show_{operation}")
     def show(
-        plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath, name: NamePath
+        user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath, name: NamePath
     ) -> Response:
-        topology = plane.topology()
         visible_vhost(topology, user, vhost)
         setting = topology.settings.get((kind, vhost, name))
         if setting is None:

@@ -10,6 +10,7 @@ from fastapi import Query, Response
 
 from api.answers import answer, no_content, put_answer
 from api.arguments import check_queue_arguments
+from api.as_of import AsOf
 from api.bodies import QueueBody, documented
 from api.control_plane import ControlPlane
 from api.counts import Held
@@ -117,9 +118,10 @@ class _View:
 
 
 @router.get("/queues", summary="List queues")
-def list_all(plane: Plane, user: ManagementUser, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
+def list_all(
+    plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, x_vhost: VhostHeader = None
+) -> Response:
     """Every queue of every vhost that the caller sees."""
-    topology = plane.topology()
     vhosts = set(visible_vhosts(topology, user, x_vhost))
     view = _View(plane, topology)
     found = view.items(queue for queue in topology.queues.values() if queue.vhost in vhosts)
@@ -127,9 +129,10 @@ def list_all(plane: Plane, user: ManagementUser, listing: ListingParameters, x_v
 
 
 @router.get("/queues/{vhost:segment}", summary="List queues of a vhost")
-def list_in_vhost(plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath) -> Response:
+def list_in_vhost(
+    plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath
+) -> Response:
     """Every queue of the vhost."""
-    topology = plane.topology()
     visible_vhost(topology, user, vhost)
     view = _View(plane, topology)
     found = view.items(queue for queue in topology.queues.values() if queue.vhost == vhost)
@@ -138,10 +141,9 @@ def list_in_vhost(plane: Plane, user: ManagementUser, listing: ListingParameters
 
 @router.get(_ONE, summary="Show a queue")
 def show(
-    plane: Plane, user: ManagementUser, listing: ListingParameters, vhost: VhostPath, name: NamePath
+    plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath, name: NamePath
 ) -> Response:
     """One queue."""
-    topology = plane.topology()
     visible_vhost(topology, user, vhost)
     queue = topology.queues.get((vhost, name))
     if queue is None:

@@ -13,8 +13,8 @@ from api.bodies import Body, Flag, documented
 from api.deps import ManagementUser, Plane, VhostPath, json_body, resource
 from api.errors import bad_request
 from api.scope import visible_vhost
-from router.filters.sets import parse_filter_set
 from router.filters import parse
+from router.filters.sets import parse_filter_set
 from store.redrive import Redriver
 from store.unroutable import Selection, summary
 

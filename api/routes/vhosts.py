@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import Response
 
 from api.answers import answer, no_content, put_answer
+from api.as_of import AsOf
 from api.bodies import VhostBody, documented
 from api.control_plane import ControlPlane
 from api.counts import Held
@@ -62,17 +63,15 @@ def _costly(plane: ControlPlane, topology: Topology) -> Costly:
 
 
 @router.get("/vhosts", summary="List vhosts")
-def list_all(plane: Plane, user: ManagementUser, listing: ListingParameters) -> Response:
+def list_all(plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters) -> Response:
     """Every vhost that the caller sees."""
-    topology = plane.topology()
     found = [_item(plane, topology, vhost) for vhost in topology.vhosts.values() if user.sees(vhost.name)]
     return answer(listing.paged(found, order=("name",), costly=_costly(plane, topology)))
 
 
 @router.get(_ONE, summary="Show a vhost")
-def show(plane: Plane, user: ManagementUser, listing: ListingParameters, name: NamePath) -> Response:
+def show(plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, name: NamePath) -> Response:
     """One vhost."""
-    topology = plane.topology()
     visible_vhost(topology, user, name)
     return answer(listing.one(_item(plane, topology, topology.vhosts[name]), costly=_costly(plane, topology)))
 
@@ -86,9 +85,7 @@ async def put(
     def change(editor: TopologyEditor) -> bool:
         present = editor.topology.vhosts.get(name)
         if present is None:
-            return editor.declare_vhost(
-                Vhost(name, body.description, body.tags, body.default_queue_type, body.tracing)
-            )
+            return editor.declare_vhost(Vhost(name, body.description, body.tags, body.default_queue_type, body.tracing))
         given = {key: getattr(body, key) for key in body.model_fields_set}
         return editor.declare_vhost(replace(present, **given))
 
