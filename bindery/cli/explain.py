@@ -14,7 +14,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from bindery.cli.filter import read_message
-from bindery.cli.render import visible
+from bindery.cli.render import console, counted, visible
 from router.errors import InvalidInput
 from router.filters import DIALECTS, parse
 from router.message import to_batch
@@ -103,7 +103,7 @@ def explain(
         if as_json:
             typer.echo(json.dumps(report, ensure_ascii=False))
         else:
-            show(report, Console(soft_wrap=True, highlight=False))
+            show(report, console())
 
 
 def read_json(path: Path) -> Any:
@@ -125,11 +125,11 @@ def on_record(one: RecordedMessage) -> dict[str, Any]:
     }
 
 
-def show(report: dict[str, Any], console: Console) -> None:
+def show(report: dict[str, Any], out: Console) -> None:
     """Render an explanation, given as data, for people."""
     for answer in report["why_not"]:
-        console.print(_answer(answer))
-    console.print(_path(report))
+        out.print(_answer(answer))
+    out.print(_path(report))
 
 
 def _answer(answer: dict[str, Any]) -> Tree:
@@ -142,7 +142,7 @@ def _answer(answer: dict[str, Any]) -> Tree:
         for line in _details(cause):
             branch.add(Text(visible(line), "dim"))
     if answer["further_causes"]:
-        tree.add(Text(f"and {answer['further_causes']} further ways that did not lead there", "dim"))
+        tree.add(Text(f"and {counted(answer['further_causes'], 'further way')} that did not lead there", "dim"))
     return tree
 
 
@@ -187,9 +187,10 @@ def _visit(tree: Tree, visit: dict[str, Any]) -> None:
             for culprit in verdict["culprits"]:
                 line.add(Text(visible(culprit["message"])))
     if visit["unmatched"]:
-        branch.add(Text(f"{visit['unmatched']} bindings do not match", "dim"))
+        verb = "does" if visit["unmatched"] == 1 else "do"
+        branch.add(Text(f"{counted(visit['unmatched'], 'binding')} {verb} not match", "dim"))
     if visit["not_evaluated"]:
-        branch.add(Text(f"{visit['not_evaluated']} bindings not looked at: an exclusive divert fired", "yellow"))
+        branch.add(Text(f"{counted(visit['not_evaluated'], 'binding')} not looked at: an exclusive divert fired", "yellow"))
 
 
 def _arrival(arrival: dict[str, Any]) -> str:

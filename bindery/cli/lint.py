@@ -14,7 +14,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from bindery.cli.explain import DataOption, JsonOption, read_json
-from bindery.cli.render import visible
+from bindery.cli.render import console, visible
 from router.model import DEFAULT_VHOST, Topology
 
 if TYPE_CHECKING:
@@ -72,16 +72,16 @@ def lint(
     if as_json:
         typer.echo(json.dumps(report.as_data() | {"topology_version": topology.version}, ensure_ascii=False))
     else:
-        _show(report, Console(soft_wrap=True, highlight=False))
+        _show(report, console())
     worst = report.worst()
     if worst is not None and fail_on is not Gravity.NEVER:
         if SEVERITIES.index(worst) <= SEVERITIES.index(fail_on.value):
             raise typer.Exit(1)
 
 
-def _show(report: Report, console: Console) -> None:
+def _show(report: Report, out: Console) -> None:
     if not report.findings:
-        console.print("nothing to remark")
+        out.print("nothing to remark")
         return
     by_code: dict[str, list[Any]] = defaultdict(list)
     for finding in report.findings:
@@ -96,4 +96,4 @@ def _show(report: Report, console: Console) -> None:
         if hidden:
             tree.add(Text(f"and {hidden:,} more", "dim"))
         tree.add(Text(f"{rule.explanation} ({rule.anchor})", "dim"))
-        console.print(tree)
+        out.print(tree)

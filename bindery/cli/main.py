@@ -17,6 +17,7 @@ from bindery.cli.lint import lint
 from bindery.cli.queues import queues
 from bindery.cli.redrive import redrive, unroutable
 from bindery.cli.render import render_error
+from bindery.cli.replay import replay
 from bindery.cli.route import route
 from bindery.cli.serve import serve
 from router.errors import BinderyError
@@ -38,6 +39,7 @@ app.command()(explain)
 app.command()(lint)
 app.command()(unroutable)
 app.command()(redrive)
+app.command()(replay)
 
 
 @app.callback()

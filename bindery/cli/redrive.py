@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from bindery.cli.explain import DataOption, JsonOption, VhostOption
-from bindery.cli.render import visible
+from bindery.cli.render import console, counted, visible
 from router.errors import InvalidInput
 from router.filters import DIALECTS, parse
 from router.model import DEFAULT_VHOST
@@ -57,13 +56,13 @@ def unroutable(
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
         return
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(f"{found['rows']:,} unroutable rows, {found['redriven']:,} of them redriven since")
+    out = console()
+    out.print(f"{counted(found['rows'], 'unroutable row')}, {found['redriven']:,} of them redriven since")
     if found["reasons"]:
-        console.print(_table(found["reasons"], ("reason", "disposition", "rows")))
-        console.print(_table(found["keys"], ("exchange", "routing_key", "reason", "rows")))
+        out.print(_table(found["reasons"], ("reason", "disposition", "rows")))
+        out.print(_table(found["keys"], ("exchange", "routing_key", "reason", "rows")))
     if found["distinct_keys"] > len(found["keys"]):
-        console.print(f"and {found['distinct_keys'] - len(found['keys']):,} further keys")
+        out.print(f"and {counted(found['distinct_keys'] - len(found['keys']), 'further key')}")
 
 
 def redrive(
@@ -94,13 +93,13 @@ def redrive(
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
         return
-    console = Console(soft_wrap=True, highlight=False)
+    out = console()
     verb = "would be redriven" if dry_run else "redriven"
-    console.print(f"{found['redriven']:,} of {found['chosen']:,} rows {verb}: {found['copies']:,} copies")
+    out.print(f"{found['redriven']:,} of {counted(found['chosen'], 'row')} {verb}: {counted(found['copies'], 'copy', 'copies')}")
     if found["queues"]:
-        console.print(_table([{"queue": n, "rows": c} for n, c in found["queues"].items()], ("queue", "rows")))
+        out.print(_table([{"queue": n, "rows": c} for n, c in found["queues"].items()], ("queue", "rows")))
     for code, count in found["still_unroutable"].items():
-        console.print(f"{count:,} rows are still unroutable: {code}")
+        out.print(f"still unroutable: {counted(count, 'row')} ({code})")
 
 
 def selection(

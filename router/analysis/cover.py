@@ -1,5 +1,8 @@
 """Bindings that decide nothing because another one to the same destination accepts the same and more.
 
+A binding accepts what its key or headers match and all conditions of its filters are true for. It covers
+another one when its match covers the other's and its conditions are among the other's.
+
 Bindings are grouped by source, destination and replacement key; within a group, by what they compare.
 Candidates come from an index (a trie of patterns, an inverted index of header criteria), so the work
 grows with the bindings and not with their square. What is left is bounded by `MAX_COMPARISONS`.
@@ -15,12 +18,12 @@ from typing import Final
 from router.analysis.finding import Report, Subject, subject_of
 from router.analysis.patterns import Pattern, PatternIndex
 from router.analysis.scope import Criteria, Scope
+from router.analysis.verdicts import Verdicts
 from router.equality import family_key
 from router.model import FILTERS_ARGUMENT, REPLACEMENT_KEY, SELECTOR_ARGUMENT, Binding
-from router.values import Table
 
 #: Comparisons of one binding with another in one analysis.
-MAX_COMPARISONS: Final = 400_000
+MAX_COMPARISONS: Final = 2_000_000
 
 
 @dataclass(slots=True)
@@ -48,10 +51,10 @@ class Cover:
     equal: bool
 
 
-def check(scope: Scope, report: Report) -> None:
+def check(scope: Scope, verdicts: Verdicts, report: Report) -> None:
     """BT101, BT102, BT199: one finding per superfluous binding."""
     budget = Budget()
-    for cover in covers(scope, budget):
+    for cover in covers(scope, verdicts, budget):
         code, verb = ("BT102", "accepts exactly what") if cover.equal else ("BT101", "accepts only what")
         report.add(
             code,
@@ -67,7 +70,7 @@ def check(scope: Scope, report: Report) -> None:
         )
 
 
-def covers(scope: Scope, budget: Budget) -> Iterator[Cover]:
+def covers(scope: Scope, verdicts: Verdicts, budget: Budget) -> Iterator[Cover]:
     """For each superfluous binding one other that makes it so; never both of a pair."""
     groups: dict[tuple[str, str, str, object], list[Binding]] = defaultdict(list)
     for binding in scope.bindings:
@@ -75,75 +78,106 @@ def covers(scope: Scope, budget: Budget) -> Iterator[Cover]:
         groups[binding.source, binding.destination_type, binding.destination, replacement].append(binding)
     for (source, *_), members in groups.items():
         if len(members) > 1:
-            yield from _COVERS[scope.exchanges[source].type](members, budget)
-
-
-def _filtered(binding: Binding) -> str:
-    """A text that two bindings share when their filters are written the same; empty without a filter."""
-    filters = {
-        name: binding.arguments[name] for name in (SELECTOR_ARGUMENT, FILTERS_ARGUMENT) if name in binding.arguments
-    }
-    return Table(filters).identity if filters else ""
+            yield from _COVERS[scope.exchanges[source].type](_Members(members, verdicts, budget))
 
 
 def _less_filtered(cover: Cover) -> str:
-    return ", which has no filter" if _filtered(cover.narrow) and not _filtered(cover.wide) else ""
+    filtered = [SELECTOR_ARGUMENT in one.arguments or FILTERS_ARGUMENT in one.arguments for one in (cover.narrow, cover.wide)]
+    return ", which has no filter" if filtered == [True, False] else ""
 
 
-def _same_match(
-    members: Sequence[Binding], matched: Callable[[Binding], Hashable]
-) -> tuple[list[Cover], dict[Hashable, list[Binding]]]:
-    """Covers among bindings that match alike, and what is left of each such class: one binding per filter."""
-    classes: dict[Hashable, dict[str, Binding]] = defaultdict(dict)
-    found: list[Cover] = []
-    for binding in members:
-        present = classes[matched(binding)]
-        first = present.setdefault(_filtered(binding), binding)
-        if first is not binding:
-            found.append(Cover(binding, first, equal=True))
-    kept: dict[Hashable, list[Binding]] = {}
-    for key, by_filter in classes.items():
-        unfiltered = by_filter.get("")
-        if unfiltered is None:
-            kept[key] = list(by_filter.values())
-            continue
-        found += [Cover(other, unfiltered, equal=False) for other in by_filter.values() if other is not unfiltered]
-        kept[key] = [unfiltered]
-    return found, kept
+@dataclass(slots=True)
+class _Members:
+    """Bindings from one exchange to one destination, with the conditions of their filters."""
+
+    bindings: Sequence[Binding]
+    verdicts: Verdicts
+    budget: Budget
+
+    def conditions(self, binding: Binding) -> frozenset[int]:
+        """The conditions that must all be true; none for a binding without a filter."""
+        return self.verdicts.of_binding(binding).conjuncts
+
+    def admits(self, wide: Binding, narrow: Binding) -> bool:
+        """Whether the filters of `wide` are true whenever those of `narrow` are."""
+        return wide is not narrow and self.conditions(wide) <= self.conditions(narrow)
+
+    def classes(
+        self, matched: Callable[[Binding], Hashable]
+    ) -> tuple[list[Cover], dict[Hashable, list[Binding]]]:
+        """Covers among bindings that match alike, and by class those that no other one of it covers."""
+        by_match: dict[Hashable, dict[frozenset[int], Binding]] = defaultdict(dict)
+        found: list[Cover] = []
+        for binding in self.bindings:
+            first = by_match[matched(binding)].setdefault(self.conditions(binding), binding)
+            if first is not binding:
+                found.append(Cover(binding, first, equal=True))
+        kept: dict[Hashable, list[Binding]] = {}
+        for key, by_conditions in by_match.items():
+            kept[key] = []
+            for binding, wide in self._implied(by_conditions):
+                if wide is None:
+                    kept[key].append(binding)
+                else:
+                    found.append(Cover(binding, wide, equal=False))
+        return found, kept
+
+    def _implied(self, by_conditions: dict[frozenset[int], Binding]) -> Iterator[tuple[Binding, Binding | None]]:
+        """Each binding with one whose conditions are a proper part of its own, if any."""
+        if len(by_conditions) == 1:
+            yield next(iter(by_conditions.values())), None
+            return
+        often = Counter(one for conditions in by_conditions for one in conditions)
+        index: dict[int | None, list[frozenset[int]]] = defaultdict(list)
+        for conditions in by_conditions:
+            index[min(conditions, key=often.__getitem__, default=None)].append(conditions)
+        for conditions, binding in by_conditions.items():
+            wide = None
+            for key in (None, *conditions):
+                candidates = index.get(key, ())
+                if not self.budget.spend(len(candidates)):
+                    break
+                wide = next((by_conditions[one] for one in candidates if one < conditions), None)
+                if wide is not None:
+                    break
+            yield binding, wide
 
 
-def _by_key(members: Sequence[Binding], _budget: Budget) -> Iterable[Cover]:
-    return _same_match(members, lambda binding: binding.routing_key)[0]
+def _by_key(members: _Members) -> Iterable[Cover]:
+    return members.classes(lambda binding: binding.routing_key)[0]
 
 
-def _all_alike(members: Sequence[Binding], _budget: Budget) -> Iterable[Cover]:
-    return _same_match(members, lambda _binding: None)[0]
+def _all_alike(members: _Members) -> Iterable[Cover]:
+    return members.classes(lambda _binding: None)[0]
 
 
-def _by_pattern(members: Sequence[Binding], budget: Budget) -> Iterator[Cover]:
-    patterns = {binding.id: Pattern.of(binding.routing_key) for binding in members}
-    found, classes = _same_match(members, lambda binding: patterns[binding.id])
+def _by_pattern(members: _Members) -> Iterator[Cover]:
+    patterns = {binding.id: Pattern.of(binding.routing_key) for binding in members.bindings}
+    found, classes = members.classes(lambda binding: patterns[binding.id])
     yield from found
     # only a pattern with a wildcard covers another one than itself
     index = PatternIndex(pattern for pattern in classes if isinstance(pattern, Pattern) and not pattern.exact)
     for pattern, bindings in classes.items():
         assert isinstance(pattern, Pattern)  # noqa: S101  # the classes are keyed by pattern
-        open_ones = {binding.id: binding for binding in bindings}
+        left = {binding.id: binding for binding in bindings}
         for candidate in index.candidates(pattern):
-            wide = {_filtered(binding): binding for binding in classes[candidate]}
-            covered = [b for b in open_ones.values() if _filtered(b) in wide or "" in wide]
-            if not budget.spend():
+            if not members.budget.spend(len(classes[candidate]) * len(left)):
                 return
-            if covered and candidate.covers(pattern):
-                for binding in covered:
-                    yield Cover(binding, wide.get("") or wide[_filtered(binding)], equal=False)
-                    del open_ones[binding.id]
-            if not open_ones:
+            pairs = [
+                Cover(narrow, wide, equal=False)
+                for narrow in left.values()
+                if (wide := next((one for one in classes[candidate] if members.admits(one, narrow)), None)) is not None
+            ]
+            if pairs and candidate.covers(pattern):
+                yield from pairs
+                for pair in pairs:
+                    del left[pair.narrow.id]
+            if not left:
                 break
 
 
-def _by_criteria(members: Sequence[Binding], budget: Budget) -> Iterator[Cover]:
-    criteria = {binding.id: Criteria.of(binding) for binding in members}
+def _by_criteria(members: _Members) -> Iterator[Cover]:
+    criteria = {binding.id: Criteria.of(binding) for binding in members.bindings}
     keys = {number: _criterion_keys(found) for number, found in criteria.items()}
 
     def matched(binding: Binding) -> Hashable:
@@ -151,18 +185,20 @@ def _by_criteria(members: Sequence[Binding], budget: Budget) -> Iterator[Cover]:
         # with one criterion "all" and "any" are the same
         return (found.every or len(found.compared) == 1, keys[binding.id])
 
-    found, classes = _same_match(members, matched)
+    found, classes = members.classes(matched)
     yield from found
     remaining = [binding for bindings in classes.values() for binding in bindings]
     index: dict[Hashable, list[Binding]] = defaultdict(list)
     for binding in remaining:
         for key in keys[binding.id]:
             index[key].append(binding)
-    whole = {_filtered(binding): binding for binding in remaining if criteria[binding.id].matches_all}
+    whole = [binding for binding in remaining if criteria[binding.id].matches_all]
     for binding in remaining:
-        wide = whole.get("") or whole.get(_filtered(binding))
-        if wide is None or wide is binding:
-            wide = _wider(binding, criteria, keys, index, budget)
+        if not members.budget.spend(len(whole)):
+            return
+        wide = next((one for one in whole if members.admits(one, binding)), None)
+        if wide is None:
+            wide = _wider(binding, criteria, keys, index, members)
         if wide is not None:
             yield Cover(binding, wide, equal=False)
 
@@ -173,16 +209,12 @@ def _criterion_keys(criteria: Criteria) -> frozenset[Hashable]:
     )
 
 
-def _admits(wide: Binding, narrow: Binding) -> bool:
-    return wide is not narrow and _filtered(wide) in ("", _filtered(narrow))
-
-
 def _wider(
     narrow: Binding,
     criteria: dict[int, Criteria],
     keys: dict[int, frozenset[Hashable]],
     index: dict[Hashable, list[Binding]],
-    budget: Budget,
+    members: _Members,
 ) -> Binding | None:
     """A binding whose criteria follow from those of `narrow`.
 
@@ -196,7 +228,7 @@ def _wider(
     for name, value in keys[narrow.id]:  # type: ignore[misc]  # keys are pairs of name and value key
         reached: set[int] = set()
         for key in {(name, value), (name, None)}:
-            if not budget.spend(len(index[key])):
+            if not members.budget.spend(len(index[key])):
                 return None
             for binding in index[key]:
                 reached.add(binding.id)
@@ -208,12 +240,12 @@ def _wider(
         enough = (len(wide.compared) if wide.every else 1) if conjunctive else len(own.compared)
         if (conjunctive or not wide.every or len(wide.compared) == 1) and count >= enough:
             candidate = by_id[number]
-            if _admits(candidate, narrow):
+            if members.admits(candidate, narrow):
                 return candidate
     return None
 
 
-_COVERS: Final[dict[str, Callable[[Sequence[Binding], Budget], Iterable[Cover]]]] = {
+_COVERS: Final[dict[str, Callable[[_Members], Iterable[Cover]]]] = {
     "direct": _by_key,
     "fanout": _all_alike,
     "topic": _by_pattern,

@@ -25,7 +25,7 @@ def analyse(
     for name in sorted(topology.vhosts) if vhosts is None else vhosts:
         scope = Scope.of(topology, name)
         verdicts = Verdicts(scope)
-        cover.check(scope, report)
+        cover.check(scope, verdicts, report)
         keys.check(scope, report)
         reach.check(Graph(scope, verdicts), report)
         names.check(scope, report)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from router.analysis.possible import can_be_true, truths
+from router.analysis.possible import can_be_true, flattened, truths
 from router.analysis.scope import Criteria, Scope
 from router.columns import Ref
 from router.filters import Filter, parse
-from router.filters.ast import Field, Node, walk
+from router.filters.ast import Field, Literal, Node, walk
 from router.model import (
     FILTERS_ARGUMENT,
     QUEUE_FILTER,
@@ -29,10 +29,14 @@ MAX_FILTERS: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Filters that stand together, and whether they are always (True) or never (False) true."""
+    """Filters that stand together, and whether they are always (True) or never (False) true.
+
+    `conjuncts` are the conditions that must all be true, as numbers: equal conditions share one.
+    """
 
     filters: tuple[Filter, ...]
     verdict: bool | None
+    conjuncts: frozenset[int] = frozenset()
 
     @property
     def conditions(self) -> tuple[Node, ...]:
@@ -41,7 +45,6 @@ class Read:
 
 
 _NONE: Final = Read((), True)
-_UNREAD: Final = Read((), None)
 
 
 class Verdicts:
@@ -51,6 +54,8 @@ class Verdicts:
         self._scope = scope
         self._read: dict[object, Read] = {}
         self._met: dict[object, bool] = {}
+        self._conditions: dict[Node, int] = {}
+        self._of_binding: dict[int, Read] = {}
         self.spent_out = False
 
     def binding(self, binding: Binding) -> bool | None:
@@ -67,10 +72,14 @@ class Verdicts:
 
     def of_binding(self, binding: Binding) -> Read:
         """The filters of a binding."""
-        stated = {name: binding.arguments[name] for name in _ARGUMENTS if name in binding.arguments}
-        if not stated:
-            return _NONE
-        return self._judged(("binding", Table(stated)), lambda: binding_filters(binding, owner=None))
+        found = self._of_binding.get(binding.id)
+        if found is None:
+            stated = {name: binding.arguments[name] for name in _ARGUMENTS if name in binding.arguments}
+            found = _NONE
+            if stated:
+                found = self._judged(("binding", Table(stated)), lambda: binding_filters(binding, owner=None))
+            self._of_binding[binding.id] = found
+        return found
 
     def of_divert(self, divert: Divert) -> Read:
         """The filter of a divert."""
@@ -86,10 +95,15 @@ class Verdicts:
         if found is None:
             if len(self._read) >= MAX_FILTERS:
                 self.spent_out = True
-                return _UNREAD
+                # what nobody has read is like nothing else
+                return Read((), None, frozenset({self._number(Literal(repr(key)))}))
             filters = tuple(item for item in read() if item is not None)
-            found = self._read[key] = Read(filters, _verdict(filters))
+            conjuncts = frozenset(self._number(part) for part in flattened(item.expression for item in filters))
+            found = self._read[key] = Read(filters, _verdict(filters), conjuncts)
         return found
+
+    def _number(self, condition: Node) -> int:
+        return self._conditions.setdefault(condition, len(self._conditions))
 
     def meets(self, binding: Binding, other: Read = _NONE) -> bool:
         """Whether some message may match the binding, pass its filters and those of `other`."""

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from router.analysis import RULES, Report, analyse
-from router.analysis.cover import Budget, covers
+from router.analysis.cover import Budget, Cover, covers
 from router.analysis.scope import Scope
+from router.analysis.verdicts import Verdicts
 from router.model import Setting
 from router.values import Table
 from tests.unit.analysis.build import Broker
@@ -21,6 +22,11 @@ def codes(broker: Broker, **options: Any) -> dict[str, list[str]]:
     for finding in analyse(broker.topology, **options).findings:
         found.setdefault(finding.code, []).append(finding.subject.name)
     return found
+
+
+def _covers(broker: Broker, budget: Budget) -> list[Cover]:
+    scope = Scope.of(broker.topology, "/")
+    return list(covers(scope, Verdicts(scope), budget))
 
 
 def test_a_new_installation_has_nothing_to_remark() -> None:
@@ -37,6 +43,9 @@ def test_a_new_installation_has_nothing_to_remark() -> None:
         ("topic", ("#.*", {}), ("*.#", {}), "BT102"),
         ("topic", ("a.b", {}), ("a.b", {"x-filter-jms-selector": "x = 1"}), "BT101"),
         ("direct", ("a", {}), ("a", {"x-filter-jms-selector": "x = 1"}), "BT101"),
+        ("direct", ("a", {"x-filter-jms-selector": "x = 1"}), ("a", {"x-filter-jms-selector": "y > 2 AND x=1"}), "BT101"),
+        ("topic", ("#", {"x-filter-jms-selector": "x = 1"}), ("a", {"x-filter-jms-selector": "x = 1 AND y"}), "BT101"),
+        ("fanout", ("", {"x-filter-jms-selector": "x = 1"}), ("k", {"x-filter-jms-selector": "x=1"}), "BT102"),
         ("fanout", ("", {}), ("ignored", {}), "BT102"),
         ("fanout", ("", {"x-filter-jms-selector": "x = 1"}), ("k", {"x-filter-jms-selector": "x = 1"}), "BT102"),
         ("headers", ("", {"x-match": "all", "a": 1}), ("", {"x-match": "all", "a": 1, "b": 2}), "BT101"),
@@ -96,7 +105,7 @@ def test_the_comparisons_grow_with_the_bindings_not_with_their_square() -> None:
             broker.bind("x", "q", f"a{n}.*.b{n % 7}")
             broker.bind("h", "q", "", {"type": f"t{n}", "n": n})
         budget = Budget()
-        assert list(covers(Scope.of(broker.topology, "/"), budget)) == []
+        assert _covers(broker, budget) == []
         spent.append(Budget().left - budget.left)
     assert spent[1] <= 12 * max(spent[0], 200)
 
@@ -106,7 +115,7 @@ def test_an_analysis_that_was_cut_short_says_so() -> None:
     for n in range(60):
         broker.bind("h", "q", "", {"x-match": "all", "same": 1, f"own{n}": n})
     budget = Budget(left=100)
-    list(covers(Scope.of(broker.topology, "/"), budget))
+    _covers(broker, budget)
     assert budget.spent_out
 
 

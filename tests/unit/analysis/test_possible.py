@@ -8,9 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.analysis.cover import Budget, covers
+from router.analysis.cover import Budget, Cover, covers
 from router.analysis.possible import can_be_true, truths
 from router.analysis.scope import Criteria, Scope
+from router.analysis.verdicts import Verdicts
 from router.equality import family_equal
 from router.filters import evaluate, parse
 from router.message import Message
@@ -88,6 +89,11 @@ def matches(binding: Binding, message: dict[str, Any]) -> bool:
     return all(met) if wanted.every else any(met)
 
 
+def _covers(broker: Broker, budget: Budget) -> list[Cover]:
+    scope = Scope.of(broker.topology, "/")
+    return list(covers(scope, Verdicts(scope), budget))
+
+
 @given(st.lists(criteria, min_size=2, max_size=6), st.lists(headers, min_size=5, max_size=20))
 @settings(max_examples=200)
 def test_a_message_that_matches_a_covered_headers_binding_matches_the_other(
@@ -96,7 +102,7 @@ def test_a_message_that_matches_a_covered_headers_binding_matches_the_other(
     broker = Broker().exchange("h", "headers").queues("q")
     for each in arguments:
         broker.bind("h", "q", "", each)
-    for cover in covers(Scope.of(broker.topology, "/"), Budget()):
+    for cover in _covers(broker, Budget()):
         for message in messages:
             assert not matches(cover.narrow, message) or matches(cover.wide, message)
             assert not cover.equal or matches(cover.narrow, message) == matches(cover.wide, message)

@@ -1,0 +1,157 @@
+"""`bindery replay`: what another topology would have done with the messages on record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from bindery.cli.explain import DataOption, JsonOption, VhostOption, read_json
+from bindery.cli.redrive import SinceOption, UntilOption, moment
+from bindery.cli.render import console, visible
+from router.errors import InvalidInput
+from router.model import DEFAULT_VHOST
+
+if TYPE_CHECKING:
+    from router.model import Topology
+    from store.topology import TopologyStore
+
+#: Queues that the terminal lists.
+LISTED: Final = 40
+
+
+def replay(
+    against: Annotated[
+        str, typer.Option("--against", help="A topology version, or a definitions document or proposal to apply.")
+    ],
+    data: DataOption = Path("data"),
+    vhost: VhostOption = DEFAULT_VHOST,
+    stream: Annotated[str | None, typer.Option("--stream", help="Only messages of this stream.")] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="The document is the whole topology of the vhost, not a change to it.")
+    ] = False,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture to this file.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with the picture and examples.")] = None,
+    master: Annotated[str, typer.Option(help="The Spark master of a session without spark-submit.")] = "local[*]",
+    as_json: JsonOption = False,
+) -> None:
+    """Route the messages on record through another topology and compare; no queue is written.
+
+    Reports per queue the copies gained, lost and unchanged, the first examples with their explanation,
+    and the change in unroutable messages and in files.
+
+    Example: bindery replay --stream flights --against new.json --data ./data --svg change.svg
+    """
+    # Imported here so that other commands do not wait for Spark.
+    from jobs.comparison import Reporter  # noqa: PLC0415
+    from jobs.local import default_log  # noqa: PLC0415
+    from jobs.replay import Span  # noqa: PLC0415
+    from jobs.replay import replay as run  # noqa: PLC0415
+    from jobs.replay_picture import html as page  # noqa: PLC0415
+    from jobs.replay_picture import svg as picture  # noqa: PLC0415
+    from jobs.session import build_session  # noqa: PLC0415
+    from store.paths import DataDir  # noqa: PLC0415
+    from store.topology import TopologyStore  # noqa: PLC0415
+
+    span = Span(stream, moment(since, "--from"), moment(until, "--to"))
+    directory = DataDir.open(data)
+    store = TopologyStore(directory)
+    present = store.load()
+    proposed = _proposed(store, present, vhost, against, replace=replace)
+    terminal = Console(stderr=True)
+    with terminal.status("starting Spark …"):
+        spark = build_session("bindery replay", master=master, log_file=default_log("replay"))
+    try:
+        with _progress(terminal) as report:
+            comparison = run(spark, directory, present, proposed, vhost=vhost, span=span, report=report)
+    finally:
+        spark.stop()
+    versions = {one.topology_version for found in comparison.examples.values() for one in found}
+    past = {version: store.load(version=version) for version in versions}
+    found = Reporter(vhost, past, proposed).report(comparison)
+    found |= {"against": against, "stream": stream, "from": since, "to": until}
+    title = f"{stream or 'every stream'} against {against if against.isdecimal() else Path(against).name}"
+    for path, draw in ((svg, picture), (html, page)):
+        if path is not None:
+            path.write_text(draw(found, title=title), "utf-8")
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False))
+    else:
+        show(found, console())
+
+
+def _proposed(store: TopologyStore, present: Topology, vhost: str, against: str, *, replace: bool) -> Topology:
+    """The topology that `--against` means."""
+    from router.proposal import propose  # noqa: PLC0415
+
+    if against.isdecimal():
+        if replace:
+            raise InvalidInput("--replace goes with a document, not with a version", where="--replace")
+        return store.load(version=int(against))
+    document = read_json(Path(against))
+    return propose(present, vhost, {"definitions": document, "replace": True} if replace else document)
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    bar = Progress(
+        TextColumn("replaying"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("groups of files"),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def show(report: Mapping[str, Any], out: Console) -> None:
+    """Render a comparison for people."""
+    from jobs.replay_picture import example_lines  # noqa: PLC0415
+
+    copies, files = report["copies"], report["files"]
+    out.print(
+        f"{report['messages']:,} messages: {copies['before']:,} copies before, {copies['after']:,} after; "
+        f"{files['before']:,} files before, {files['after']:,} after"
+    )
+    table = Table(box=None, header_style="bold")
+    for name in ("queue", "before", "after", "unchanged", "gained", "lost"):
+        table.add_column(name, justify="left" if name == "queue" else "right")
+    for queue in report["queues"][:LISTED]:
+        table.add_row(
+            Text(visible(queue["queue"])),
+            *(f"{queue[name]:,}" for name in ("before", "after", "unchanged")),
+            Text(f"{queue['gained']:,}", "green" if queue["gained"] else "dim"),
+            Text(f"{queue['lost']:,}", "red" if queue["lost"] else "dim"),
+        )
+    out.print(table)
+    if report["queues"][LISTED:]:
+        out.print(f"and {len(report['queues']) - LISTED:,} further queues")
+    _show_unroutable(report["unroutable"], out)
+    if report["unexplained_copies"]:
+        out.print(
+            f"{report['unexplained_copies']:,} copies came by bcc keys, which queues do not keep: not compared"
+        )
+    for queue in report["queues"][:LISTED]:
+        for line in example_lines(queue):
+            out.print(Text(visible(f"{queue['queue']}: {line}")))
+
+
+def _show_unroutable(unroutable: Mapping[str, Any], out: Console) -> None:
+    for code in sorted(unroutable["before"].keys() | unroutable["after"].keys()):
+        before, after = unroutable["before"].get(code, 0), unroutable["after"].get(code, 0)
+        out.print(f"unroutable, {code}: {before:,} before, {after:,} after")
