@@ -39,7 +39,7 @@ class Selection:
     """Accepted and troubled members, each sorted by (pair, member).
 
     pair, member                    int64[k], int32[k]  members that accept the message of a pair
-    troubled_pair, troubled_member  int64[t], int32[t]  members whose result is unknown because of trouble
+    troubled_pair, troubled_member  int64[t], int32[t]  members that do not accept and met trouble
     """
 
     pair: Ints
@@ -156,7 +156,10 @@ class FilterGroups:
                 self._shapes[number].parameters,
                 self._unit_row[unit[chosen]],
             )
-            truths[chosen] = pairs.truth(tree)
+            found = pairs.truth(tree)
+            if pairs.counted is not None:
+                found = np.where(pairs.counted & (found != TRUE), np.uint8(TROUBLED), found)
+            truths[chosen] = found
         return block, truths
 
     def _collect(self, found: list[tuple[_Candidates, Truths]], truth: int) -> tuple[Ints, Codes]:

@@ -57,11 +57,15 @@ def rule(kind: type[NodeType]) -> Callable[[Callable[[NodeType, Context], Result
 
 @dataclass(slots=True)
 class Context:
-    """What an evaluation works on; `seen` collects (node, result) in evaluation order when tracing."""
+    """What an evaluation works on; `seen` collects (node, result) in evaluation order when tracing.
+
+    `counted` says that trouble has made some operand false rather than unknown (XPATH).
+    """
 
     message: Message
     clock_ms: int = 0
     seen: list[tuple[Node, Result]] | None = field(default=None)
+    counted: bool = False
 
     def value(self, node: Node) -> Result:
         """The value of an operand, or the truth of a condition."""
@@ -329,7 +333,11 @@ def _xpath(node: XPath, context: Context) -> Result:
     from router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
 
     document = fields.read(context.message, fields.DOCUMENT)
-    return isinstance(document, str | bytes) and xpath.evaluate(xpath.compile(node.expression), document)
+    if not isinstance(document, str | bytes):
+        return False
+    outcome = xpath.XPathDocuments().outcome(xpath.compile(node.expression), document)
+    context.counted |= outcome.trouble
+    return outcome.value
 
 
 @rule(And)

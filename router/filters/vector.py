@@ -373,6 +373,7 @@ class Pairs:
     batch   the batch that the rows belong to
     rows    int64[k] batch row of each pair
     pick    int64[k] row of each pair's filter in the parameter columns
+    counted bool[k] pairs with an operand that trouble has made false rather than unknown (XPATH), None so far
     """
 
     def __init__(
@@ -389,6 +390,7 @@ class Pairs:
         self.rows = rows
         self.parameters = parameters
         self.pick = pick
+        self.counted: npt.NDArray[np.bool_] | None = None
         self._known: dict[int, Vector | Truths] = {}
         self._parent = parent
         self._places = places
@@ -437,6 +439,15 @@ class Pairs:
     def subset(self, places: Ints) -> Pairs:
         """Some of the pairs; what is known of them stays known."""
         return Pairs(self.batch, self.rows[places], self.parameters, self.pick[places], parent=self, places=places)
+
+    def count(self, pairs: npt.NDArray[np.bool_]) -> None:
+        """Note trouble that leaves an operand false; it shows where the filter does not accept."""
+        if self._parent is not None:
+            outer = np.zeros(len(self._parent), np.bool_)
+            outer[self._places] = pairs
+            self._parent.count(outer)
+        else:
+            self.counted = pairs if self.counted is None else self.counted | pairs
 
     def _recall(self, node: Node) -> Vector | Truths | None:
         found = self._known.get(id(node))

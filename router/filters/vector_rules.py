@@ -9,6 +9,7 @@ from router.filters import kernels, scalar
 from router.filters.ast import (
     FALSE,
     NEGATED,
+    TROUBLE,
     TROUBLED,
     TRUE,
     UNKNOWN,
@@ -183,10 +184,19 @@ def _xpath(node: XPath, pairs: Pairs) -> Truths:
     if not document.may_hold(STRING, BINARY):
         return np.zeros(len(pairs), np.uint8)
 
-    def evaluate(body: Value | Trouble) -> bool:
-        return isinstance(body, str | bytes) and documents.outcome(compiled, body).value
+    def evaluate(body: Value | Trouble) -> bool | Trouble:
+        if not isinstance(body, str | bytes):
+            return False
+        outcome = documents.outcome(compiled, body)
+        return TROUBLE if outcome.trouble else outcome.value
 
-    return truth_per_distinct(evaluate, document)
+    truths = truth_per_distinct(evaluate, document)
+    troubled = truths == TROUBLED
+    if troubled.any():
+        # a limit or a DOCTYPE makes the operand false, and is counted all the same
+        pairs.count(troubled)
+        truths = np.where(troubled, np.uint8(FALSE), truths)
+    return truths
 
 
 @condition(And)

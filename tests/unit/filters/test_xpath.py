@@ -6,14 +6,20 @@ import math
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from router.columns import BatchView
 from router.errors import FilterError
-from router.filters.xpath import XPathDocuments, XPathLimits, XPathOutcome, compile, evaluate
+from router.filters import FilterGroups, is_troubled, parse
+from router.filters import evaluate as evaluate_filter
+from router.filters.xpath import XPathDocuments, XPathLimits, XPathOutcome, compile, documents_of, evaluate
 from router.filters.xpath.document import read
 from router.filters.xpath.expressions import Run
+from router.message import Message, to_batch
+from router.values import Table
 
 etree = pytest.importorskip("lxml.etree")
 
@@ -384,3 +390,39 @@ def test_any_text_compiles_or_is_refused(text: str) -> None:
 @given(st.binary(max_size=60) | st.text(alphabet="<>/ab'=&;!-[]? \n", max_size=60).map(str.encode))
 def test_any_body_gives_a_truth(body: bytes) -> None:
     assert isinstance(evaluate(compile("//a or count(//@*) > 1"), body), bool)
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "passes", "counted"),
+    [
+        ("XPATH '/a'", b"<a/>", True, False),
+        ("XPATH '/a'", b"no xml", False, False),
+        ("XPATH '/a'", None, False, False),
+        ("XPATH '/a'", b"<!DOCTYPE a><a/>", False, True),
+        ("XPATH '/a'", b"<a>" * 201 + b"</a>" * 201, False, True),
+        ("XPATH 'count(1)'", b"<a/>", False, True),
+        ("k = 1 AND (XPATH '/a' OR XPATH '/b')", b"<!DOCTYPE a><a/>", False, True),
+        ("NOT XPATH '/a'", b"<!DOCTYPE a><a/>", True, False),
+        ("XPATH '/a' OR k = 1", b"<!DOCTYPE a><a/>", True, False),
+    ],
+)
+def test_trouble_is_false_and_counted_for_the_filter(
+    text: str, body: bytes | None, passes: bool, counted: bool
+) -> None:
+    item = parse(text, "artemis")
+    message = Message(body=body, application_properties=Table({"k": 1}))
+    assert (evaluate_filter(item, message) is True, is_troubled(item, message)) == (passes, counted)
+    other = parse("k = 2 OR XPATH '/other'", "artemis")
+    found = FilterGroups([[other, item]]).select(
+        BatchView(to_batch([message])), np.zeros(1, np.int64), np.zeros(1, np.int32)
+    )
+    assert (1 in found.member.tolist(), 1 in found.troubled_member.tolist()) == (passes, counted)
+
+
+def test_a_batch_reads_each_body_once_for_all_filters() -> None:
+    filters = [parse(f"XPATH '/a[@n = {n}]'", "artemis") for n in range(5)]
+    messages = [Message(body=b"<a n='%d'/>" % (n % 3)) for n in range(9)]
+    view = BatchView(to_batch(messages))
+    found = FilterGroups([filters]).select(view, np.arange(9), np.zeros(9, np.int32))
+    assert found.member.tolist() == [0, 1, 2] * 3
+    assert documents_of(view).parsed == 3
