@@ -1,7 +1,7 @@
 """What matching costs, and what it must not depend on: `make bench-match`.
 
-Each line is the best of several runs in one process, after a warm-up, and stands beside its yardstick: the
-cost per message with 100,000 bindings against that with 100, for the same matches per message and the same
+Each line is the processor time of the best of several runs, after a warm-up, beside its yardstick: the cost
+per message with 100,000 bindings against that with 100, for the same matches per message and the same
 distinct keys, and a few workloads that make careless matchers explode.
 """
 
@@ -50,18 +50,18 @@ class Line:
 
 
 def best(run: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Seconds of the fastest of several runs, the first of which is a warm-up."""
+    """Processor seconds of the cheapest of several runs, after a warm-up."""
     run()
     taken = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         run()
-        taken.append(time.perf_counter() - start)
+        taken.append(time.process_time() - start)
     return min(taken)
 
 
 def alternately(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:
-    """Seconds of the fastest run of each, run in turn so that a busy machine slows both."""
+    """Processor seconds of the cheapest run of each, run in turn so that a busy machine slows both."""
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(2 * REPEATS):
         taken[0].append(best(first, 1))

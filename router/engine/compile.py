@@ -8,8 +8,10 @@ one filter group. The diverts of an exchange are one rule of their own that ever
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -306,7 +308,20 @@ class _Compiler:
 
 def compile_plan(topology: Topology, vhost: str) -> Plan:
     """Compile one vhost; raises NotFound when there is none of that name."""
-    return _Compiler(topology, vhost).plan()
+    with _collector_paused():
+        return _Compiler(topology, vhost).plan()
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No cycle collection meanwhile: it would scan the whole topology again and again (half of the time)."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _multiplicities(values: Sequence[int]) -> Iterable[int]:
