@@ -28,6 +28,7 @@ from api.routes import (
     route,
     unroutable,
     users,
+    versions,
     vhosts,
 )
 from api.settings import Settings
@@ -48,6 +49,7 @@ _RESOURCES: Final = (
     bindings,
     messages,
     definitions,
+    versions,
     diverts,
     inbox,
     capabilities,

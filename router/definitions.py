@@ -41,6 +41,7 @@ __all__ = [
     "Definitions",
     "Report",
     "apply",
+    "as_entry",
     "check",
     "decode_arguments",
     "encode_arguments",
@@ -634,3 +635,24 @@ def _setting_entry(setting: Setting) -> tuple[str, dict[str, Any]]:
         return "policies", {"name": setting.name, **value}
     component = _OPERATOR_COMPONENT if setting.kind == OPERATOR_POLICY else setting.kind.removeprefix(PARAMETER_PREFIX)
     return "parameters", {"component": component, "name": setting.name, "value": value}
+
+
+def as_entry(item: Object) -> dict[str, Any]:
+    """One object as the entry that a document has for it, with its vhost and, where it has one, its id."""
+    match item:
+        case Vhost():
+            return _vhost_entry(item)
+        case Exchange():
+            return _exchange_entry(item) | {"vhost": item.vhost}
+        case Queue():
+            return _queue_entry(item) | {"vhost": item.vhost}
+        case Binding():
+            return _binding_entry(item) | {"vhost": item.vhost, "id": item.id}
+        case Divert():
+            return _divert_entry(item) | {"vhost": item.vhost, "id": item.id}
+        case Setting(kind=kind) if kind == GLOBAL_PARAMETER:
+            return {"name": item.name, "value": encode(item.value)}
+        case Setting():
+            return _setting_entry(item)[1] | {"vhost": item.vhost}
+        case _:
+            raise TypeError(f"{item!r} stands in no document")

@@ -39,6 +39,11 @@ class Regex:
         """Whether the expression matches somewhere in the text."""
         return self._compiled.search(text) is not None
 
+    def replaced(self, text: str, by: str) -> str:
+        r"""The text with every match replaced; `\1` in the replacement is the first group."""
+        result: str = self._compiled.sub(by, text)
+        return result
+
 
 @lru_cache(maxsize=4_096)
 def regex(text: str) -> Regex:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import bisect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
-from deltalake import DeltaTable
-
-from router.errors import NotFound
+from router.definitions import as_entry
+from router.errors import NotFound, UnsupportedTable
 from router.model import Object, ObjectKey, Sequence, Topology, object_key
 
 _AUTHOR: Final = "bindery.author"
@@ -62,6 +63,18 @@ class ObjectChange:
             return "created"
         return "deleted" if self.after is None else "updated"
 
+    def as_data(self) -> dict[str, Any]:
+        """JSON-ready data; the states are entries of a definitions document."""
+        kind, vhost, name = self.key
+        return {
+            "change": self.change,
+            "kind": kind,
+            "vhost": vhost,
+            "name": name,
+            "before": None if self.before is None else as_entry(self.before),
+            "after": None if self.after is None else as_entry(self.after),
+        }
+
 
 def changes_between(before: Topology, after: Topology) -> list[ObjectChange]:
     """What leads from one state to another, in a stable order; lineage counters are left out."""
@@ -97,27 +110,43 @@ def commit_info(
     }
 
 
-def read_history(table: DeltaTable) -> list[VersionInfo]:
-    """Every version in the table's log, newest first."""
-    return [_version(entry) for entry in table.history()]
+def read_history(table: str, newest: int, *, limit: int | None = None) -> list[VersionInfo]:
+    """The versions up to `newest`, newest first, `limit` at most; one small file is read for each."""
+    oldest = 0 if limit is None else max(0, newest - limit + 1)
+    return [read_version(table, version) for version in range(newest, oldest - 1, -1)]
 
 
-def version_at(table: DeltaTable, at: datetime) -> int:
-    """The newest version committed at or before a time; a time without a zone is UTC."""
+def read_version(table: str, version: int) -> VersionInfo:
+    """What the commit of a version says about itself; raises UnsupportedTable when it is damaged."""
+    path = Path(table, "_delta_log", f"{version:020}.json")
+    try:
+        with path.open(encoding="utf-8") as actions:
+            entry = next(action["commitInfo"] for action in map(json.loads, actions) if "commitInfo" in action)
+        summary = json.loads(entry.get(_SUMMARY) or "{}")
+        return VersionInfo(
+            version,
+            datetime.fromtimestamp(entry["timestamp"] / 1000, UTC),
+            entry.get(_AUTHOR, ""),
+            entry.get(_REASON, ""),
+            summary.get("counts", {}),
+            tuple(summary.get("changes", ())),
+        )
+    except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
+        raise UnsupportedTable(
+            f"cannot read topology version {version}: {error or 'it says nothing about itself'}",
+            where=table,
+            hint="the log of the topology table is kept whole; restore the file from a backup",
+        ) from error
+
+
+def version_at(table: str, newest: int, at: datetime) -> int:
+    """The newest version committed at or before a time; a time without a zone is UTC.
+
+    Raises NotFound for a time before the first version. Looks at about log2 of the versions, whose times
+    only ever grow as long as the clock is not set back.
+    """
     moment = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    for info in read_history(table):
-        if info.timestamp <= moment:
-            return info.version
-    raise NotFound(f"the topology did not exist at {moment.isoformat()}", where="at")
-
-
-def _version(entry: Mapping[str, Any]) -> VersionInfo:
-    summary = json.loads(entry.get(_SUMMARY) or "{}")
-    return VersionInfo(
-        entry["version"],
-        datetime.fromtimestamp(entry["timestamp"] / 1000, UTC),
-        entry.get(_AUTHOR, ""),
-        entry.get(_REASON, ""),
-        summary.get("counts", {}),
-        tuple(summary.get("changes", ())),
-    )
+    later = bisect.bisect_right(range(newest + 1), moment, key=lambda version: read_version(table, version).timestamp)
+    if later == 0:
+        raise NotFound(f"the topology did not exist at {moment.isoformat()}", where="at")
+    return later - 1

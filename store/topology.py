@@ -30,7 +30,15 @@ from router.errors import BinderyError, InvalidInput, NotFound, UnsupportedTable
 from router.model import Object, ObjectKey, Queue, Sequence, Topology, TopologyEditor, object_key
 from store import tables
 from store.group_commit import GroupCommitter
-from store.history import ObjectChange, VersionInfo, changes_between, commit_info, read_history, version_at
+from store.history import (
+    ObjectChange,
+    VersionInfo,
+    changes_between,
+    commit_info,
+    read_history,
+    read_version,
+    version_at,
+)
 from store.objects import ROW_SCHEMA, from_rows, to_rows
 from store.paths import DataDir
 
@@ -94,7 +102,7 @@ class TopologyStore:
         with self._lock:
             head = self._refresh()
             if at is not None:
-                version = version_at(self._open(), at)
+                version = version_at(self.data.topology, head.topology.version, at)
             if version is None or version == head.topology.version:
                 return head.topology
             return self._older_version(version)
@@ -121,11 +129,17 @@ class TopologyStore:
                 tables.refresh(table, self.data.topology)
             return self._refresh().topology
 
-    def history(self) -> list[VersionInfo]:
-        """Every version, newest first, from the commit log."""
-        with self._lock:
-            self._refresh()
-            return read_history(self._open())
+    def history(self, *, before: int | None = None, limit: int | None = None) -> list[VersionInfo]:
+        """Versions, newest first, from the commit log: those before a version, `limit` at most."""
+        newest = self.load().version
+        return read_history(self.data.topology, newest if before is None else min(before - 1, newest), limit=limit)
+
+    def version(self, number: int) -> VersionInfo:
+        """One version; raises NotFound for one that does not exist."""
+        newest = self.load().version
+        if not 0 <= number <= newest:
+            raise NotFound(f"no topology version {number}", where="version", hint=f"0 to {newest}")
+        return read_version(self.data.topology, number)
 
     def author(self, key: ObjectKey) -> str | None:
         """Who made the last change to an object of the newest topology known to this process.
@@ -173,15 +187,20 @@ class TopologyStore:
                 tables.back_off(attempt)
             raise tables.conflict(self.data.topology)
 
-    def rollback(self, to: int, *, author: str) -> Edit[list[ObjectChange]]:
+    def rollback(
+        self, to: int, *, author: str, check: Callable[[Topology, list[ObjectChange]], None] | None = None
+    ) -> Edit[list[ObjectChange]]:
         """Make the state of an older version the newest one, ids included, as a new version.
 
-        Lineage ids given out since are not given out again; a queue that comes back is empty.
+        Lineage ids given out since are not given out again; a queue that comes back is empty. `check` sees
+        the present state and what would change, and raises to refuse it.
         """
         target = self.load(version=to)
 
         def change(editor: TopologyEditor) -> list[ObjectChange]:
             found = changes_between(editor.topology, target)
+            if check is not None:
+                check(editor.topology, found)
             editor.replay({one.key: one.after for one in found})
             return found
 

@@ -24,6 +24,7 @@ from api.deps import (
 )
 from api.errors import bad_request, object_not_found
 from api.listing import Item, ListingParameters
+from api.masking import masked_for
 from api.scope import visible_vhost, visible_vhosts
 from router.definitions import GLOBAL_PARAMETER, PARAMETER_PREFIX
 from router.model import Setting, Topology, TopologyEditor
@@ -35,8 +36,6 @@ router = resource("parameters")
 #: Limits of a vhost are one parameter, as definitions files have them.
 _LIMITS_KIND: Final = f"{PARAMETER_PREFIX}vhost-limits"
 _LIMITS_NAME: Final = "limits"
-_LIMITS: Final = "vhost-limits"
-_SEPARATOR: Final = "\x1f"
 _LIMITS: Final = ("max-connections", "max-queues")
 _USER_LIMITS: Final = ("max-connections", "max-channels")
 _ONE: Final = "/parameters/{component:segment}/{vhost:segment}/{name:segment}"
@@ -79,7 +78,7 @@ def _parameters(topology: Topology, vhosts: Collection[str], component: str | No
 def list_all(user: ManagementUser, topology: AsOf, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
     """Every parameter of every vhost that the caller sees."""
     found = _parameters(topology, visible_vhosts(topology, user, x_vhost))
-    return answer(listing.whole(found, order=("vhost", "component", "name")))
+    return answer(listing.whole(masked_for(user, found), order=("vhost", "component", "name")))
 
 
 @router.get("/parameters/{component:segment}", summary="List parameters of a component")
@@ -87,7 +86,7 @@ def list_of_component(
     user: ManagementUser, topology: AsOf, listing: ListingParameters, component: ComponentPath
 ) -> Response:
     """The parameters of one component in every vhost that the caller sees."""
-    return answer(listing.whole(_parameters(topology, visible_vhosts(topology, user), component)))
+    return answer(listing.whole(masked_for(user, _parameters(topology, visible_vhosts(topology, user), component))))
 
 
 @router.get("/parameters/{component:segment}/{vhost:segment}", summary="List parameters of a component in a vhost")
@@ -95,7 +94,9 @@ def list_in_vhost(
     user: ManagementUser, topology: AsOf, listing: ListingParameters, component: ComponentPath, vhost: VhostPath
 ) -> Response:
     """The parameters of one component in a vhost."""
-    return answer(listing.whole(_parameters(topology, [visible_vhost(topology, user, vhost)], component)))
+    return answer(
+        listing.whole(masked_for(user, _parameters(topology, [visible_vhost(topology, user, vhost)], component)))
+    )
 
 
 @router.get(_ONE, summary="Show a parameter")
@@ -112,7 +113,7 @@ def show(
     setting = topology.settings.get((PARAMETER_PREFIX + component, vhost, name))
     if setting is None:
         raise object_not_found()
-    return answer(listing.one(parameter_item(setting)))
+    return answer(listing.one(masked_for(user, parameter_item(setting))))
 
 
 @router.put(_ONE, status_code=201, summary="Set a parameter", openapi_extra=documented(ValueBody, _EXAMPLE))
@@ -153,19 +154,19 @@ async def delete(
 
 
 @router.get("/global-parameters", summary="List global parameters")
-def list_global(_: ManagementUser, topology: AsOf, listing: ListingParameters) -> Response:
+def list_global(user: ManagementUser, topology: AsOf, listing: ListingParameters) -> Response:
     """Every global parameter."""
-    found = map(_global_parameter_item, _settings(topology, GLOBAL_PARAMETER))
-    return answer(listing.whole(found, order=("name",)))
+    found = list(map(_global_parameter_item, _settings(topology, GLOBAL_PARAMETER)))
+    return answer(listing.whole(masked_for(user, found), order=("name",)))
 
 
 @router.get(_GLOBAL_ONE, summary="Show a global parameter")
-def show_global(_: ManagementUser, topology: AsOf, listing: ListingParameters, name: NamePath) -> Response:
+def show_global(user: ManagementUser, topology: AsOf, listing: ListingParameters, name: NamePath) -> Response:
     """One global parameter."""
     setting = topology.settings.get((GLOBAL_PARAMETER, "", name))
     if setting is None:
         raise object_not_found()
-    return answer(listing.one(_global_parameter_item(setting)))
+    return answer(listing.one(masked_for(user, _global_parameter_item(setting))))
 
 
 @router.put(

@@ -40,7 +40,8 @@ def message_totals(held: list[Held]) -> Mapping[str, Any]:
     return with_rates({"messages": total, "messages_ready": total, "messages_unacknowledged": 0})
 
 
-def _protection(vhost: str) -> ObjectKey:
+def protection_key(vhost: str) -> ObjectKey:
+    """The setting that protects a vhost from deletion while it exists."""
     kind, name = _PROTECTION
     return (kind, vhost, name)
 
@@ -105,7 +106,7 @@ async def delete(plane: Plane, user: AdministratorUser, name: NamePath) -> Respo
     def change(editor: TopologyEditor) -> None:
         if name not in editor.topology.vhosts:
             raise object_not_found()
-        if _protection(name) in editor.topology.settings:
+        if protection_key(name) in editor.topology.settings:
             raise Refusal(412, "precondition_failed", f"vhost '{name}' is protected from deletion")
         editor.delete_vhost(name)
 
@@ -126,7 +127,7 @@ async def protect(plane: Plane, user: AdministratorUser, name: NamePath) -> Resp
     def change(editor: TopologyEditor) -> None:
         if name not in editor.topology.vhosts:
             raise object_not_found()
-        editor.put_setting(Setting(*_protection(name), True))
+        editor.put_setting(Setting(*protection_key(name), True))
 
     await plane.change(change, author=user.name)
     return no_content()
@@ -139,8 +140,8 @@ async def unprotect(plane: Plane, user: AdministratorUser, name: NamePath) -> Re
     def change(editor: TopologyEditor) -> None:
         if name not in editor.topology.vhosts:
             raise object_not_found()
-        if _protection(name) in editor.topology.settings:
-            editor.delete_setting(*_protection(name))
+        if protection_key(name) in editor.topology.settings:
+            editor.delete_setting(*protection_key(name))
 
     await plane.change(change, author=user.name)
     return no_content()

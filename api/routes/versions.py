@@ -1,0 +1,179 @@
+"""Versions of the topology: who changed what and when, what lies between two of them, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from fastapi import Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import Field
+
+from api.answers import answer
+from api.as_of import Version
+from api.bodies import Body, Count, documented, parse_object, read_bytes
+from api.deps import AdministratorUser, ManagementUser, MonitoringUser, Plane, json_body, resource
+from api.errors import Refusal, bad_request, object_not_found
+from api.masking import masked_for
+from api.routes.vhosts import protection_key
+from router.definitions import parse_definitions
+from router.errors import DefinitionsRefused
+from router.model import Topology
+from store.access import AccessEditor
+from store.comparison import as_page, proposed_changes
+from store.history import ObjectChange, changes_between
+
+router = resource("versions")
+
+MAX_VERSIONS: Final = 1_000
+MAX_CHANGES: Final = 10_000
+_DOCUMENT: Final = {"exchanges": [{"name": "orders", "vhost": "/", "type": "topic", "durable": True}]}
+Offset = Annotated[int, Query(description="changes to pass over", ge=0)]
+Limit = Annotated[int, Query(description="changes to give at most; the counts are of all", ge=0, le=MAX_CHANGES)]
+VhostQuery = Annotated[str | None, Query(description="only this vhost")]
+
+
+class RollbackBody(Body):
+    """Where to go back to, and from where."""
+
+    to: Count
+    expected: Count | None = Field(None, description="refuse (412) unless this is the newest version")
+
+
+@router.get("/topology/versions", summary="List versions")
+def versions(
+    plane: Plane,
+    _: MonitoringUser,
+    before: Annotated[int | None, Query(description="only versions below this one", ge=0)] = None,
+    limit: Annotated[int, Query(description="versions to give at most", ge=1, le=MAX_VERSIONS)] = 100,
+) -> Response:
+    """Who changed what, when and why, newest first; a version names up to 50 of its changes.
+
+    Versions name objects of every vhost, so they are for users who monitor all of them.
+    """
+    found = plane.topologies.history(before=before, limit=limit)
+    return answer({"newest": plane.topology().version, "versions": [info.as_data() for info in found]})
+
+
+@router.get("/topology/versions/{version:segment}", summary="Show a version")
+def show(
+    plane: Plane,
+    user: MonitoringUser,
+    version: Annotated[str, Path(description="number of a version", examples=["1"])],
+    offset: Offset = 0,
+    limit: Limit = 1_000,
+) -> Response:
+    """One version, and everything that it changed, before and after."""
+    if not (version.isascii() and version.isdigit() and len(version) < 16):
+        raise object_not_found()
+    number = int(version)
+    info = plane.topologies.version(number)
+    changes = plane.topologies.diff(max(number - 1, 0), number)
+    return answer(info.as_data() | masked_for(user, as_page(changes, offset=offset, limit=limit)))
+
+
+@router.get("/topology/diff", summary="Compare two versions")
+def diff(
+    plane: Plane,
+    user: ManagementUser,
+    base: Annotated[int, Query(alias="from", description="the older version", ge=0)],
+    to: Version = None,
+    vhost: VhostQuery = None,
+    offset: Offset = 0,
+    limit: Limit = 1_000,
+) -> Response:
+    """What leads from one version to another, or to the newest, in the vhosts that the caller sees."""
+    older, newer = plane.topologies.load(version=base), plane.topologies.load(version=to)
+    if vhost is not None:
+        user.require_sight(vhost)
+        if vhost not in older.vhosts and vhost not in newer.vhosts:
+            raise object_not_found()
+    changes = [
+        one
+        for one in changes_between(older, newer)
+        if (one.key[1] == vhost if vhost is not None else user.sees(one.key[1]))
+    ]
+    page = masked_for(user, as_page(changes, offset=offset, limit=limit))
+    return answer({"from": older.version, "to": newer.version, **page})
+
+
+@router.post(
+    "/topology/diff", summary="Compare a document with now", openapi_extra=documented(Body, _DOCUMENT, required=True)
+)
+async def diff_document(
+    plane: Plane,
+    _: AdministratorUser,
+    request: Request,
+    vhost: Annotated[str | None, Query(description="the vhost of a document that states none")] = None,
+    offset: Offset = 0,
+    limit: Limit = 1_000,
+) -> Response:
+    """What importing a definitions document, overwriting what exists, would change; nothing is changed.
+
+    `absent` lists the objects that exist in the document's vhosts and not in the document.
+    """
+    raw = await read_bytes(request, plane.settings.definitions_limit)
+    return await run_in_threadpool(_compared, plane.topology, parse_object(raw), vhost, offset, limit)
+
+
+def _compared(
+    load: Callable[[], Topology], content: dict[str, Any], vhost: str | None, offset: int, limit: int
+) -> Response:
+    topology = load()
+    document = parse_definitions(content, vhost=vhost)
+    try:
+        found = proposed_changes(topology, document)
+    except DefinitionsRefused as error:
+        raise bad_request(error.message, report=error.report) from None
+    absent = [{"kind": kind, "vhost": where, "name": name} for kind, where, name in found.absent]
+    return answer(
+        {
+            "base": topology.version,
+            **as_page(found.changes, offset=offset, limit=limit),
+            "absent_total": len(absent),
+            "absent": absent[offset : offset + limit],
+            "skipped": found.report.skipped,
+        }
+    )
+
+
+@router.post(
+    "/topology/rollback",
+    summary="Roll back",
+    openapi_extra=documented(RollbackBody, {"to": 41, "expected": 45}, required=True),
+)
+async def rollback(
+    plane: Plane, user: AdministratorUser, body: Annotated[RollbackBody, json_body(RollbackBody)]
+) -> Response:
+    """Make the state of an older version the newest one, in one commit and with its lineage ids.
+
+    Queues that come back are empty, queues that go are emptied. A protected vhost is not rolled away (412).
+    Permissions in vhosts that go are revoked; they do not come back with a vhost.
+    """
+    if body.to < 0 or (body.expected is not None and body.expected < 0):
+        raise bad_request(["not_version", min(body.to, body.expected or 0)])
+
+    def check(present: Topology, changes: list[ObjectChange]) -> None:
+        if body.expected is not None and present.version != body.expected:
+            raise Refusal(412, "precondition_failed", f"the newest version is {present.version}")
+        for one in changes:
+            kind, vhost, _ = one.key
+            if kind == "vhost" and one.after is None and protection_key(vhost) in present.settings:
+                raise Refusal(412, "precondition_failed", f"vhost '{vhost}' is protected from deletion")
+
+    def back() -> tuple[int, list[ObjectChange]]:
+        edit = plane.topologies.rollback(body.to, author=user.name, check=check)
+        return edit.version, edit.result
+
+    version, changes = await run_in_threadpool(back)
+    gone = [one.key[1] for one in changes if one.key[0] == "vhost" and one.after is None]
+
+    def forget(editor: AccessEditor) -> None:
+        for vhost in gone:
+            editor.forget_vhost(vhost)
+
+    if gone:
+        await plane.change_access(forget, author=user.name, action=f"rolled vhosts {gone!r} away")
+    for vhost in gone:
+        plane.statistics.forget_vhost(vhost)
+    return answer({"version": version, "rolled_back_to": body.to, **as_page(changes, limit=1_000)})
