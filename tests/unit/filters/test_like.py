@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from router.filters.like import compile_pattern, matches
@@ -29,6 +29,9 @@ def by_definition(text: str, pattern: str, escape: str | None) -> bool | None:
     return len(text) in reached
 
 
+@example(text="ab", pattern="%a_%b", escape=None)
+@example(text="a", pattern="%_%a", escape=None)
+@example(text="ba", pattern="%b%a_%", escape=None)
 @given(text=_chars, pattern=_chars, escape=st.sampled_from([None, "!", "%", "_", "a", "😀"]))
 def test_matches_as_defined(text: str, pattern: str, escape: str | None) -> None:
     compiled = compile_pattern(pattern, escape)
