@@ -16,14 +16,12 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from jobs.packages import DELTA_PACKAGE, DELTA_SETTINGS
 from router.errors import InvalidInput
 
-#: The jar that belongs to the delta-spark release of pyproject.toml and its Spark and Scala versions.
-DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
+__all__ = ["DELTA_PACKAGE", "build_session", "configure"]
 
-_DELTA: Final = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+_DELTA: Final = DELTA_SETTINGS | {
     # 50 tasks per read of a table's state is Delta's default; queue tables have short logs
     "spark.databricks.delta.snapshotPartitions": "2",
 }
@@ -50,8 +48,8 @@ def build_session(
 ) -> SparkSession:
     """The session to run jobs in: the one that spark-submit prepares, or a new local one.
 
-    Raises InvalidInput without a Java. `settings` override everything set here. With `log_file`, what Spark and its JVM print goes to that
-    file instead of the terminal (only for a session that starts its own JVM).
+    Raises InvalidInput without a Java. `settings` override everything set here. With `log_file`, what Spark
+    and its JVM print goes to that file instead of the terminal (in a session that starts its own JVM).
     """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
