@@ -168,6 +168,10 @@ def install(app: FastAPI) -> None:
     async def _(_request: Request, error: BinderyError) -> Response:
         return refusal_of(error).response()
 
+    @app.exception_handler(RecursionError)
+    async def _(_request: Request, _error: RecursionError) -> Response:
+        return bad_request("nested too deeply").response()
+
     @app.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> Response:
         if error.status_code == 405:

@@ -133,7 +133,7 @@ class Listing:
         return out
 
     def _sorted(self, items: Iterable[Item], order: Sequence[str]) -> list[Item]:
-        fields = [(name,) for name in order]
+        fields: list[tuple[str, ...]] = [(name,) for name in order]
         if self.sort is not None:
             fields.insert(0, self.sort)
         return sorted(items, key=lambda item: [_rank(_field(item, path)) for path in fields], reverse=self.reverse)

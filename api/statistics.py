@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 #: Counters of a queue, and of all of them; absent ones read as 0 where any is there.
 _GET_COUNTERS: Final = (
@@ -32,6 +32,9 @@ def with_rates(counts: Mapping[str, int]) -> dict[str, Any]:
         out[name] = count
         out[f"{name}_details"] = {"rate": 0.0}
     return out
+
+
+Key = TypeVar("Key", str, tuple[str, str])
 
 
 class Statistics:
@@ -88,22 +91,26 @@ class Statistics:
         with self._lock:
             self._queues.pop((vhost, name), None)
 
+    def _copy(self, counters: dict[Key, Counter[str]], key: Key) -> Counter[str]:
+        with self._lock:
+            return Counter(counters.get(key, ()))
+
     def of_exchange(self, vhost: str, name: str) -> dict[str, Any]:
         """`message_stats` of an exchange; empty before its first message."""
-        return with_rates(self._exchanges.get((vhost, name), {}))
+        return with_rates(self._copy(self._exchanges, (vhost, name)))
 
     def of_queue(self, vhost: str, name: str) -> dict[str, Any]:
         """`message_stats` of a queue; empty before its first message or get."""
-        counted = self._queues.get((vhost, name))
-        if counted is None:
+        counted = self._copy(self._queues, (vhost, name))
+        if not counted:
             return {}
         names = (*_GET_COUNTERS, *(["publish"] if "publish" in counted else []))
         return with_rates({name: counted[name] for name in names})
 
     def of_vhost(self, vhost: str) -> dict[str, Any]:
         """`message_stats` of a vhost; empty before its first message or get."""
-        counted = self._vhosts.get(vhost)
-        if counted is None:
+        counted = self._copy(self._vhosts, vhost)
+        if not counted:
             return {}
         return with_rates({name: counted[name] for name in (*_GET_COUNTERS, *_PUBLISH_COUNTERS)})
 

@@ -33,7 +33,7 @@ from router.regex import regex
 FORMAT_VERSION: Final = 1
 SALT_BYTES: Final = 4
 #: Hashing algorithms by the name that RabbitMQ gives them.
-ALGORITHMS: Final[Mapping[str, Callable[[bytes], Any]]] = {
+ALGORITHMS: Final[Mapping[str, Callable[..., Any]]] = {
     "rabbit_password_hashing_sha256": hashlib.sha256,
     "rabbit_password_hashing_sha512": hashlib.sha512,
     # never used for a new hash: users of old definitions files can still log in
@@ -320,7 +320,8 @@ Row = TypeVar("Row", User, Permission, TopicPermission)
 
 def _from_json(kind: type[Row], raw: Mapping[str, Any]) -> Row:
     known = {member.name for member in fields(kind)}
-    return kind(**{key: tuple(value) if key == "tags" else value for key, value in raw.items() if key in known})
+    content: dict[str, Any] = {key: tuple(value) if key == "tags" else value for key, value in raw.items()}
+    return kind(**{key: value for key, value in content.items() if key in known})
 
 
 def _replace(path: Path, content: Mapping[str, Any]) -> None:

@@ -188,10 +188,11 @@ async def delete(
         str, Query(alias="if-unused", description='"true": only without consumers; there never are any')
     ] = "false",
 ) -> Response:
-    """Delete a queue with every binding to it; its table is emptied, its history stays."""
+    """Delete a queue with every binding to it; its table is emptied, its history stays.
+
+    A queue has no consumers here, so that `if-unused` always holds.
+    """
     user.require_sight(vhost)
-    # A queue has no consumers here, so that the condition always holds.
-    del if_unused
 
     def change(editor: TopologyEditor) -> None:
         if (vhost, name) not in editor.topology.queues:

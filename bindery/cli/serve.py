@@ -11,6 +11,9 @@ import typer
 
 from router.errors import InvalidInput
 
+#: Connections that wait while all others are served.
+_BACKLOG = 2048
+
 if TYPE_CHECKING:
     from api.settings import Settings
 
@@ -55,6 +58,8 @@ def serve(
     if generated is not None:
         typer.echo(f"created user admin with password {generated} (shown this once)")
     app = create_app(settings)
+    app.state.plane.topology()  # a data directory that cannot be read is refused here, not at the first request
+    listener.listen(_BACKLOG)
     scheme = "https" if settings.is_tls else "http"
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
     typer.echo(f"listening on {scheme}://{shown}:{settings.port}")
@@ -101,6 +106,7 @@ def _run(app: Any, settings: Settings, listener: socket.socket) -> None:
         h11_max_incomplete_event_size=settings.header_limit,
         server_header=False,
         timeout_graceful_shutdown=30,
+        timeout_keep_alive=60,
         proxy_headers=False,
     )
     uvicorn.Server(config).run(sockets=[listener])
