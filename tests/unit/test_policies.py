@@ -1,0 +1,81 @@
+"""Policies: which one applies, and the alternate exchange that it gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from router.engine import Router
+from router.errors import InvalidDeclaration
+from router.message import Message, to_batch
+from router.model import Binding, Exchange, Queue, Topology
+from router.policies import OPERATOR_POLICY, Policies, Policy, policies_of
+from router.values import Table
+
+ALTERNATE = Table({"alternate-exchange": "other"})
+
+
+def topology(*policies: Policy, arguments: Table | None = None) -> Topology:
+    editor = Topology.empty().edit()
+    editor.declare_exchange(Exchange("/", "x", "direct", arguments=arguments or Table()))
+    editor.declare_exchange(Exchange("/", "other", "fanout"))
+    editor.declare_queue(Queue("/", "rest"))
+    editor.bind(Binding(0, "/", "other", "rest"))
+    for policy in policies:
+        editor.put_setting(policy.setting())
+    return editor.topology
+
+
+def applying(*policies: Policy, scope: str = "exchanges", name: str = "x") -> str | None:
+    found = Policies(topology(*policies)).applying(scope, "/", name)  # type: ignore[arg-type]
+    return None if found is None else found.name
+
+
+def policy(name: str, pattern: str = "", *, apply_to: str = "all", priority: int = 0) -> Policy:
+    return Policy("/", name, pattern, ALTERNATE, apply_to, priority)
+
+
+def test_the_highest_priority_applies_then_the_first_name() -> None:
+    assert applying(policy("low"), policy("high", priority=2), policy("also", priority=2)) == "also"
+    assert applying(policy("negative", priority=-1)) == "negative"
+
+
+def test_a_pattern_is_searched_in_the_name() -> None:
+    assert applying(policy("p", "rder"), name="orders") == "p"
+    assert applying(policy("p", "^rder"), name="orders") is None
+
+
+@pytest.mark.parametrize(
+    ("apply_to", "exchanges", "queues"),
+    [("all", True, True), ("exchanges", True, False), ("queues", False, True), ("quorum_queues", False, False)],
+)
+def test_apply_to_says_what_is_meant(apply_to: str, exchanges: bool, queues: bool) -> None:
+    one = policy("p", apply_to=apply_to)
+    assert (applying(one) == "p", applying(one, scope="queues") == "p") == (exchanges, queues)
+
+
+def test_a_policy_gives_an_exchange_its_alternate_and_an_argument_wins() -> None:
+    routed = topology(policy("p", "^x$"))
+    assert Policies(routed).alternate_exchange(routed.exchange("/", "x")) == "other"
+    assert Policies(routed).alternate_exchange(routed.exchange("/", "other")) is None
+    own = topology(policy("p", "^x$"), arguments=Table({"alternate-exchange": "own"}))
+    assert Policies(own).alternate_exchange(own.exchange("/", "x")) == "own"
+
+
+def test_routing_follows_the_policy() -> None:
+    batch = to_batch([Message(exchange="x", routing_key="nobody")])
+    router = Router.compile(topology(policy("p", "^x$")), "/")
+    deliveries = router.route(batch, clock_ms=0)
+    assert [router.queues[number] for number in deliveries.queue] == ["rest"]
+    assert len(Router.compile(topology(), "/").route(batch, clock_ms=0).unroutable) == 1
+
+
+def test_policies_survive_storage_and_kinds_stay_apart() -> None:
+    kept = policy("p", "^x", apply_to="exchanges", priority=3)
+    assert list(policies_of(topology(kept))) == [kept]
+    assert not list(policies_of(topology(kept), kind=OPERATOR_POLICY))
+
+
+@pytest.mark.parametrize(("pattern", "apply_to"), [("(", "all"), (r"(a)\1", "all"), ("x", "everything")])
+def test_bad_patterns_and_scopes_are_refused(pattern: str, apply_to: str) -> None:
+    with pytest.raises(InvalidDeclaration):
+        policy("p", pattern, apply_to=apply_to)
