@@ -15,9 +15,60 @@ from router.message import Message
 from router.values import Table
 
 _FRAGMENTS = st.sampled_from(
-    ["a", "b", "AND", "OR", "NOT", "=", "<>", "<", "(", ")", "[", "]", "'", '"', "''", "LIKE", "ESCAPE", "IN", ",", "."]
-    + ["BETWEEN", "IS", "NULL", "TRUE", "1", "0x", "08", "1e999", "-", "+", "*", "/", "%", "h", "amqp.", "XPATH '/'"]
-    + ["\ud800", "\u00a0", "😀", "\x00", "9" * 25, "LOWER", "UTC()", "EXISTS", "convert_string_expressions:", "\n"]
+    [
+        *(
+            "a",
+            "b",
+            "AND",
+            "OR",
+            "NOT",
+            "=",
+            "<>",
+            "<",
+            "(",
+            ")",
+            "[",
+            "]",
+            "'",
+            '"',
+            "''",
+            "LIKE",
+            "ESCAPE",
+            "IN",
+            ",",
+        ),
+        *(
+            "BETWEEN",
+            "IS",
+            "NULL",
+            "TRUE",
+            "1",
+            "0x",
+            "08",
+            "1e999",
+            "-",
+            "+",
+            "*",
+            "/",
+            "%",
+            "h",
+            "amqp.",
+            "XPATH '/'",
+        ),
+        *(
+            "\ud800",
+            "\u00a0",
+            "😀",
+            "\x00",
+            "9" * 25,
+            "LOWER",
+            "UTC()",
+            "EXISTS",
+            "convert_string_expressions:",
+            "\n",
+            ".",
+        ),
+    ]
 )
 
 
