@@ -176,6 +176,22 @@ def parse_job(text: str, *, name: str = "job.yaml") -> JobFile:
         raise InvalidInput(f"not YAML: {getattr(error, 'problem', None) or error}", where=where) from None
     if not isinstance(content, dict):
         raise InvalidInput("a job file is a map of keys", where=name, hint="keys: " + ", ".join(Job.model_fields))
+    return _validated(content, lines, name)
+
+
+def job_of(document: Mapping[str, Any], *, name: str = "job document") -> JobFile:
+    """A job from a document that has been read already, such as the body of a request; it counts as one line."""
+    lines: dict[tuple[str, ...], int] = {}
+    pending: list[tuple[tuple[str, ...], Any]] = [((), document)]
+    while pending:
+        path, content = pending.pop()
+        lines[path] = 1
+        if isinstance(content, Mapping):
+            pending += [((*path, str(key)), value) for key, value in content.items()]
+    return _validated(document, lines, name)
+
+
+def _validated(content: Mapping[str, Any], lines: Mapping[tuple[str, ...], int], name: str) -> JobFile:
     try:
         job = Job.model_validate(content)
     except ValidationError as error:
