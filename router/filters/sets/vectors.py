@@ -6,13 +6,14 @@ texts), formed once per distinct text, and nested values and topics once per dis
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
-from router.columns import ABSENT, BINARY, BOOL, DOUBLE, INT, STRING, TIMESTAMP, Column, Ref, column_of
+from router.columns import ABSENT, BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, Column, Ref, column_of
 from router.filters.ast import FALSE, TRUE
 from router.filters.sets.matching import matches
 from router.filters.sets.nodes import (
@@ -40,6 +41,7 @@ from router.filters.vector import (
     operand,
     truth_per_distinct,
 )
+from router.values import INT64_MAX, INT64_MIN, Table, Value, from_nested_text
 
 _LAST_CHARACTER: Final = chr(0x10FFFF)
 
@@ -93,6 +95,36 @@ def word_of(ref: Ref, place: int) -> Ref:
     return Ref(_WORDS, f"{place}/{ref.section}/{ref.name}")
 
 
+def member_of(ref: Ref, path: tuple[str | int, ...]) -> Ref:
+    """Where one simple value inside a field's lists and maps stands, by keys and positions."""
+    return Ref(_MEMBERS, json.dumps([ref.section, ref.name, *path]))
+
+
+def _members(batch: Batch, name: str) -> Column:
+    section, field, *path = json.loads(name)
+    column = batch.source(Ref(section, field)).column
+    picked: list[Value] = [None]  # for rows without a list or map
+    place = np.zeros(len(column.distinct) + 1, np.int64)
+    for code, (text, kind) in enumerate(zip(column.distinct, column.kind.tolist(), strict=True)):
+        if kind == NESTED:
+            place[code] = len(picked)
+            picked.append(_pick(from_nested_text(str(text)), path))
+    return column_of(picked).take(place[column.code])
+
+
+def _pick(value: Value, path: list[str | int]) -> Value:
+    for step in path:
+        if isinstance(value, tuple) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        elif isinstance(value, Table) and isinstance(step, str):
+            value = value.get(step)
+        else:
+            return None
+    # what no key can ask for: lists, maps, and integers that only nested values hold
+    beyond = isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX
+    return None if beyond or isinstance(value, tuple | Table) else value
+
+
 def _in_forms(batch: Batch, name: str) -> Column:
     forms, section, field = name.split("/", 2)
     changes = [FORMS[form] for form in forms.split("+")]
@@ -124,9 +156,11 @@ def _heads(batch: Batch, name: str) -> Column:
 
 _FORMS: Final = "text form"
 _HEADS: Final = "text head"
+_MEMBERS: Final = "nested member"
 _WORDS: Final = "topic word"
 COMPUTED[_FORMS] = _in_forms
 COMPUTED[_HEADS] = _heads
+COMPUTED[_MEMBERS] = _members
 COMPUTED[_WORDS] = _topic_words
 
 

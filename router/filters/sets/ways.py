@@ -6,9 +6,11 @@ from typing import Final
 
 from router.filters.access import Access, Key, access, access_of, equality
 from router.filters.ast import Field, Literal
-from router.filters.sets.nodes import Accepts, Equals, StartsWith, TextForm, TopicMatches
+from router.filters.sets.modifiers import EXACT, read_reference
+from router.filters.sets.nodes import Accepts, Equals, NestedMatches, StartsWith, TextForm, TopicMatches
 from router.filters.sets.reference import words
-from router.filters.sets.vectors import form_of, head_of, word_of
+from router.filters.sets.vectors import form_of, head_of, member_of, word_of
+from router.values import Table, Value
 
 #: One column of heads is made for each length of prefix, up to this many.
 _LONGEST_HEAD: Final = 32
@@ -39,6 +41,28 @@ def _starts_with(node: StartsWith) -> Access | None:
     else:
         return None
     return Access((Key(head_of(ref, len(head)), Literal(head), strict=True),), exact=head == prefix)
+
+
+@access(NestedMatches)
+def _nested_matches(node: NestedMatches) -> Access | None:
+    """The first simple value that the reference asks for must stand in its place."""
+    if not (isinstance(node.field, Field) and isinstance(node.reference, Literal)):
+        return None
+    pending: list[tuple[tuple[str | int, ...], Value]] = [((), node.reference.value)]
+    while pending:
+        path, wanted = pending.pop()
+        if isinstance(wanted, tuple):
+            pending += [((*path, place), item) for place, item in reversed(list(enumerate(wanted)))]
+        elif isinstance(wanted, Table):
+            pending += [((*path, key), item) for key, item in reversed(list(wanted.items()))]
+        elif wanted is not None:
+            if isinstance(wanted, str):
+                text = read_reference(wanted)
+                if text.modifier is not EXACT:
+                    continue
+                wanted = text.text
+            return Access(equality(member_of(node.field.ref, path), wanted, strict=True).keys, exact=False)
+    return None
 
 
 @access(TopicMatches)

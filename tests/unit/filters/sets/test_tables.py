@@ -72,6 +72,10 @@ NESTED: list[Any] = [
     {"map": {"b": None}},
     {"map": {"a": 5, "b": None}},
     {"map": {"a": ["&S:x"]}},
+    {"map": {"a": {"map": {"a": 5}}}},
+    {"map": {"b": ["&&a", "x"]}},
+    {"map": {"a": {"decimal": "NaN"}}},
+    [{"list": [5]}],
 ]
 NESTED_VALUES: list[Value] = [
     (),
@@ -87,6 +91,9 @@ NESTED_VALUES: list[Value] = [
     Table({"a": None}),
     Table({"b": None}),
     Table({"a": ("yx", 1)}),
+    Table({"a": 2**70}),
+    (2**70, (2**70,)),
+    Table({"a": Table({"a": 5}), "b": ("&a", "x")}),
     "a",
     None,
 ]
