@@ -23,6 +23,7 @@ from router.model import (
     Divert,
     Exchange,
     Object,
+    ObjectKey,
     Queue,
     Setting,
     Topology,
@@ -47,6 +48,7 @@ __all__ = [
     "encode_arguments",
     "export",
     "parse_definitions",
+    "protection_key",
 ]
 
 #: Kinds of settings: "parameter:<component>" within a vhost, and global parameters.
@@ -635,6 +637,11 @@ def _setting_entry(setting: Setting) -> tuple[str, dict[str, Any]]:
         return "policies", {"name": setting.name, **value}
     component = _OPERATOR_COMPONENT if setting.kind == OPERATOR_POLICY else setting.kind.removeprefix(PARAMETER_PREFIX)
     return "parameters", {"component": component, "name": setting.name, "value": value}
+
+
+def protection_key(vhost: str) -> ObjectKey:
+    """The setting that protects a vhost from deletion while it exists; it travels in documents."""
+    return (f"{PARAMETER_PREFIX}vhost-protection", vhost, "deletion")
 
 
 def as_entry(item: Object) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from router.definitions import Definitions, Report, apply
+from router.definitions import Definitions, Report, apply, protection_key
 from router.model import Binding, ObjectKey, Topology, Vhost, object_key
 from store.history import ObjectChange, changes_between
 
@@ -62,3 +62,9 @@ def proposed_changes(topology: Topology, document: Definitions) -> Proposed:
         if key[0] not in ("vhost", "sequence") and key[1] in vhosts and key not in stated
     ]
     return Proposed(changes_between(topology, after), sorted(absent), report)
+
+
+def protected_vhosts(present: Topology, changes: Iterable[ObjectChange]) -> list[str]:
+    """Vhosts that the changes would delete although they are protected from it."""
+    gone = (one.key[1] for one in changes if one.key[0] == "vhost" and one.after is None)
+    return [vhost for vhost in gone if protection_key(vhost) in present.settings]

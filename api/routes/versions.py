@@ -15,12 +15,11 @@ from api.bodies import Body, Count, documented, parse_object, read_bytes
 from api.deps import AdministratorUser, ManagementUser, MonitoringUser, Plane, json_body, resource
 from api.errors import Refusal, bad_request, object_not_found
 from api.masking import masked_for
-from api.routes.vhosts import protection_key
 from router.definitions import parse_definitions
 from router.errors import DefinitionsRefused
 from router.model import Topology
 from store.access import AccessEditor
-from store.comparison import as_page, proposed_changes
+from store.comparison import as_page, proposed_changes, protected_vhosts
 from store.history import ObjectChange, changes_between
 
 router = resource("versions")
@@ -156,10 +155,8 @@ async def rollback(
     def check(present: Topology, changes: list[ObjectChange]) -> None:
         if body.expected is not None and present.version != body.expected:
             raise Refusal(412, "precondition_failed", f"the newest version is {present.version}")
-        for one in changes:
-            kind, vhost, _ = one.key
-            if kind == "vhost" and one.after is None and protection_key(vhost) in present.settings:
-                raise Refusal(412, "precondition_failed", f"vhost '{vhost}' is protected from deletion")
+        for vhost in protected_vhosts(present, changes):
+            raise Refusal(412, "precondition_failed", f"vhost '{vhost}' is protected from deletion")
 
     def back() -> tuple[int, list[ObjectChange]]:
         edit = plane.topologies.rollback(body.to, author=user.name, check=check)

@@ -19,8 +19,8 @@ from api.listing import Costly, Item, ListingParameters
 from api.scope import visible_vhost
 from api.statistics import with_rates
 from api.views import vhost_item
-from router.definitions import PARAMETER_PREFIX
-from router.model import ObjectKey, Setting, Topology, TopologyEditor, Vhost
+from router.definitions import protection_key
+from router.model import Setting, Topology, TopologyEditor, Vhost
 from store.access import AccessEditor, Permission
 
 router = resource("vhosts")
@@ -28,8 +28,6 @@ router = resource("vhosts")
 _ONE: Final = "/vhosts/{name:segment}"
 _EXAMPLE: Final = {"description": "orders of the European shops", "tags": "production,eu"}
 _COUNTED: Final = frozenset(with_rates(dict.fromkeys(("messages", "messages_ready", "messages_unacknowledged"), 0)))
-#: The parameter that protects a vhost from deletion; like every parameter it travels in definitions files.
-_PROTECTION: Final = (f"{PARAMETER_PREFIX}vhost-protection", "deletion")
 
 
 def message_totals(held: list[Held]) -> Mapping[str, Any]:
@@ -38,12 +36,6 @@ def message_totals(held: list[Held]) -> Mapping[str, Any]:
         return {}
     total = sum(one.messages for one in held)
     return with_rates({"messages": total, "messages_ready": total, "messages_unacknowledged": 0})
-
-
-def protection_key(vhost: str) -> ObjectKey:
-    """The setting that protects a vhost from deletion while it exists."""
-    kind, name = _PROTECTION
-    return (kind, vhost, name)
 
 
 def _item(plane: ControlPlane, topology: Topology, vhost: Vhost) -> Item:

@@ -10,6 +10,7 @@ import sys
 import typer
 
 from bindery.cli import filter as filter_commands
+from bindery.cli import topology as topology_commands
 from bindery.cli.conformance import conformance
 from bindery.cli.explain import explain
 from bindery.cli.import_ import import_
@@ -34,6 +35,7 @@ app.command()(route)
 app.command()(queues)
 app.command()(serve)
 app.add_typer(filter_commands.app, name="filter")
+app.add_typer(topology_commands.app, name="topology")
 app.command()(conformance)
 app.command()(explain)
 app.command()(lint)

@@ -1,0 +1,233 @@
+"""`bindery topology`: versions of the topology, their differences, the way back, and export."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bindery.cli.explain import DataOption, JsonOption
+from bindery.cli.redrive import moment
+from bindery.cli.render import visible
+from router.errors import DefinitionsRefused, InUse, InvalidInput
+
+if TYPE_CHECKING:
+    from router.model import Topology
+    from store.history import ObjectChange
+    from store.topology import TopologyStore
+
+app = typer.Typer(help="Versions of the topology: list, compare, roll back, export.", no_args_is_help=True)
+
+VersionOption = Annotated[int | None, typer.Option("--version", min=0, help="The state of this version.")]
+AtOption = Annotated[str | None, typer.Option("--at", help="The state at this ISO 8601 time (UTC without a zone).")]
+OutputOption = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
+#: Changes that are shown one by one to people.
+_SHOWN = 50
+_MARKS = {"created": "+", "deleted": "-", "updated": "~"}
+
+
+@app.command()
+def versions(
+    data: DataOption = Path("data"),
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Versions to list at most.")] = 20,
+    before: Annotated[int | None, typer.Option("--before", min=0, help="Only versions below this one.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List versions, newest first: who changed what, when and why."""
+    found = _store(data).history(before=before, limit=limit)
+    if as_json:
+        typer.echo(json.dumps([info.as_data() for info in found], ensure_ascii=False))
+        return
+    table = Table("version", "when (UTC)", "who", "what", "why", box=None, header_style="bold")
+    for info in found:
+        when = info.timestamp.strftime("%Y-%m-%d %H:%M:%S")
+        what = ", ".join(f"{_MARKS[change]}{_total(kinds)}" for change, kinds in info.counts.items())
+        table.add_row(str(info.version), when, *(Text(visible(text)) for text in (info.author, what, info.reason)))
+    Console(soft_wrap=True, highlight=False).print(table)
+
+
+@app.command()
+def show(
+    version: Annotated[int | None, typer.Argument(min=0, help="A version; the newest by default.")] = None,
+    data: DataOption = Path("data"),
+    as_json: JsonOption = False,
+) -> None:
+    """Show one version and what it changed, object by object."""
+    from store.comparison import as_page  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+
+    store = _store(data)
+    info = store.version(store.load().version if version is None else version)
+    changes = store.diff(max(info.version - 1, 0), info.version)
+    page = info.as_data() | as_page(changes, limit=len(changes))
+    if as_json:
+        typer.echo(json.dumps(page, ensure_ascii=False))
+        return
+    console = Console(soft_wrap=True, highlight=False)
+    reason = f" ({visible(info.reason)})" if info.reason else ""
+    console.print(
+        Text(f"version {info.version}, {info.timestamp:%Y-%m-%d %H:%M:%S} UTC, {visible(info.author)}{reason}")
+    )
+    _print_changes(console, page)
+
+
+@app.command()
+def diff(
+    base: Annotated[int | None, typer.Argument(metavar="FROM", min=0, help="The older version.")] = None,
+    to: Annotated[int | None, typer.Argument(metavar="TO", min=0, help="The newest by default.")] = None,
+    data: DataOption = Path("data"),
+    vhost: Annotated[
+        str | None, typer.Option("--vhost", help="Only this vhost; that of a document that states none.")
+    ] = None,
+    proposed: Annotated[
+        Path | None, typer.Option("--proposed", help="Compare now with this definitions file instead.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two versions, or a definitions file with now; exit 1 when they differ.
+
+    Example: bindery topology diff 3 --data ./data
+
+    Example: bindery topology diff --proposed new.json --data ./data
+    """
+    from store.comparison import as_page  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+
+    if (base is None) == (proposed is None):
+        raise InvalidInput("give a version, or --proposed with a file", where="diff", hint="bindery topology diff 3")
+    store = _store(data)
+    if proposed is not None:
+        page = _compared(store, proposed, vhost)
+    else:
+        newest = store.load().version
+        changes = [
+            one for one in store.diff(base or 0, newest if to is None else to) if vhost is None or one.key[1] == vhost
+        ]
+        page = {"from": base, "to": newest if to is None else to, **as_page(changes, limit=len(changes))}
+    if as_json:
+        typer.echo(json.dumps(page, ensure_ascii=False))
+    else:
+        console = Console(soft_wrap=True, highlight=False)
+        _print_changes(console, page)
+        for key in page.get("absent", [])[:_SHOWN]:
+            console.print(Text(f"? {key['kind']} {_name(key)} is not in the file and stays"))
+    raise typer.Exit(1 if page["total"] else 0)
+
+
+@app.command()
+def rollback(
+    to: Annotated[int, typer.Argument(min=0, help="The version whose state is to be the newest again.")],
+    data: DataOption = Path("data"),
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the state of an older version the newest one: one new version, lineage ids included.
+
+    Queues that come back are empty, and queues that go are emptied; their history stays. Users and
+    permissions are no part of a version.
+    """
+    from store.comparison import as_page, protected_vhosts  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+
+    def check(present: Topology, changes: list[ObjectChange]) -> None:
+        for vhost in protected_vhosts(present, changes):
+            raise InUse(f"vhost {vhost!r} is protected from deletion", where="rollback", hint="lift its protection")
+
+    store = _store(data)
+    now = store.load().version
+    changes = store.diff(now, to)
+    console = Console(soft_wrap=True, highlight=False)
+    if not as_json:
+        _print_changes(console, as_page(changes, limit=_SHOWN))
+    if changes and not dry_run and not yes and not typer.confirm(f"Roll back to version {to}?", err=True):
+        raise typer.Exit(1)
+    if not dry_run:
+        edit = store.rollback(to, author=f"{getpass.getuser()} (bindery topology)", check=check)
+        now, changes = edit.version, edit.result
+    if as_json:
+        typer.echo(json.dumps({"version": now, **as_page(changes, limit=len(changes))}, ensure_ascii=False))
+        return
+    console.print(f"topology version {now}" + (", nothing was changed" if dry_run else ""))
+
+
+@app.command()
+def export(
+    data: DataOption = Path("data"),
+    vhost: Annotated[str | None, typer.Option("--vhost", help="Only this vhost.")] = None,
+    version: VersionOption = None,
+    at: AtOption = None,
+    output: OutputOption = None,
+) -> None:
+    """Write the topology as a definitions document; types and void arguments are kept.
+
+    Users and permissions stay where they are; `GET /api/definitions` has them too.
+    """
+    from router.definitions import export as exported  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+
+    document = exported(_state(_store(data), version, at), vhost=vhost)
+    text = json.dumps(document, ensure_ascii=False, indent=1)
+    if output is None:
+        typer.echo(text)
+        return
+    try:
+        output.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"cannot write it: {error.strerror}", where=str(output)) from None
+
+
+def _store(data: Path) -> TopologyStore:
+    from store.paths import DataDir  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from store.topology import TopologyStore  # noqa: PLC0415
+
+    return TopologyStore(DataDir.open(data))
+
+
+def _state(store: TopologyStore, version: int | None, at: str | None) -> Topology:
+    if version is not None and at is not None:
+        raise InvalidInput("--version and --at exclude each other", where="--at")
+    return store.load(version=version, at=moment(at, "--at"))
+
+
+def _compared(store: TopologyStore, path: Path, vhost: str | None) -> dict[str, Any]:
+    from router.definitions import parse_definitions  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from store.comparison import as_page, proposed_changes  # noqa: PLC0415
+
+    try:
+        document = parse_definitions(path.read_bytes(), vhost=vhost)
+    except OSError as error:
+        raise InvalidInput(f"cannot read it: {error.strerror}", where=str(path)) from None
+    topology = store.load()
+    try:
+        found = proposed_changes(topology, document)
+    except DefinitionsRefused as error:
+        raise InvalidInput(error.message, where=str(path), hint=error.hint) from None
+    absent = [{"kind": kind, "vhost": where, "name": name} for kind, where, name in found.absent]
+    return {"base": topology.version, **as_page(found.changes, limit=len(found.changes)), "absent": absent}
+
+
+def _total(kinds: Any) -> str:
+    return ", ".join(f"{number} {kind}" for kind, number in kinds.items())
+
+
+def _name(change: dict[str, Any]) -> str:
+    if change["kind"] == "vhost":
+        return repr(visible(change["vhost"]))
+    return f"{visible(change['name'])!r} in vhost {visible(change['vhost'])!r}"
+
+
+def _print_changes(console: Console, page: dict[str, Any]) -> None:
+    for change in page["changes"][:_SHOWN]:
+        state = change["after"] or change["before"]
+        shown = {key: value for key, value in state.items() if key not in ("name", "vhost", "id")}
+        if change["change"] == "updated":
+            shown = {key: value for key, value in shown.items() if change["before"].get(key) != value}
+        detail = visible(json.dumps(shown, ensure_ascii=False))
+        console.print(Text(f"{_MARKS[change['change']]} {change['kind']} {_name(change)}  {detail}"))
+    if page["total"] > _SHOWN:
+        console.print(f"and {page['total'] - min(_SHOWN, len(page['changes'])):,} further changes")
+    if not page["total"]:
+        console.print("no difference")
