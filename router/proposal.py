@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from router.definitions import apply, parse_definitions
 from router.errors import InvalidInput, NotFound
-from router.model import Topology, TopologyEditor, Vhost, is_predeclared
+from router.model import Topology, TopologyEditor, Vhost
 
 _KEYS: Final = frozenset({"delete", "definitions", "replace"})
 

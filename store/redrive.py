@@ -38,7 +38,7 @@ from router.engine import REASONS, Deliveries, Router
 from router.errors import InvalidInput, UnsupportedTable
 from router.message import MESSAGE_SCHEMA, REDRIVEN, UNROUTABLE_SCHEMA
 from store import tables
-from store.commit import BatchCommitter, BatchCounts, Pin
+from store.commit import BatchCommitter, BatchCounts
 from store.manifest import read_manifest
 from store.paths import DataDir, encode_name
 from store.read import RowId, row_ids
@@ -363,9 +363,7 @@ def _is_old(folder: Path) -> bool:
         return False
 
 
-def _holding(
-    path: Path, wanted: set[RowId], instead_of: str | None
-) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+def _holding(path: Path, wanted: set[RowId], instead_of: str | None) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
     """Which rows of a file are wanted and stand under that batch; None for a file without any."""
     rows = ds.dataset(str(path), schema=UNROUTABLE_SCHEMA, format="parquet").to_table(columns=["routing", "redriven"])
     mask = np.array([row in wanted for row in row_ids(rows)], np.bool_)
@@ -374,9 +372,7 @@ def _holding(
     return mask if mask.any() else None
 
 
-def _with_redriven(
-    path: Path, mask: np.ndarray[Any, np.dtype[np.bool_]], value: dict[str, Any] | None
-) -> pa.Table:
+def _with_redriven(path: Path, mask: np.ndarray[Any, np.dtype[np.bool_]], value: dict[str, Any] | None) -> pa.Table:
     rows = ds.dataset(str(path), schema=UNROUTABLE_SCHEMA, format="parquet").to_table()
     column = pc.if_else(pa.array(mask), pa.scalar(value, REDRIVEN), rows["redriven"].combine_chunks())
     return rows.set_column(rows.schema.get_field_index("redriven"), UNROUTABLE_SCHEMA.field("redriven"), column)

@@ -92,13 +92,17 @@ def _files(
 def _stated_parts(row: dict[str, Any]) -> frozenset[Part] | None:
     """What the name and the statistics of a file as it was written say; None when they do not."""
     name = str(row["path"]).split("-")
-    batch, seq = row.get("min.routing.batch_id"), row.get("min.routing.seq")
-    whole = (
-        batch is not None and batch == row.get("max.routing.batch_id") and seq is not None and len(name) > 3
-        and name[0] == "part" and name[2] == str(batch)
-        and seq // NUMBERS_PER_TASK == row["max.routing.seq"] // NUMBERS_PER_TASK
-    )  # fmt: skip
-    return frozenset({(name[1], batch, seq // NUMBERS_PER_TASK)}) if whole else None
+    batch, low, high = (row.get(f"{name}") for name in ("min.routing.batch_id", "min.routing.seq", "max.routing.seq"))
+    if batch is None or low is None or high is None or batch != row.get("max.routing.batch_id"):
+        return None
+    if (
+        len(name) < 4
+        or name[0] != "part"
+        or name[2] != str(batch)
+        or low // NUMBERS_PER_TASK != high // NUMBERS_PER_TASK
+    ):
+        return None
+    return frozenset({(name[1], batch, low // NUMBERS_PER_TASK)})
 
 
 def _parts_inside(path: Path) -> frozenset[Part]:
@@ -143,7 +147,6 @@ def group_text(group: list[RoutedFile]) -> str:
 def group_of(text: str) -> list[RoutedFile]:
     """The group behind `group_text`."""
     return [RoutedFile(*fields) for fields in json.loads(text)]
-
 
 
 def identities_of(path: str) -> tuple[list[str], Numbers]:

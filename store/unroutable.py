@@ -82,7 +82,8 @@ class Selection:
         keys = pc.fill_null(batch.column("routing_key"), "").dictionary_encode()
         offsets, _ = TopicMatcher([self.key]).match(keys.dictionary.to_pylist())
         meets = np.diff(offsets) > 0
-        return chosen[meets[keys.indices.to_numpy()[chosen]]]
+        kept: Places = chosen[meets[keys.indices.to_numpy()[chosen]]]
+        return kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def show(
 ) -> Response:
     """The vhost's unroutable rows by reason and by routing key, the most frequent first."""
     visible_vhost(plane.topology(), user, vhost)
-    stated = SelectionBody(reasons=reason or [], exchange=exchange, key=key, since=since, until=until)
+    stated = SelectionBody(reasons=reason or [], exchange=exchange, key=key, since=since, until=until, filter=None)
     return answer(summary(plane.data, vhost, _selection(stated), top=top).as_data())
 
 

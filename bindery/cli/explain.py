@@ -53,7 +53,9 @@ def explain(
         list[str] | None, typer.Option("--queue", help="Say why the message does not come to this queue (repeatable).")
     ] = None,
     vhost: VhostOption = DEFAULT_VHOST,
-    version: Annotated[int | None, typer.Option("--version", help="The topology version; the newest by default.")] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", help="The topology version; the newest by default.")
+    ] = None,
     as_routed: Annotated[
         bool, typer.Option("--as-routed", help="With --row or --find: the version and clock that it was routed with.")
     ] = False,
@@ -96,7 +98,7 @@ def explain(
         if against is not None:
             topology = propose(topology, vhost, read_json(against))
         batch = to_batch([read_message(message)]) if message is not None else one.batch  # type: ignore[union-attr]
-        explanation, = Explainer(topology, vhost).explain(batch, clock_ms=clock, queues=queue or ())
+        (explanation,) = Explainer(topology, vhost).explain(batch, clock_ms=clock, queues=queue or ())
         report = explanation.as_data() | {"proposed": against is not None}
         if one is not None:
             report["on_record"] = on_record(one)
@@ -190,7 +192,8 @@ def _visit(tree: Tree, visit: dict[str, Any]) -> None:
         verb = "does" if visit["unmatched"] == 1 else "do"
         branch.add(Text(f"{counted(visit['unmatched'], 'binding')} {verb} not match", "dim"))
     if visit["not_evaluated"]:
-        branch.add(Text(f"{counted(visit['not_evaluated'], 'binding')} not looked at: an exclusive divert fired", "yellow"))
+        unseen = counted(visit["not_evaluated"], "binding")
+        branch.add(Text(f"{unseen} not looked at: an exclusive divert fired", "yellow"))
 
 
 def _arrival(arrival: dict[str, Any]) -> str:
@@ -213,4 +216,3 @@ def _link(link: dict[str, Any]) -> str:
 def _criteria(link: dict[str, Any]) -> str:
     shown = {name: value for name, value in link.get("arguments", {}).items() if not name.startswith("x-filter")}
     return f", {json.dumps(shown, ensure_ascii=False)}" if shown else ""
-

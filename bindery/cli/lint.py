@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _COLOURS: Final = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
-class Gravity(str, Enum):
+class Gravity(StrEnum):
     """The severity from which on findings make the command fail."""
 
     ERROR = "error"
@@ -74,9 +74,9 @@ def lint(
     else:
         _show(report, console())
     worst = report.worst()
-    if worst is not None and fail_on is not Gravity.NEVER:
-        if SEVERITIES.index(worst) <= SEVERITIES.index(fail_on.value):
-            raise typer.Exit(1)
+    failing = SEVERITIES[: list(Gravity).index(fail_on) + 1] if fail_on is not Gravity.NEVER else ()
+    if worst in failing:
+        raise typer.Exit(1)
 
 
 def _show(report: Report, out: Console) -> None:

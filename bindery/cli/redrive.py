@@ -95,7 +95,8 @@ def redrive(
         return
     out = console()
     verb = "would be redriven" if dry_run else "redriven"
-    out.print(f"{found['redriven']:,} of {counted(found['chosen'], 'row')} {verb}: {counted(found['copies'], 'copy', 'copies')}")
+    copies = counted(found["copies"], "copy", "copies")
+    out.print(f"{found['redriven']:,} of {counted(found['chosen'], 'row')} {verb}: {copies}")
     if found["queues"]:
         out.print(_table([{"queue": n, "rows": c} for n, c in found["queues"].items()], ("queue", "rows")))
     for code, count in found["still_unroutable"].items():

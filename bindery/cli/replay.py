@@ -143,9 +143,7 @@ def show(report: Mapping[str, Any], out: Console) -> None:
         out.print(f"and {len(report['queues']) - LISTED:,} further queues")
     _show_unroutable(report["unroutable"], out)
     if report["unexplained_copies"]:
-        out.print(
-            f"{report['unexplained_copies']:,} copies came by bcc keys, which queues do not keep: not compared"
-        )
+        out.print(f"{report['unexplained_copies']:,} copies came by bcc keys, which queues do not keep: not compared")
     for queue in report["queues"][:LISTED]:
         for line in example_lines(queue):
             out.print(Text(visible(f"{queue['queue']}: {line}")))

@@ -82,8 +82,8 @@ def covers(scope: Scope, verdicts: Verdicts, budget: Budget) -> Iterator[Cover]:
 
 
 def _less_filtered(cover: Cover) -> str:
-    filtered = [SELECTOR_ARGUMENT in one.arguments or FILTERS_ARGUMENT in one.arguments for one in (cover.narrow, cover.wide)]
-    return ", which has no filter" if filtered == [True, False] else ""
+    narrow, wide = ({SELECTOR_ARGUMENT, FILTERS_ARGUMENT} & one.arguments.keys() for one in (cover.narrow, cover.wide))
+    return ", which has no filter" if narrow and not wide else ""
 
 
 @dataclass(slots=True)
@@ -102,9 +102,7 @@ class _Members:
         """Whether the filters of `wide` are true whenever those of `narrow` are."""
         return wide is not narrow and self.conditions(wide) <= self.conditions(narrow)
 
-    def classes(
-        self, matched: Callable[[Binding], Hashable]
-    ) -> tuple[list[Cover], dict[Hashable, list[Binding]]]:
+    def classes(self, matched: Callable[[Binding], Hashable]) -> tuple[list[Cover], dict[Hashable, list[Binding]]]:
         """Covers among bindings that match alike, and by class those that no other one of it covers."""
         by_match: dict[Hashable, dict[frozenset[int], Binding]] = defaultdict(dict)
         found: list[Cover] = []
@@ -203,16 +201,14 @@ def _by_criteria(members: _Members) -> Iterator[Cover]:
             yield Cover(binding, wide, equal=False)
 
 
-def _criterion_keys(criteria: Criteria) -> frozenset[Hashable]:
-    return frozenset(
-        (name, None if value is None else family_key(value)) for name, value in criteria.compared.items()
-    )
+def _criterion_keys(criteria: Criteria) -> frozenset[tuple[str, Hashable]]:
+    return frozenset((name, None if value is None else family_key(value)) for name, value in criteria.compared.items())
 
 
 def _wider(
     narrow: Binding,
     criteria: dict[int, Criteria],
-    keys: dict[int, frozenset[Hashable]],
+    keys: dict[int, frozenset[tuple[str, Hashable]]],
     index: dict[Hashable, list[Binding]],
     members: _Members,
 ) -> Binding | None:
@@ -225,7 +221,7 @@ def _wider(
     own = criteria[narrow.id]
     implied: Counter[int] = Counter()
     by_id: dict[int, Binding] = {}
-    for name, value in keys[narrow.id]:  # type: ignore[misc]  # keys are pairs of name and value key
+    for name, value in keys[narrow.id]:
         reached: set[int] = set()
         for key in {(name, value), (name, None)}:
             if not members.budget.spend(len(index[key])):

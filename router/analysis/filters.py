@@ -6,7 +6,7 @@ from typing import Final
 
 from router.analysis.finding import Report, Subject, subject_of
 from router.analysis.scope import Scope
-from router.analysis.verdicts import MAX_FILTERS, Read, Verdicts
+from router.analysis.verdicts import MAX_FILTERS, MAX_LINTED, Read, Verdicts
 from router.model import Binding, Divert, Queue
 
 #: Characters of a filter that a message quotes.
@@ -16,26 +16,28 @@ QUOTED: Final = 120
 def check(scope: Scope, verdicts: Verdicts, report: Report) -> None:
     """BT170 to BT174, and BT199 when there are too many distinct filters."""
     for queue in scope.queues.values():
-        _alone(queue, verdicts.of_queue(queue), report)
+        _alone(queue, verdicts.of_queue(queue), verdicts, report)
     for divert in scope.diverts:
         if divert.filter.strip():
-            _alone(divert, verdicts.of_divert(divert), report)
+            _alone(divert, verdicts.of_divert(divert), verdicts, report)
     for binding in scope.bindings:
-        _alone(binding, verdicts.of_binding(binding), report)
+        _alone(binding, verdicts.of_binding(binding), verdicts, report)
         _together(scope, verdicts, binding, report)
     if verdicts.spent_out:
         report.add(
             "BT199",
             Subject("vhost", scope.vhost, scope.vhost),
-            f"only the first {MAX_FILTERS:,} distinct filters were judged",
+            f"of the distinct filters only the first {MAX_FILTERS:,} were judged and {MAX_LINTED:,} linted",
         )
 
 
-def _alone(item: Queue | Divert | Binding, read: Read, report: Report) -> None:
+def _alone(item: Queue | Divert | Binding, read: Read, verdicts: Verdicts, report: Report) -> None:
     if not read.filters:
         return
     if read.verdict is not None:
         report.add("BT171" if read.verdict else "BT170", subject_of(item), quoted(read))
+    for remark in verdicts.remarks(read):
+        report.add("BT174", subject_of(item), remark)
 
 
 def _together(scope: Scope, verdicts: Verdicts, binding: Binding, report: Report) -> None:
@@ -47,14 +49,14 @@ def _together(scope: Scope, verdicts: Verdicts, binding: Binding, report: Report
         return
     queue = scope.queues[binding.destination]
     behind = verdicts.of_queue(queue)
-    if behind.filters and own.verdict is not False and behind.verdict is not False:
-        if not verdicts.meets(binding, behind):
-            report.add(
-                "BT173",
-                subject_of(binding),
-                f"the queue only takes {quoted(behind)}" + (f", the binding {quoted(own)}" if own.filters else ""),
-                [subject_of(queue)],
-            )
+    alone = own.verdict is False or behind.verdict is False
+    if behind.filters and not alone and not verdicts.meets(binding, behind):
+        report.add(
+            "BT173",
+            subject_of(binding),
+            f"the queue only takes {quoted(behind)}" + (f", the binding {quoted(own)}" if own.filters else ""),
+            [subject_of(queue)],
+        )
 
 
 def quoted(read: Read) -> str:

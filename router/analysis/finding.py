@@ -108,7 +108,7 @@ RULES: Final = _table(
      "The filter can only be true for messages that the header criteria of the same binding exclude."),
     ("BT173", "binding filter that contradicts the queue filter", "error",
      "No message passes the filter of the binding and the filter of the queue behind it."),
-    ("BT174", "remark on a filter", "info",
+    ("BT174", "remark on a filter", "warning",
      "The filter can be honoured, but hardly says what was meant."),
     ("BT199", "analysis was cut short", "info",
      "The topology needs more comparisons than the analysis allows itself; what was compared is reported."),

@@ -7,7 +7,7 @@ true, "any of nothing", a source whose exclusive divert takes everything) are kn
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -189,10 +189,10 @@ def _path(successors: Mapping[str, list[Edge]], start: str, goal: str) -> list[E
                 came[edge.target] = edge
                 pending.append(edge.target)
     steps: list[Edge] = []
-    edge = came[goal]
-    while edge is not None:
-        steps.append(edge)
-        edge = came[edge.source]
+    last = came[goal]
+    while last is not None:
+        steps.append(last)
+        last = came[last.source]
     return steps[::-1]
 
 
@@ -232,7 +232,7 @@ def _components(successors: Mapping[str, list[str]]) -> dict[str, int]:
     return part
 
 
-_MATCHES_ALL: Final = {
+_MATCHES_ALL: Final[dict[str, Callable[[Binding], bool]]] = {
     "direct": lambda binding: False,
     "topic": lambda binding: Pattern.of(binding.routing_key).universal,
     "fanout": lambda binding: True,

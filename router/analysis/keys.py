@@ -42,7 +42,7 @@ def _fanout(binding: Binding) -> Iterator[Remark]:
 def _headers(binding: Binding) -> Iterator[Remark]:
     yield from _ignored_key(binding)
     criteria = Criteria.of(binding)
-    form = binding.arguments.get(X_MATCH, "all")
+    form = str(binding.arguments.get(X_MATCH, "all"))
     if criteria.matches_all:
         yield "BT111", f"x-match is {form} and no header is named: every message matches"
     if criteria.matches_none:

@@ -22,7 +22,7 @@ _TWINS: Final = str.maketrans(
             "АВЕЅІЈКМНОРСТХУаеіјорсухһԁԛԝѕ"  # Cyrillic
             "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαινορυχ"  # Greek
             "ɑɡıℓ",
-            "ABESIJKMHOPCTXYaeijopcyxhdqws" "ABEZHIKMNOPTYXaivopux" "agil",
+            "ABESIJKMHOPCTXYaeijopcyxhdqwsABEZHIKMNOPTYXaivopuxagil",
             strict=True,
         )
     )

@@ -119,5 +119,5 @@ def _starved(graph: Graph, divert: Divert, report: Report) -> None:
         subject_of(divert),
         f"it takes every message of exchange {divert.source!r}: {len(starved)} bindings and {len(copies)} other "
         f"diverts never apply" + (f"; nothing else feeds {listed}" if queues else ""),
-        [subject_of(item) for item in [*starved, *copies][:LISTED]],
+        [*map(subject_of, starved), *map(subject_of, copies)][:LISTED],
     )

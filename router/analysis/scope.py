@@ -30,9 +30,7 @@ class Scope:
         """The scope of one vhost; raises NotFound."""
         topology.vhost(vhost)
         exchanges, queues, bindings, diverts = topology.in_vhost(vhost)
-        return cls(
-            topology, vhost, {e.name: e for e in exchanges}, {q.name: q for q in queues}, bindings, diverts
-        )
+        return cls(topology, vhost, {e.name: e for e in exchanges}, {q.name: q for q in queues}, bindings, diverts)
 
     @cached_property
     def bindings_from(self) -> dict[str, list[Binding]]:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from router.analysis.possible import can_be_true, flattened, truths
+from router.analysis.possible import can_be_true, flattened
 from router.analysis.scope import Criteria, Scope
 from router.columns import Ref
 from router.filters import Filter, parse
 from router.filters.ast import Field, Literal, Node, walk
+from router.filters.lint import lint
+from router.filters.lint.truths import possible
 from router.model import (
     FILTERS_ARGUMENT,
     QUEUE_FILTER,
@@ -25,6 +27,10 @@ from router.values import Table, Value
 
 #: Distinct filters that one analysis parses; the others count as "it depends".
 MAX_FILTERS: Final = 20_000
+#: Distinct filters that one analysis lints.
+MAX_LINTED: Final = 2_000
+#: Remarks of filter lint that the analysis makes itself: never true, always true.
+_OWN: Final = frozenset({"BF101", "BF102"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,7 @@ class Verdicts:
         self._met: dict[object, bool] = {}
         self._conditions: dict[Node, int] = {}
         self._of_binding: dict[int, Read] = {}
+        self._remarks: dict[tuple[Filter, ...], tuple[str, ...]] = {}
         self.spent_out = False
 
     def binding(self, binding: Binding) -> bool | None:
@@ -102,6 +109,21 @@ class Verdicts:
             found = self._read[key] = Read(filters, _verdict(filters), conjuncts)
         return found
 
+    def remarks(self, read: Read) -> tuple[str, ...]:
+        """What filter lint warns of."""
+        found = self._remarks.get(read.filters)
+        if found is None:
+            if len(self._remarks) >= MAX_LINTED:
+                self.spent_out = True
+                return ()
+            found = self._remarks[read.filters] = tuple(
+                f"{finding.code} {finding.title}: {finding.message} ({finding.anchor})"
+                for item in read.filters
+                for finding in lint(item)
+                if finding.severity == "warning" and finding.code not in _OWN
+            )
+        return found
+
     def _number(self, condition: Node) -> int:
         return self._conditions.setdefault(condition, len(self._conditions))
 
@@ -135,7 +157,7 @@ def _verdict(filters: Sequence[Filter]) -> bool | None:
     conditions = [item.expression for item in filters]
     if not can_be_true(conditions):
         return False
-    return True if all(truths(condition) == {True} for condition in conditions) else None
+    return True if all(possible(condition) == {True} for condition in conditions) else None
 
 
 _ARGUMENTS: Final = (SELECTOR_ARGUMENT, FILTERS_ARGUMENT)

@@ -85,9 +85,7 @@ class Explainer:
                     recorded=place is None or bool(lost.recorded[place]),
                     lineage=tuple(lineage[row]),
                     visits=trace.visits,
-                    why_not=tuple(
-                        why_not(name, trace, self._inbound, reached=name in reached) for name in asked
-                    ),
+                    why_not=tuple(why_not(name, trace, self._inbound, reached=name in reached) for name in asked),
                 )
             )
         return found

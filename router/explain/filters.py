@@ -61,7 +61,7 @@ class Judge:
         found = queue_filter(queue)
         return () if found is None else (self.verdict(found, QUEUE_FILTER),)
 
-    def verdict(self, filter: Filter, argument: str) -> FilterVerdict:  # noqa: A002  # what it is
+    def verdict(self, filter: Filter, argument: str) -> FilterVerdict:  # what it is
         """One filter's result and, unless it is true, what decided it."""
         context = Context(self._message, self._clock_ms)
         result = _truth(context.value(filter.expression))

@@ -86,7 +86,7 @@ def _takes(tokens: tuple[str, ...], place: int, word: str) -> bool:
 def _closed(places: set[int], tokens: tuple[str, ...]) -> set[int]:
     found = set(places)
     for place in places:
-        while place < len(tokens) and tokens[place] == ANY:  # noqa: PLW2901  # walks over the wildcard
+        while place < len(tokens) and tokens[place] == ANY:  # walks over the wildcard
             place += 1  # noqa: PLW2901
             found.add(place)
     return found

@@ -193,7 +193,8 @@ class Tracer:
 
     def exchange_of(self, state: int) -> str:
         """The exchange of a state."""
-        return self.plan.exchange_names[self._walk.exchange[state]]
+        name: str = self.plan.exchange_names[self._walk.exchange[state]]
+        return name
 
     def keys_of(self, state: int) -> tuple[str, ...]:
         """The routing keys of a state, sorted."""

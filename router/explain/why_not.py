@@ -95,7 +95,9 @@ def _causes(queue: str, trace: RowTrace, inbound: Inbound) -> Iterator[Cause]:
     for visit in trace.visits:
         visits.setdefault(visit.exchange, []).append(visit)
     # the default exchange is a way for a message that was published to it, and for no other
-    paths = deque((link,) for link in inbound.to("queue", queue) if link.source or "" in visits)
+    paths: deque[tuple[Link, ...]] = deque(
+        (link,) for link in inbound.to("queue", queue) if link.source or "" in visits
+    )
     if not paths:
         yield Cause(
             "nothing-leads-here",
@@ -153,7 +155,7 @@ def _at(visit: Visit, path: tuple[Link, ...], trace: RowTrace) -> Cause:
     step = next((step for step in visit.steps if step.link == link), None)
     if step is not None and step.verdict in ("filter", "queue-filter"):
         failed = tuple(verdict for verdict in step.filters if verdict.result is not True)
-        return Cause(step.verdict, _says(step, failed), path, visit.number, failed)  # type: ignore[arg-type]
+        return Cause(step.verdict, _says(step, failed), path, visit.number, failed)
     if visit.not_evaluated or step is not None:
         return _diverted(visit, path)
     if link.kind in ("alternate-exchange", "alternate-binding"):

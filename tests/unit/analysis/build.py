@@ -26,9 +26,7 @@ class Broker:
             self.editor.declare_queue(Queue("/", name, arguments=decode_table(_dashed(arguments))))
         return self
 
-    def bind(
-        self, source: str, destination: str, key: str = "", arguments: Mapping[str, Any] | None = None
-    ) -> Binding:
+    def bind(self, source: str, destination: str, key: str = "", arguments: Mapping[str, Any] | None = None) -> Binding:
         kind = "queue" if ("/", destination) in self.editor.topology.queues else "exchange"
         stored, _ = self.editor.bind(
             Binding(0, "/", source, destination, kind, key, decode_table(dict(arguments or {})))  # type: ignore[arg-type]

@@ -31,11 +31,7 @@ patterns = st.lists(st.sampled_from(["a", "b", "*", "#"]), max_size=4).map(".".j
 @settings(max_examples=300)
 def test_cover_agrees_with_every_key(wide: str, narrow: str) -> None:
     # "z" stands for any word that no pattern names; with at most four tokens, six words decide
-    decided = all(
-        naive_match(words(wide), key)
-        for key in keys_up_to(6, "abz")
-        if naive_match(words(narrow), key)
-    )
+    decided = all(naive_match(words(wide), key) for key in keys_up_to(6, "abz") if naive_match(words(narrow), key))
     assert Pattern.of(wide).covers(Pattern.of(narrow)) == decided
 
 

@@ -137,7 +137,8 @@ def without_criteria(
 ) -> Message | None:
     assert cause.path[0].id is not None
     arguments = editor.topology.bindings[cause.path[0].id].arguments
-    kept = {name: value for name, value in arguments.items() if name.startswith("x-") and name not in ("x-h", "x-match")}
+    criteria = {name for name in arguments if not name.startswith("x-") or name in ("x-h", "x-match")}
+    kept = {name: value for name, value in arguments.items() if name not in criteria}
     _rebind(editor, cause, arguments=Table(kept))
     return message
 

@@ -24,7 +24,6 @@ from store.redrive import Redriver
 from store.routed_files import file_groups, group_of, group_text
 from store.topology import TopologyStore
 from store.unroutable import Selection
-from tests.unit.store.conftest import data, store  # noqa: F401  # fixtures
 from tests.unit.store.routed import route
 
 DEFINITIONS: dict[str, Any] = {
@@ -61,7 +60,7 @@ def flights(first: int, count: int) -> list[Message]:
 
 
 @pytest.fixture
-def recorded(data: DataDir, store: TopologyStore) -> TopologyStore:  # noqa: F811
+def recorded(data: DataDir, store: TopologyStore) -> TopologyStore:
     store.edit(lambda editor: editor.replay(_changes(propose(store.load(), "/", DEFINITIONS))), author="t")
     for batch in range(3):
         route(data, store, flights(batch * 40, 40), batch_id=batch, clock_ms=1_700_000_000_000 + batch * 1000)
@@ -76,7 +75,10 @@ def _changes(topology: Topology) -> dict[Any, Any]:
 
 
 def compare(
-    data: DataDir, present: Topology, proposed: Topology, span: Span = Span("flights")  # noqa: B008, F811
+    data: DataDir,
+    present: Topology,
+    proposed: Topology,
+    span: Span = Span("flights"),  # noqa: B008
 ) -> Comparison:
     replayer = Replayer(data, "/", Router.compile(proposed, "/"), span)
     queues = sorted(name for _, name in present.queues)
@@ -106,7 +108,7 @@ def counts(found: Comparison) -> dict[str, Any]:
     return {"messages": found.messages} | {name: +Counter(getattr(found, name)) for name in names}
 
 
-def test_counts_are_those_of_routing_every_message_twice(data: DataDir, recorded: TopologyStore) -> None:  # noqa: F811
+def test_counts_are_those_of_routing_every_message_twice(data: DataDir, recorded: TopologyStore) -> None:
     present = recorded.load()
     proposed = propose(present, "/", PROPOSAL)
     found = compare(data, present, proposed)
@@ -116,14 +118,14 @@ def test_counts_are_those_of_routing_every_message_twice(data: DataDir, recorded
     assert (found.files_before, found.files_after) == (6, 6)  # late and jfk, then late and west, for three batches
 
 
-def test_against_the_same_topology_nothing_changes(data: DataDir, recorded: TopologyStore) -> None:  # noqa: F811
+def test_against_the_same_topology_nothing_changes(data: DataDir, recorded: TopologyStore) -> None:
     found = compare(data, recorded.load(), recorded.load())
     assert not found.gained.total() and not found.lost.total()
     assert found.unroutable_before == found.unroutable_after
     assert found.examples == {}
 
 
-def test_a_span_of_time_and_every_stream(data: DataDir, recorded: TopologyStore) -> None:  # noqa: F811
+def test_a_span_of_time_and_every_stream(data: DataDir, recorded: TopologyStore) -> None:
     present = recorded.load()
     second = datetime.fromtimestamp(1_700_000_001, UTC)
     third = datetime.fromtimestamp(1_700_000_002, UTC)
@@ -134,7 +136,8 @@ def test_a_span_of_time_and_every_stream(data: DataDir, recorded: TopologyStore)
 
 
 def test_consumed_and_compacted_rows_change_nothing_while_a_copy_is_left(
-    data: DataDir, recorded: TopologyStore  # noqa: F811
+    data: DataDir,
+    recorded: TopologyStore,
 ) -> None:
     present = recorded.load()
     proposed = propose(present, "/", PROPOSAL)
@@ -154,7 +157,7 @@ def _reaches(topology: Topology, message: Message, queue: str) -> bool:
     return queue in NaiveRouter(topology, "/").route(message).queues
 
 
-def _compact(data: DataDir, queue: str) -> None:  # noqa: F811
+def _compact(data: DataDir, queue: str) -> None:
     from deltalake import DeltaTable
 
     table = DeltaTable(data.queue("/", queue))
@@ -163,7 +166,7 @@ def _compact(data: DataDir, queue: str) -> None:  # noqa: F811
     assert before > 1
 
 
-def test_files_of_one_message_stand_in_one_group(data: DataDir, recorded: TopologyStore) -> None:  # noqa: F811
+def test_files_of_one_message_stand_in_one_group(data: DataDir, recorded: TopologyStore) -> None:
     groups = file_groups(data, "/", ["late", "jfk", "all"], stream="flights")
     assert len(groups) == 3
     assert [group[0].queue for group in groups] == [None] * 3  # unroutable rows, which keep bcc, come first
@@ -172,7 +175,7 @@ def test_files_of_one_message_stand_in_one_group(data: DataDir, recorded: Topolo
     assert len(joined) == 7
 
 
-def test_redriven_messages_are_replayed_once(data: DataDir, recorded: TopologyStore) -> None:  # noqa: F811
+def test_redriven_messages_are_replayed_once(data: DataDir, recorded: TopologyStore) -> None:
     recorded.edit(lambda editor: editor.replay(_changes(propose(recorded.load(), "/", PROPOSAL))), author="t")
     assert Redriver(data, recorded, "/").redrive(Selection()).redriven > 0
     present = recorded.load()
@@ -180,7 +183,7 @@ def test_redriven_messages_are_replayed_once(data: DataDir, recorded: TopologySt
     assert compare(data, present, present, Span()).messages == 130
 
 
-def test_differences_come_with_examples_and_reasons(data: DataDir, recorded: TopologyStore) -> None:  # noqa: F811
+def test_differences_come_with_examples_and_reasons(data: DataDir, recorded: TopologyStore) -> None:
     present = recorded.load()
     proposed = propose(present, "/", PROPOSAL)
     found = compare(data, present, proposed)
@@ -189,7 +192,7 @@ def test_differences_come_with_examples_and_reasons(data: DataDir, recorded: Top
     late = by_name["late"]["examples"][0]
     assert (late["direction"], late["row"].split(":")[0]) == ("gained", "flights")
     assert late["because"][0].startswith("binding ")
-    assert late["not_because"][0].endswith("is \"DL\"") or "delay" in late["not_because"][0]
+    assert late["not_because"][0].endswith('is "DL"') or "delay" in late["not_because"][0]
     assert by_name["jfk"]["examples"][0]["not_because"] == ["there is no queue 'jfk'"]
     assert by_name["west"]["examples"][0]["not_because"] == ["there is no queue 'west'"]
     assert len(by_name["late"]["examples"]) <= 6
@@ -199,7 +202,7 @@ def test_differences_come_with_examples_and_reasons(data: DataDir, recorded: Top
     assert report["changed"]["gained"] == sum(entry["gained"] for entry in report["queues"])
 
 
-def test_nothing_is_written(data: DataDir, recorded: TopologyStore, tmp_path: Path) -> None:  # noqa: F811
+def test_nothing_is_written(data: DataDir, recorded: TopologyStore, tmp_path: Path) -> None:
     before = sorted(path for path in Path(data.root).rglob("*"))
     compare(data, recorded.load(), propose(recorded.load(), "/", PROPOSAL))
     assert sorted(path for path in Path(data.root).rglob("*")) == before

@@ -139,7 +139,7 @@ def test_a_redrive_that_dies_at_any_step_loses_and_doubles_nothing(
     # meanwhile the stream goes on, and the topology changes
     route(data, lost, [flight(50, "lost.again")], batch_id=2)
     lost.edit(lambda editor: editor.declare_queue(Queue("/", "later")), author="t")
-    outcome = Redriver(data, lost, "/").redrive(Selection())
+    Redriver(data, lost, "/").redrive(Selection())
     assert numbers(data, "late") == list(range(10))
     assert numbers(data, "all") == [*range(10), 50]
     assert all(mark is not None for mark in marks(data).values())
@@ -230,7 +230,7 @@ def test_rows_that_hold_no_message_are_refused(data: DataDir, lost: TopologyStor
     with pytest.raises(InvalidInput, match="unknown reason"):
         Selection(reasons=frozenset({"lost"}))
     with pytest.raises(InvalidInput, match="time zone"):
-        Selection(since=datetime(2025, 1, 1))  # noqa: DTZ001
+        Selection(since=datetime(2025, 1, 1))
     with pytest.raises(NotFound):
         Redriver(data, lost, "other")
 

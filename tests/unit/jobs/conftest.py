@@ -1,0 +1,5 @@
+"""The data directory and the store of the store's tests."""
+
+from tests.unit.store.conftest import data, store
+
+__all__ = ["data", "store"]
