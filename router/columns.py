@@ -104,7 +104,8 @@ class Column:
                 return Timestamp(int(self.num[row]))
             case 8:
                 return from_nested_text(str(self.distinct[self.code[row]]))
-        return self.distinct[self.code[row]]
+        text: str | bytes = self.distinct[self.code[row]]
+        return text
 
 
 def empty_column(rows: int) -> Column:
