@@ -35,7 +35,7 @@ def mapped(records: Records, file: JobFile) -> tuple[DataFrame, Fold]:
     if records.text:
         if job.message:
             raise file.error(("source", "schema"), "missing", hint="expressions need the columns that a schema names")
-        frame = records.frame.selectExpr("value", _place(records))
+        frame = records.frame.select("value", *_place(records))
         return frame, Fold((), True, job.max_record_bytes)
     plan = _Plan(records, file)
     for column, content in job.message.items():
@@ -53,9 +53,10 @@ def mapped(records: Records, file: JobFile) -> tuple[DataFrame, Fold]:
     return frame, fold
 
 
-def _place(records: Records) -> str:
+def _place(records: Records) -> list[Column]:
+    """Where each record came from; a stream of a Delta table does not tell."""
     members = ", ".join(f"{expression} AS `{name}`" for name, expression in records.place.items())
-    return f"struct({members}) AS {SOURCE_COLUMN}"
+    return [functions.expr(f"struct({members})").alias(SOURCE_COLUMN)] if members else []
 
 
 def _message_columns(records: Records, file: JobFile) -> list[MappedColumn]:
@@ -117,10 +118,9 @@ class _Plan:
     def frame(self, untouched: Sequence[str]) -> DataFrame:
         """One projection, then the raw form of just those records that failed in it."""
         records = self.records
-        place = functions.expr(_place(records))
         failed = [f"{column.arrow} IS NULL" for column in self.columns if column.guarded]
         own = ", ".join(f"`{name.replace('`', '``')}`" for name in records.columns)
-        inner = [*map(functions.col, untouched), *self._selected, place]
+        inner = [*map(functions.col, untouched), *self._selected, *_place(records)]
         raw = []
         if records.may_be_corrupt:
             inner.append(functions.col(CORRUPT).alias(CORRUPT_COLUMN))

@@ -6,6 +6,7 @@ package is named on the command line (docs/jobs.md).
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from jobs.packages import DELTA_PACKAGE, DELTA_SETTINGS
@@ -80,7 +82,9 @@ def _require_java() -> None:
 
 
 def configure(session: SparkSession) -> None:
-    """Set what a routing job relies on in a session made by somebody else."""
+    """Set what a routing job relies on, in a session made here or by somebody else."""
+    # PySpark prints every analysis error with its Java stack; jobs turn them into errors of their own
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     for name, value in _ROUTING.items():
         session.conf.set(name, value)
 

@@ -16,8 +16,6 @@ from router.filters import Filter
 from store.paths import DataDir
 from store.read import consumer_filter
 
-_FILE = {"file": "_metadata.file_path"}
-
 
 def read_delta(spark: SparkSession, data: DataDir, source: FileSource, file: JobFile) -> Records:
     """What is appended to a Delta table; rows that are rewritten or deleted there are not seen again."""
@@ -46,4 +44,4 @@ def _stream(spark: SparkSession, path: str, options: dict[str, str], file: JobFi
         frame = reader.load(path)
     except AnalysisException as error:
         raise file.error(key, f"no Delta table to stream from at {path!r}: {spark_reason(error)}") from None
-    return Records(frame, tuple(frame.columns), _FILE)
+    return Records(frame, tuple(frame.columns), {})

@@ -1,0 +1,136 @@
+"""What a job document from the network may ask for: a job can read files and call functions of Spark.
+
+Paths lie under allowed folders once every link is followed, options are those known to be harmless,
+credentials are references. Expressions are judged twice: by their text here, so that most are refused at
+once, and by their parsed form in the job before anything runs (jobs/expressions.py), which decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from jobs.config import FileSource, JobFile, job_of
+from jobs.references import is_reference, without_secrets
+from router.errors import InvalidInput
+from store.paths import DataDir
+
+_NAMES: Final = """
+    maxFilesPerTrigger maxBytesPerTrigger latestFirst maxFileAge fileNameOnly maxCachedFiles discardCachedInputRatio
+    pathGlobFilter recursiveFileLookup modifiedBefore modifiedAfter
+    encoding charset lineSep multiLine locale timeZone dateFormat timestampFormat timestampNTZFormat
+    enableDateTimeParsingFallback header sep delimiter quote escape charToEscapeQuoteEscaping comment
+    ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace nullValue emptyValue nanValue positiveInf negativeInf
+    maxColumns maxCharsPerColumn enforceSchema unescapedQuoteHandling primitivesAsString prefersDecimal allowComments
+    allowUnquotedFieldNames allowSingleQuotes allowNumericLeadingZeros allowBackslashEscapingAnyCharacter
+    allowUnquotedControlChars allowNonNumericNumbers dropFieldIfAllNull
+    mergeSchema datetimeRebaseMode int96RebaseMode
+    startingVersion startingTimestamp ignoreDeletes ignoreChanges failOnDataLoss
+"""
+#: Options of Spark's readers that name no file, no class and no address; in lower case, as Spark reads them.
+HARMLESS_OPTIONS: Final = frozenset(_NAMES.lower().split())
+#: Options that take a reference to a secret and no text.
+CREDENTIALS: Final = frozenset({"fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token"})
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_GLOB: Final = re.compile(r"[*?\[\]{}\\]")
+_LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*\"""", re.DOTALL)
+_REFUSED: Final = re.compile(
+    r"\b(reflect|try_reflect|java_method|from_xml|schema_of_xml|identifier)`?\s*\(|\(\s*(select|with)\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRules:
+    """The rules of one service.
+
+    roots  folders (or addresses such as s3://bucket/prefix) below which a source may lie
+    """
+
+    data: DataDir
+    roots: tuple[str, ...] = ()
+
+    def check(self, document: Mapping[str, Any]) -> JobFile:
+        """The job of a document that keeps the rules; raises InvalidInput naming the key.
+
+        Secrets stay unresolved, and the path of the source is the one that was checked, without links.
+        """
+        for option, value in _stated_options(document).items():
+            self._check_option(option, value)
+        plain = without_secrets(document)
+        file = job_of(plain)
+        if isinstance(file.job.source, FileSource):
+            plain["source"]["path"] = self._checked_path(file, file.job.source.path)
+            file = job_of(plain)
+        for column, content in file.job.message.items():
+            for key, text in content.items() if isinstance(content, dict) else [("", content)]:
+                _check_text(file, tuple(filter(None, ("message", column, key))), text)
+        return file
+
+    def _check_option(self, option: str, value: object) -> None:
+        name = option.lower()
+        if name in CREDENTIALS:
+            if not is_reference(value):
+                raise InvalidInput(
+                    f"source.options.{option}: a credential in clear",
+                    where="source.options",
+                    hint='refer to it: {"secret": "NAME"}',
+                )
+        elif name not in HARMLESS_OPTIONS:
+            raise InvalidInput(
+                f"source.options.{option}: not an option that a submitted job may set",
+                where="source.options",
+                hint="run the job with `bindery route`, or let the operator set it for Spark",
+            )
+
+    def _checked_path(self, file: JobFile, path: str) -> str:
+        key = ("source", "path")
+        if "\0" in path or _GLOB.search(path):
+            raise file.error(key, "a pattern, not a folder", hint="narrow the files by the option pathGlobFilter")
+        scheme = _SCHEME.match(path)
+        if scheme is not None and scheme[1].lower() != "file":
+            return self._checked_address(file, path)
+        if scheme is not None:
+            path = "/" + path[scheme.end() :].lstrip("/")
+        if not path.startswith("/"):
+            raise file.error(key, "not absolute", hint="a job has no folder of its own to start from")
+        real = Path(path).resolve()
+        data = Path(self.data.root).resolve()
+        inbox = data / "inbox"
+        if data.is_relative_to(real) or (real.is_relative_to(data) and not real.is_relative_to(inbox)):
+            raise file.error(key, "holds what the service keeps for itself", hint=f"of the data directory only {inbox}")
+        roots = [inbox, *(Path(root).resolve() for root in self.roots if _SCHEME.match(root) is None)]
+        if not any(real.is_relative_to(root) for root in roots):
+            raise self._outside(file)
+        return str(real)
+
+    def _checked_address(self, file: JobFile, path: str) -> str:
+        if any(part in (".", "..") for part in path.split("/")) or "%" in path:
+            raise file.error(("source", "path"), "an address with '.', '..' or '%' in it")
+        for root in self.roots:
+            if _SCHEME.match(root) and (path == root or path.startswith(root.rstrip("/") + "/")):
+                return path
+        raise self._outside(file)
+
+    def _outside(self, file: JobFile) -> InvalidInput:
+        return file.error(
+            ("source", "path"),
+            "outside the folders that submitted jobs may read",
+            hint="the operator allows folders by the setting jobs.roots",
+        )
+
+
+def _stated_options(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    source = document.get("source")
+    options = source.get("options") if isinstance(source, Mapping) else None
+    if not isinstance(options, Mapping):
+        return {}
+    return {str(name): value for name, value in options.items()}
+
+
+def _check_text(file: JobFile, key: tuple[str, ...], text: str) -> None:
+    found = _REFUSED.search(_LITERAL.sub("''", text))
+    if found is not None:
+        raise file.error(key, f"{(found[1] or found[2]).lower()} is not allowed in a submitted job")

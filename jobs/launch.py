@@ -1,0 +1,189 @@
+"""Starting a job in a process of its own by `spark-submit`, and signalling that process later.
+
+The process is the leader of its own session, so that no signal to the service reaches it, and writes to a
+log. It first waits in a shell until the run is on record: whoever starts it may die at any moment and
+leaves either a recorded run or none. The shell, Spark's scripts and the JVM replace each other in one
+process; the driver (`jobs.managed`) is a child of the JVM.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from jobs.packages import DELTA_PACKAGE, DELTA_SETTINGS
+from jobs.references import ENVIRONMENT_PREFIX, references
+from router.errors import InvalidInput
+from store.jobs import JobFolder, JobRecord, Process, Run
+from store.paths import DataDir, encode_name
+
+_MANAGED: Final = Path(__file__).with_name("managed.py")
+_ROOT: Final = Path(__file__).parents[1]
+_SHELL: Final = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "bindery-job")
+#: Formats that are read through Delta's own Spark classes.
+_DELTA_FORMATS: Final = frozenset({"delta", "queue"})
+_DEFAULTS: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """How jobs are started: the Spark master and more of Spark's settings.
+
+    `roots` are what jobs may read (jobs/document_rules.py), `secrets` is a folder of files.
+    """
+
+    data: DataDir
+    roots: tuple[str, ...] = ()
+    master: str = "local[2]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    secrets: Path | None = None
+
+    def command(self, folder: JobFolder, record: JobRecord, run: str, *, new_epoch: bool = False) -> list[str]:
+        """The spark-submit command line of a run."""
+        conf = dict(_DEFAULTS)
+        if self._is_local:
+            conf |= _LOOPBACK
+        delta = record.document["source"]["format"] in _DELTA_FORMATS
+        if delta:
+            conf |= DELTA_SETTINGS
+        conf |= self.conf
+        command = [str(spark_submit()), "--master", self.master, "--name", f"bindery {encode_name(record.stream)}"]
+        if delta and not {"spark.jars", "spark.jars.packages"} & conf.keys():
+            command += ["--packages", DELTA_PACKAGE]
+        for name, value in conf.items():
+            command += ["--conf", f"{name}={value}"]
+        command += [str(_MANAGED), "--job", str(folder.path), "--data", self.data.root, "--run", run]
+        for root in self.roots:
+            command += ["--root", root]
+        if self.secrets is not None:
+            command += ["--secrets", str(self.secrets)]
+        return command + (["--new-epoch"] if new_epoch else [])
+
+    def environment(self, record: JobRecord) -> dict[str, str]:
+        """What the process inherits: nothing of the service's own settings, and only its own secrets."""
+        own = {ENVIRONMENT_PREFIX + name for name in references(record.document)}
+        kept = {
+            name: value for name, value in os.environ.items() if name in own or not name.upper().startswith("BINDERY_")
+        }
+        kept.setdefault("PYSPARK_PYTHON", sys.executable)
+        kept.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        path = kept.get("PYTHONPATH")
+        kept["PYTHONPATH"] = str(_ROOT) if not path else f"{_ROOT}{os.pathsep}{path}"
+        if self._is_local:
+            kept.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        return kept
+
+    def launch(
+        self, folder: JobFolder, record: JobRecord, *, run: str, number: int, alive: int, new_epoch: bool
+    ) -> tuple[Process, Callable[[], None]]:
+        """Start the process of a run, waiting; gives it and what lets it go on. See store.jobs.Launch."""
+        command = [*_SHELL, *self.command(folder, record, run, new_epoch=new_epoch)]
+        log = os.open(folder.log(number), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            process = subprocess.Popen(  # noqa: S603  # an argument list, no shell text from outside
+                command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=self.environment(record),
+                cwd=folder.path,
+                pass_fds=(alive,),
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+        threading.Thread(target=_reap, args=(process, folder, run), name=f"job {number}", daemon=True).start()
+
+        def let_go() -> None:
+            assert process.stdin is not None  # noqa: S101  # a pipe was asked for
+            with process.stdin as gate:
+                gate.write(b"go\n")
+
+        ticks = started_at(process.pid)
+        if ticks is None:
+            raise InvalidInput("the job's process ended at once", where="job")
+        return Process(process.pid, ticks, this_host()), let_go
+
+    @property
+    def _is_local(self) -> bool:
+        return self.master.partition("[")[0] == "local"
+
+
+def _reap(process: subprocess.Popen[bytes], folder: JobFolder, run: str) -> None:
+    folder.ended(run, process.wait())
+
+
+def spark_submit() -> Path:
+    """Spark's own script, of SPARK_HOME or of the installed package; raises InvalidInput without one."""
+    home = os.environ.get("SPARK_HOME")
+    if home is None:
+        found = importlib.util.find_spec("pyspark")
+        home = None if found is None or found.origin is None else str(Path(found.origin).parent)
+    script = Path(home or "/", "bin", "spark-submit")
+    if not script.is_file():
+        raise InvalidInput("there is no spark-submit", where=str(script), hint="install pyspark, or set SPARK_HOME")
+    return script
+
+
+# -- processes -----------------------------------------------------------------------------------------
+
+
+@cache
+def this_host() -> str:
+    """Where process numbers mean what they mean here: this boot of this machine, or of this container."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    return f"{boot}:{Path('/proc/self/ns/pid').stat().st_ino}"
+
+
+def started_at(pid: int) -> int | None:
+    """When a process started, in clock ticks since the machine's start; None when there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def this_process() -> Process:
+    """The calling process."""
+    return Process(os.getpid(), started_at(os.getpid()) or 0, this_host())
+
+
+def is_here(process: Process) -> bool:
+    """Whether that very process lives, on this machine."""
+    return process.host == this_host() and started_at(process.pid) == process.ticks
+
+
+def ask_to_end(run: Run, driver: Process | None) -> bool:
+    """SIGTERM: to the driver, which ends after the batch that is running, or to a run that has none yet.
+
+    False when the process is not to be found on this machine.
+    """
+    if driver is not None:
+        return _signal(driver, signal.SIGTERM, group=False)
+    return _signal(run.process, signal.SIGTERM, group=True)
+
+
+def kill(run: Run) -> bool:
+    """SIGKILL to everything of a run; False when it is not to be found on this machine."""
+    return _signal(run.process, signal.SIGKILL, group=True)
+
+
+def _signal(process: Process, number: signal.Signals, *, group: bool) -> bool:
+    if not is_here(process):
+        return False
+    try:
+        (os.killpg if group else os.kill)(process.pid, number)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,227 @@
+"""The driver of a submitted job: `spark-submit … jobs/managed.py --job FOLDER --data DIR --run ID`.
+
+The control plane writes this command line (jobs/launch.py). The driver checks the document again, now with
+Spark's parser, resolves its secrets, routes as `jobs.route` does, and says in the job's folder what it does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from jobs.config import FileSource, JobFile, job_of
+from jobs.document_rules import DocumentRules
+from jobs.launch import this_process
+from jobs.references import masked, resolved
+from router.errors import BinderyError, Refused
+from store.jobs import JobFolder, RunStatus
+from store.paths import DataDir
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from jobs.route import BatchReport, RouteJob
+
+#: Seconds between two looks at the query, and between two reports without news.
+_LOOK: Final = 1.0
+_HEARTBEAT: Final = 10.0
+
+
+class Reporter:
+    """Says in the job's folder what the run does; usable from any thread."""
+
+    def __init__(self, folder: JobFolder, run: str) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._status = RunStatus(run, "starting", time.time(), this_process())
+        self._progress: dict[str, Any] = {"batches": 0, "records": 0, "copies": 0, "unroutable": 0}
+        self._behind_since: float | None = None
+        folder.report(self._status)
+
+    def batch(self, report: BatchReport) -> None:
+        """Count a batch; for RouteJob."""
+        with self._lock:
+            progress = self._progress
+            progress["batches"] += 1
+            for name in ("records", "copies", "unroutable"):
+                progress[name] += getattr(report, name)
+            progress["last_batch"] = {
+                "batch_id": report.batch_id,
+                "topology_version": report.topology_version,
+                "records": report.records,
+                "copies": report.copies,
+                "unroutable": report.unroutable,
+                "seconds": report.seconds,
+                "replayed": report.replayed,
+            }
+            self._say("running")
+
+    def look(self, *, busy: bool, progress: Mapping[str, Any] | None) -> None:
+        """Note what the query says: whether it has data to route, and its last progress."""
+        with self._lock:
+            now = time.time()
+            self._behind_since = (self._behind_since or now) if busy else None
+            lag: dict[str, Any] = {"seconds": 0.0 if self._behind_since is None else now - self._behind_since}
+            for source in (progress or {}).get("sources") or []:
+                for name, value in (source.get("metrics") or {}).items():
+                    if name in _OUTSTANDING:
+                        lag[_OUTSTANDING[name]] = lag.get(_OUTSTANDING[name], 0) + int(value)
+            self._progress["lag"] = lag
+            if progress is not None:
+                self._progress["rows_per_second"] = progress.get("processedRowsPerSecond")
+            state: Literal["running", "idle"] = "running" if busy else "idle"
+            if state != self._status.state or now - self._status.updated_at > _HEARTBEAT:
+                self._say(state)
+
+    def stopped(self) -> None:
+        """The run has ended as it should."""
+        with self._lock:
+            self._say("stopped")
+
+    def failed(self, error: Mapping[str, Any]) -> None:
+        """The run has ended by an error."""
+        with self._lock:
+            self._say("failed", error)
+
+    def _say(
+        self, state: Literal["running", "idle", "stopped", "failed"], error: Mapping[str, Any] | None = None
+    ) -> None:
+        self._status = replace(
+            self._status, state=state, error=error, progress=dict(self._progress), updated_at=time.time()
+        )
+        self._folder.report(self._status)
+
+
+#: What sources that know it call the files and bytes that are still to be read.
+_OUTSTANDING: Final = {"numFilesOutstanding": "files", "numBytesOutstanding": "bytes"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a submitted job until it is exhausted or asked to end; the exit code is the error's."""
+    parser = argparse.ArgumentParser(prog="managed.py", description=main.__doc__)
+    parser.add_argument("--job", required=True, type=Path, help="the job's folder")
+    parser.add_argument("--data", required=True, help="the data directory")
+    parser.add_argument("--run", required=True, help="the id of this run")
+    parser.add_argument("--root", action="append", default=[], help="a folder that jobs may read")
+    parser.add_argument("--secrets", type=Path, help="a folder of secrets")
+    parser.add_argument("--new-epoch", action="store_true", help="accept another checkpoint than the last one")
+    options = parser.parse_args(arguments)
+    stopping = _Stopping()
+    reporter = Reporter(JobFolder(options.job), options.run)
+    secrets: list[str] = []
+    try:
+        data = DataDir.open(options.data)
+        file = _checked(options.job, options.run, DocumentRules(data, tuple(options.root)), options.secrets, secrets)
+        _run(data, file, reporter, stopping, new_epoch=options.new_epoch)
+    except Exception as error:  # every way to fail is told to the operator
+        sys.stderr.write(masked(traceback.format_exc(), secrets))
+        reporter.failed(_as_data(error, secrets))
+        return error.exit_code if isinstance(error, BinderyError) else 1
+    reporter.stopped()
+    return 0
+
+
+class _Stopping:
+    """SIGTERM and SIGINT, noted from the first moment and handed on to the job once there is one."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._job: RouteJob | None = None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda _number, _frame: self._ask())
+
+    def hand_to(self, job: RouteJob) -> None:
+        self._job = job
+        if self._asked:
+            job.stop()
+
+    def _ask(self) -> None:
+        self._asked = True
+        if self._job is not None:
+            self._job.stop()
+
+
+def _checked(folder: Path, run: str, rules: DocumentRules, secrets_folder: Path | None, secrets: list[str]) -> JobFile:
+    """The job with its secrets, which are also noted for masking."""
+    record = JobFolder(folder).record()
+    if record is None or record.run is None or record.run.id != run:
+        raise Refused("this run is not the one on record", where=str(folder))
+    checked = rules.check(record.document)
+    document, found = resolved(record.document, folder=secrets_folder)
+    secrets += found
+    if isinstance(checked.job.source, FileSource):
+        document["source"]["path"] = checked.job.source.path
+    return job_of(document)
+
+
+def _run(data: DataDir, file: JobFile, reporter: Reporter, stopping: _Stopping, *, new_epoch: bool) -> None:
+    # Spark is imported after the document was checked: a bad one fails at once
+    from jobs.expressions import check_expressions  # noqa: PLC0415
+    from jobs.route import RouteJob  # noqa: PLC0415
+    from jobs.session import build_session  # noqa: PLC0415
+
+    spark = build_session(f"bindery {file.job.stream}")
+    ended = threading.Event()
+    watch = threading.Thread(target=_watch, args=(spark, reporter, ended), name="watch", daemon=True)
+    try:
+        check_expressions(spark, file)
+        job = RouteJob(spark, data, file, report=reporter.batch)
+        stopping.hand_to(job)
+        watch.start()
+        job.run(new_epoch=new_epoch)
+    finally:
+        ended.set()
+        if watch.ident is not None:
+            watch.join()
+
+
+def _watch(spark: SparkSession, reporter: Reporter, ended: threading.Event) -> None:
+    while not ended.wait(_LOOK):
+        try:
+            query = next(iter(spark.streams.active), None)
+            if query is not None:
+                status = query.status
+                busy = bool(status["isTriggerActive"] and status["isDataAvailable"])
+                reporter.look(busy=busy, progress=query.lastProgress)
+        except Exception:
+            if ended.is_set():
+                return
+            raise
+
+
+def _as_data(error: Exception, secrets: Sequence[str]) -> dict[str, Any]:
+    data: dict[str, Any] = (
+        dict(error.as_data())
+        if isinstance(error, BinderyError)
+        else {"code": "failed", "message": f"{type(error).__name__}: {_first_line(error)}"}
+    )
+    causes: list[str] = []
+    cause = error.__cause__
+    while cause is not None and len(causes) < 5:
+        causes.append(f"{type(cause).__name__}: {_first_line(cause)}")
+        cause = cause.__cause__
+    if causes:
+        data["cause"] = causes
+    return {name: _masked(value, secrets) for name, value in data.items()}
+
+
+def _masked(value: Any, secrets: Sequence[str]) -> Any:
+    if isinstance(value, list):
+        return [_masked(item, secrets) for item in value]
+    return masked(value, secrets) if isinstance(value, str) else value
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""The documented spark-submit line, on executors of their own that get the code as a zip."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from router.definitions import apply, parse_definitions
+from store.manifest import read_manifest
+from store.paths import DataDir
+from store.tables import count_rows
+from store.topology import TopologyStore
+
+PROJECT = Path(__file__).parents[2]
+PACKAGES = ("router", "store", "jobs", "bindery")
+JOB = """
+stream: s
+source: {format: json, path: INBOX, schema: 'id BIGINT, name STRING'}
+message:
+  exchange: "'amq.topic'"
+  routing_key: name
+  application_properties: {id: id, name: name}
+trigger: available-now
+"""
+TOPOLOGY = {
+    "queues": [{"vhost": "/", "name": "odd", "durable": True, "arguments": {}}],
+    "bindings": [
+        {
+            "vhost": "/",
+            "source": "amq.topic",
+            "destination": "odd",
+            "destination_type": "queue",
+            "routing_key": "#.x.#",
+            "arguments": {"x-filter-jms-selector": "id >= 500 AND name LIKE 'a%'"},
+        }
+    ],
+}
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """The packages as a user ships them: sources and grammar files in one zip; who loads a task is noted."""
+    path = tmp_path / "bindery.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for package in PACKAGES:
+            for file in sorted((PROJECT / package).rglob("*")):
+                if file == PROJECT / "jobs" / "task.py":
+                    continue
+                if file.suffix in (".py", ".lark"):
+                    archive.write(file, file.relative_to(PROJECT))
+        task = (PROJECT / "jobs" / "task.py").read_text()
+        note = f"\nwith open({str(tmp_path / 'loaded')!r}, 'a') as _loaded:\n    _loaded.write(__file__ + '\\n')\n"
+        archive.writestr("jobs/task.py", task + note)
+    return path
+
+
+@pytest.fixture
+def spark_home(tmp_path: Path) -> Path:
+    """Links to the installed Spark: a local cluster writes its work folder into SPARK_HOME."""
+    home = tmp_path / "spark-home"
+    home.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        (home / entry.name).symlink_to(entry)
+    return home
+
+
+def test_spark_submit_routes_on_executors_that_got_the_code_as_a_zip(
+    tmp_path: Path, archive: Path, spark_home: Path
+) -> None:
+    data = DataDir.open(tmp_path / "data", create=True)
+    definitions = parse_definitions(TOPOLOGY)
+    TopologyStore(data).edit(lambda editor: apply(definitions, editor), author="test")
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    for part in range(4):
+        lines = [json.dumps({"id": n, "name": f"a{n}.x.y"}) for n in range(part, 1000, 4)]
+        (inbox / f"{part}.json").write_text("\n".join(lines) + "\n")
+    job = tmp_path / "job.yaml"
+    job.write_text(JOB.replace("INBOX", str(inbox)))
+    script = tmp_path / "route.py"
+    shutil.copy(PROJECT / "jobs" / "route.py", script)
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYSPARK_GATEWAY_PORT")
+    } | {
+        "SPARK_HOME": str(spark_home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(tmp_path / "local"),
+        "PYSPARK_PYTHON": sys.executable,
+        "NUMBA_CACHE_DIR": str(tmp_path / "numba"),
+    }
+    command = [
+        str(spark_home / "bin" / "spark-submit"),
+        *("--master", "local-cluster[2,1,1024]", "--py-files", str(archive)),
+        *("--conf", "spark.executor.memory=700m", "--conf", "spark.ui.enabled=false"),
+        *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"),
+        *(str(script), "--config", str(job), "--data", data.root),
+    ]
+
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert count_rows(data, "/", "odd") == 500
+    (row,) = read_manifest(data)
+    loaded = (tmp_path / "loaded").read_text().splitlines()
+    assert len(loaded) >= 2
+    assert all("bindery.zip/jobs/task.py" in file for file in loaded)
+    assert (row["records"], dict(row["unroutable"])) == (1000, {"filtered": 500})

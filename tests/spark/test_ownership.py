@@ -1,0 +1,106 @@
+"""One driver and one checkpoint per stream: anything else stops with exit 3."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bindery.cli import main as cli
+from jobs.route import BatchReport
+from router.errors import CheckpointMismatch, Fenced
+from router.message import Message
+from store.commit import BatchCommitter
+from store.streams import epochs
+from tests.spark.installation import Installation
+
+TEXT = "stream: s\nsource: {format: parquet, path: INBOX, options: {maxFilesPerTrigger: 1}}\ntrigger: available-now\n"
+
+
+def publish(installation: Installation, *names: str) -> None:
+    for name in names:
+        installation.publish([Message(exchange="amq.topic", routing_key=name)], file=f"{name}.parquet")
+
+
+def test_a_driver_is_fenced_when_another_one_takes_the_stream(installation: Installation) -> None:
+    installation.queue("all")
+    publish(installation, "a", "b")
+    rivals: list[BatchCommitter] = []
+
+    def rival(_report: BatchReport) -> None:
+        (epoch,) = epochs(installation.data)
+        rivals.append(BatchCommitter(installation.data, stream="s", app_id=epoch.app_id))
+
+    with pytest.raises(Fenced) as caught:
+        installation.job(TEXT, report=rival).run()
+    rivals[0].close()
+
+    assert caught.value.exit_code == 3
+    assert installation.counts() == {"all": 1}
+    installation.route(TEXT)
+    assert installation.counts() == {"all": 2}
+
+
+def test_a_lost_checkpoint_is_refused_until_a_new_epoch_is_asked_for(installation: Installation) -> None:
+    installation.queue("all")
+    publish(installation, "a")
+    installation.route()
+    shutil.rmtree(installation.checkpoint)
+
+    with pytest.raises(CheckpointMismatch):
+        installation.route()
+    assert not installation.checkpoint.exists()
+    assert installation.counts() == {"all": 1}
+
+    installation.route(new_epoch=True)
+    assert installation.counts() == {"all": 2}
+    assert [epoch.epoch for epoch in epochs(installation.data)] == [1, 2]
+
+
+def test_a_restored_older_checkpoint_of_another_stream_is_refused(installation: Installation) -> None:
+    installation.queue("all")
+    publish(installation, "a")
+    installation.route()
+    other = Path(installation.data.checkpoint("t"))
+    installation.route(TEXT.replace("stream: s", "stream: t"))
+    shutil.rmtree(installation.checkpoint)
+    shutil.copytree(other, installation.checkpoint)
+
+    with pytest.raises(CheckpointMismatch):
+        installation.route()
+
+
+def test_a_checkpoint_without_its_id_is_refused(installation: Installation) -> None:
+    installation.queue("all")
+    publish(installation, "a")
+    installation.route()
+    (installation.checkpoint / "metadata").unlink()
+
+    with pytest.raises(CheckpointMismatch, match="no metadata"):
+        installation.route()
+
+
+def test_the_command_exits_with_3_for_a_lost_checkpoint_and_0_with_a_new_epoch(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installation.queue("all")
+    publish(installation, "a")
+    job = installation.root / "job.yaml"
+    job.write_text(TEXT.replace("INBOX", str(installation.inbox)))
+    arguments = ["route", "--config", str(job), "--data", installation.data.root, "--available-now"]
+    assert CliRunner().invoke(cli.app, arguments).exit_code == 0
+    shutil.rmtree(installation.checkpoint)
+
+    monkeypatch.setattr("sys.argv", ["bindery", *arguments])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+
+    assert left.value.code == 3
+    said = capsys.readouterr().err
+    assert said.startswith("error:")
+    assert "--new-epoch" in said
+    assert "Traceback" not in said
+    assert CliRunner().invoke(cli.app, [*arguments, "--new-epoch"]).exit_code == 0
+    assert installation.counts() == {"all": 2}
