@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Request
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBasic
 
 from api.auth import Identity, Role, identify
@@ -32,11 +33,16 @@ class _Basic(HTTPBasic):
         """Leave the request alone."""
 
 
+def _operation_id(route: APIRoute) -> str:
+    return f"{route.tags[0]}_{route.name}"
+
+
 def resource(tag: str) -> APIRouter:
     """A router for the paths of one resource."""
     return APIRouter(
         prefix="/api",
         tags=[tag],
+        generate_unique_id_function=_operation_id,
         dependencies=[Depends(_Basic(realm="RabbitMQ Management"))],
         responses={
             400: {"description": "The request cannot be honoured as it stands", "model": ErrorBody},
