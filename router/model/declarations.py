@@ -1,0 +1,179 @@
+"""The rules that a declaration must meet: names, arguments, equivalence, filters (AMQP 0-9-1 §3.1; seeds 003, 004)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, cast
+
+from router.arguments import encode_plain
+from router.errors import AccessRefused, FilterError, InequivalentArgument, InvalidDeclaration
+from router.filters import parse as parse_selector
+from router.filters.sets import parse_filter_set
+from router.model.objects import (
+    ALTERNATE_BINDING,
+    ALTERNATE_EXCHANGE,
+    FILTERS_ARGUMENT,
+    MAX_NAME_BYTES,
+    OWNER_CONNECTION,
+    QUEUE_FILTER,
+    RECORD_UNROUTABLE,
+    REPLACEMENT_KEY,
+    RESERVED_PREFIX,
+    SELECTOR_ARGUMENT,
+    UNROUTABLE_BEHAVIOUR,
+    X_MATCH,
+    X_MATCH_FORMS,
+    Binding,
+    Exchange,
+    Queue,
+)
+from router.values import Table, Value, encode, encode_table
+
+
+def check_name(name: str, what: str, *, empty: bool = False, max_bytes: int = MAX_NAME_BYTES) -> None:
+    if not name and not empty:
+        raise InvalidDeclaration(f"the {what} name is empty", where=what)
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise InvalidDeclaration(f"{what} holds a lone surrogate", where=what) from None
+    if size > max_bytes:
+        raise InvalidDeclaration(f"{what} of {size} bytes", where=what, hint=f"at most {max_bytes} bytes of UTF-8")
+
+
+def check_declarable(name: str, what: str, *, max_bytes: int = MAX_NAME_BYTES) -> None:
+    if what == "exchange" and name == "":
+        raise AccessRefused("the default exchange cannot be declared", where=what)
+    if name.startswith(RESERVED_PREFIX):
+        raise AccessRefused(
+            f"{what} name {name!r} is reserved", where=what, hint=f"names do not start with {RESERVED_PREFIX!r}"
+        )
+    check_name(name, what, max_bytes=max_bytes)
+
+
+def check_deletable(name: str, what: str) -> None:
+    if (what == "exchange" and name == "") or name.startswith(RESERVED_PREFIX):
+        raise AccessRefused(f"{what} {name!r} cannot be deleted", where=what)
+
+
+def check_equivalent(what: str, present: Any, declared: Any, properties: tuple[str, ...]) -> None:
+    where = f"{what} {present.name!r}"
+    for name in properties:
+        old, new = getattr(present, name), getattr(declared, name)
+        if old != new:
+            raise InequivalentArgument(
+                f"inequivalent arg '{name}' for {where} in vhost {present.vhost!r}: "
+                f"received {_shown(new)} but current is {_shown(old)}",
+                where=f"{where}: {name}",
+            )
+    if hasattr(present, "arguments") and present.arguments != declared.arguments:
+        for name in sorted({*present.arguments, *declared.arguments}):
+            old, new = (Table({name: a[name]}) if name in a else None for a in (present.arguments, declared.arguments))
+            if old != new:
+                raise InequivalentArgument(
+                    f"inequivalent arg '{name}' for {where} in vhost {present.vhost!r}: "
+                    f"received {_argument(new)} but current is {_argument(old)}",
+                    where=f"{where}: arguments.{name}",
+                )
+
+
+def _shown(value: Any) -> str:
+    return f"'{str(value).lower() if isinstance(value, bool) else value}'"
+
+
+def _argument(single: Table | None) -> str:
+    if single is None:
+        return "none"
+    value = next(iter(encode_table(single).values()))
+    return _shown(value if isinstance(value, bool | str) else json.dumps(value))
+
+
+def _check_argument(table: Table, name: str, where: str, accepts: Callable[[Value], bool], expected: str) -> None:
+    if name in table and not accepts(table[name]):
+        raise InvalidDeclaration(
+            f"argument {name!r} is {encode(table[name])!r}", where=f"{where}: arguments.{name}", hint=expected
+        )
+
+
+def _is_name(value: Value) -> bool:
+    return isinstance(value, str) and len(value.encode("utf-8", "surrogatepass")) <= MAX_NAME_BYTES
+
+
+def _is_alternate_binding(value: Value) -> bool:
+    return isinstance(value, Table) and set(value) == {"destination"} and _is_name(value["destination"])
+
+
+def check_exchange_arguments(exchange: Exchange) -> None:
+    where, table = f"exchange {exchange.name!r}", exchange.arguments
+    _check_argument(table, ALTERNATE_EXCHANGE, where, _is_name, "the name of an exchange")
+    _check_argument(table, ALTERNATE_BINDING, where, _is_alternate_binding, '{"destination": "<queue or exchange>"}')
+    _check_argument(table, UNROUTABLE_BEHAVIOUR, where, lambda v: v in ("DISCARD", "REJECT"), "DISCARD or REJECT")
+    _check_argument(table, RECORD_UNROUTABLE, where, lambda v: isinstance(v, bool), "true or false")
+
+
+def check_queue_arguments(queue: Queue) -> None:
+    where, table = f"queue {queue.name!r}", queue.arguments
+    _check_argument(table, OWNER_CONNECTION, where, lambda v: isinstance(v, str), "a connection id")
+    if QUEUE_FILTER in table:
+        queue_filter(queue)
+
+
+def check_binding_arguments(binding: Binding, exchange_type: str) -> None:
+    where, table = f"binding of {binding.source!r} to {binding.destination!r}", binding.arguments
+    _check_argument(table, REPLACEMENT_KEY, where, _is_name, f"a routing key of at most {MAX_NAME_BYTES} bytes")
+    if exchange_type == "headers":
+        _check_argument(table, X_MATCH, where, lambda v: v in X_MATCH_FORMS, "one of " + ", ".join(X_MATCH_FORMS))
+    binding_filters(binding, owner=None)
+
+
+def binding_filters(binding: Binding, *, owner: str | None) -> tuple[Any, ...]:
+    """The filters that are ANDed with a binding's match: selector, filter set, both or none.
+
+    `owner` is the `x-owner-connection` of the destination queue, for no-local. Raises FilterError.
+    """
+    where = f"binding of {binding.source!r} to {binding.destination!r}"
+    found = []
+    if SELECTOR_ARGUMENT in binding.arguments:
+        text = binding.arguments[SELECTOR_ARGUMENT]
+        if not isinstance(text, str):
+            raise InvalidDeclaration(f"argument {SELECTOR_ARGUMENT!r} is no string", where=where)
+        found.append(checked(parse_selector, text, "jms", where=f"{where}: {SELECTOR_ARGUMENT}"))
+    if FILTERS_ARGUMENT in binding.arguments:
+        content = binding.arguments[FILTERS_ARGUMENT]
+        if not isinstance(content, Table):
+            raise InvalidDeclaration(f"argument {FILTERS_ARGUMENT!r} is no filter set", where=where)
+        found.append(
+            checked(parse_filter_set, encode_plain(content), where=f"{where}: {FILTERS_ARGUMENT}", owner=owner)
+        )
+    return tuple(found)
+
+
+def queue_filter(queue: Queue) -> Any | None:
+    """The filter of a queue (`x-queue-filter`: artemis text, or a filter set), or None. Raises FilterError."""
+    content = queue.arguments.get(QUEUE_FILTER)
+    where = f"queue {queue.name!r}: {QUEUE_FILTER}"
+    if content is None:
+        return None
+    if isinstance(content, str):
+        return checked(parse_selector, content, "artemis", where=where)
+    if isinstance(content, Table):
+        owner = cast("str | None", queue.arguments.get(OWNER_CONNECTION))
+        return checked(parse_filter_set, encode_plain(content), where=where, owner=owner)
+    raise InvalidDeclaration(f"argument {QUEUE_FILTER!r} is neither text nor a filter set", where=where)
+
+
+def checked(parser: Callable[..., Any], *arguments: Any, where: str, **options: Any) -> Any:
+    """Run a filter parser, with the place of the filter added to its error."""
+    """Refuse binding arguments that the exchange type or a filter could not honour."""
+    """Refuse queue arguments that routing could not honour, the filter included."""
+    """Refuse exchange arguments that routing could not honour."""
+    """Refuse a declaration whose properties or arguments differ from what is there."""
+    """Refuse to delete what every vhost has."""
+    """Refuse names that nobody may declare: the default exchange, reserved and invalid ones."""
+    """Refuse a name or key that is empty (unless allowed), too long, or not Unicode text."""
+    try:
+        return parser(*arguments, **options)
+    except FilterError as error:
+        error.where = where if error.where is None else f"{where}.{error.where}"
+        raise

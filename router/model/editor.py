@@ -1,0 +1,336 @@
+"""Changing a topology: declarations, bindings and deletions over a copy, each whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from router.errors import AccessRefused, InUse, InvalidDeclaration, NotFound
+from router.filters import parse as parse_selector
+from router.model.declarations import (
+    check_binding_arguments,
+    check_declarable,
+    check_deletable,
+    check_equivalent,
+    check_exchange_arguments,
+    check_name,
+    check_queue_arguments,
+    checked,
+)
+from router.model.objects import (
+    EXCHANGE_TYPES,
+    MAX_ID,
+    MAX_NAME_BYTES,
+    Binding,
+    Divert,
+    Exchange,
+    Object,
+    ObjectKey,
+    Queue,
+    Sequence,
+    Setting,
+    Vhost,
+    is_predeclared,
+    object_key,
+    predeclared_exchanges,
+)
+from router.model.topology import Topology, binding_end
+
+
+class TopologyEditor:
+    """Applies operations to a copy of a topology; `topology` is the state so far.
+
+    Each operation is atomic: it raises an error of router.errors before anything has changed, or
+    it is done whole, cascades included.
+    """
+
+    def __init__(self, base: Topology) -> None:
+        self.topology = replace(base)
+        self.changes: dict[ObjectKey, Object | None] = {}
+        #: Keys dropped on the way, also of objects that were declared again later.
+        self.dropped: set[ObjectKey] = set()
+        self._owned: set[str] = set()
+        self._owned_ends: set[tuple[str, ...]] = set()
+
+    # -- vhosts and settings ------------------------------------------------------------------------
+
+    def declare_vhost(self, vhost: Vhost) -> bool:
+        """Create or update a vhost; True when it is new."""
+        check_name(vhost.name, "vhost")
+        created = vhost.name not in self.topology.vhosts
+        self._put("vhosts", vhost.name, vhost)
+        if created:
+            for key, exchange in predeclared_exchanges(vhost.name).items():
+                self._own("exchanges")[key] = exchange
+        return created
+
+    def delete_vhost(self, name: str) -> None:
+        """Delete a vhost with everything in it."""
+        self.topology.vhost(name)
+        exchanges, queues, bindings, diverts = self.topology.in_vhost(name)
+        for divert in diverts:
+            self._drop("diverts", (name, divert.name), divert)
+        for binding in bindings:
+            self._remove_binding(binding)
+        for queue in queues:
+            self._drop("queues", (name, queue.name), queue)
+        for exchange in exchanges:
+            # auto-delete may have taken it with its last binding
+            self._own("exchanges").pop((name, exchange.name), None)
+            if not is_predeclared(exchange.name):
+                self.changes[object_key(exchange)] = None
+        for key, setting in list(self.topology.settings.items()):
+            if setting.vhost == name:
+                self._drop("settings", key, setting)
+        self._drop("vhosts", name, self.topology.vhosts[name])
+
+    def put_setting(self, setting: Setting) -> bool:
+        """Create or replace a setting; True when it is new."""
+        if setting.vhost:
+            self.topology.vhost(setting.vhost)
+        created = object_key(setting) not in self.topology.settings
+        self._put("settings", object_key(setting), setting)
+        return created
+
+    def delete_setting(self, kind: str, vhost: str, name: str) -> None:
+        """Delete a setting; raises NotFound."""
+        try:
+            setting = self.topology.settings[kind, vhost, name]
+        except KeyError:
+            raise NotFound(f"no {kind} {name!r} in vhost {vhost!r}", where=kind) from None
+        self._drop("settings", (kind, vhost, name), setting)
+
+    # -- exchanges and queues -----------------------------------------------------------------------
+
+    def declare_exchange(
+        self, exchange: Exchange, *, overwrite: bool = False, max_name_bytes: int = MAX_NAME_BYTES
+    ) -> bool:
+        """Declare an exchange; True when it is new, False when it was there with equal properties.
+
+        With `overwrite` other properties replace those that are there (import with overwrite only).
+        Brokers accept longer names over HTTP than in AMQP frames: `max_name_bytes`.
+        """
+        self.topology.vhost(exchange.vhost)
+        if exchange.name == "" or not is_predeclared(exchange.name):
+            check_declarable(exchange.name, "exchange", max_bytes=max_name_bytes)
+        if exchange.type not in EXCHANGE_TYPES:
+            raise InvalidDeclaration(
+                f"unknown exchange type {exchange.type!r}",
+                where=f"exchange {exchange.name!r}: type",
+                hint="types: " + ", ".join(EXCHANGE_TYPES),
+            )
+        check_exchange_arguments(exchange)
+        present = self.topology.exchanges.get((exchange.vhost, exchange.name))
+        if present is not None and (not overwrite or is_predeclared(exchange.name)):
+            check_equivalent("exchange", present, exchange, ("type", "durable", "auto_delete", "internal"))
+            return False
+        self._put("exchanges", (exchange.vhost, exchange.name), exchange)
+        return present is None
+
+    def declare_queue(self, queue: Queue, *, overwrite: bool = False) -> bool:
+        """Declare a queue; True when it is new. See declare_exchange for `overwrite`."""
+        self.topology.vhost(queue.vhost)
+        check_declarable(queue.name, "queue")
+        check_queue_arguments(queue)
+        present = self.topology.queues.get((queue.vhost, queue.name))
+        if present is not None and not overwrite:
+            check_equivalent("queue", present, queue, ("durable", "auto_delete"))
+            return False
+        self._put("queues", (queue.vhost, queue.name), queue)
+        return present is None
+
+    def delete_exchange(self, vhost: str, name: str, *, if_unused: bool = False) -> None:
+        """Delete an exchange with every binding and divert from and to it."""
+        check_deletable(name, "exchange")
+        exchange = self.topology.exchange(vhost, name)
+        if if_unused and self.topology._from.get((vhost, name)):
+            raise InUse(f"exchange {name!r} in vhost {vhost!r} in use", where="exchange")
+        self._remove_exchange(exchange)
+
+    def delete_queue(self, vhost: str, name: str) -> None:
+        """Delete a queue with every binding to it; auto-delete exchanges may follow."""
+        check_deletable(name, "queue")
+        queue = self.topology.queue(vhost, name)
+        self._drop("queues", (vhost, name), queue)
+        for binding in self.topology.bindings_to(vhost, "queue", name):
+            self._remove_binding(binding)
+
+    # -- bindings and diverts -----------------------------------------------------------------------
+
+    def bind(self, binding: Binding, *, max_key_bytes: int = MAX_NAME_BYTES) -> tuple[Binding, bool]:
+        """Bind; gives the stored binding and whether it is new. The id of the argument is ignored.
+
+        Binding twice is idempotent. Brokers accept longer keys over HTTP than in AMQP frames: `max_key_bytes`.
+        """
+        self.topology.vhost(binding.vhost)
+        if binding.source == "":
+            raise AccessRefused(
+                "the default exchange cannot be bound",
+                where="source",
+                hint="each queue is already bound to it under its own name",
+            )
+        source = self.topology.exchange(binding.vhost, binding.source)
+        if binding.destination_type == "queue":
+            self.topology.queue(binding.vhost, binding.destination)
+        elif binding.destination_type == "exchange":
+            if binding.destination == "":
+                raise AccessRefused("the default exchange cannot be bound to", where="destination")
+            self.topology.exchange(binding.vhost, binding.destination)
+        else:
+            raise InvalidDeclaration(
+                f"destination_type is {binding.destination_type!r}", where="destination_type", hint="queue or exchange"
+            )
+        check_name(binding.routing_key, "routing_key", empty=True, max_bytes=max_key_bytes)
+        check_binding_arguments(binding, source.type)
+        present = self.topology.find_binding(binding)
+        if present is not None:
+            return present, False
+        stored = replace(binding, id=self._new_id())
+        self._put("bindings", stored.id, stored)
+        self._own("_ids")[stored.identity] = stored.id
+        self._own_end("_from", (stored.vhost, stored.source))[stored.id] = None
+        self._own_end("_to", binding_end(stored))[stored.id] = None
+        return stored, True
+
+    def unbind(self, binding: Binding) -> bool:
+        """Remove the binding of that identity; False when there is none. Auto-delete may follow."""
+        if binding.source == "":
+            raise AccessRefused("the default exchange cannot be unbound", where="source")
+        present = self.topology.find_binding(binding)
+        if present is None:
+            return False
+        self._remove_binding(present)
+        return True
+
+    def declare_divert(self, divert: Divert, *, overwrite: bool = False) -> tuple[Divert, bool]:
+        """Declare a divert; gives the stored divert and whether it is new. The argument's id is ignored."""
+        self.topology.vhost(divert.vhost)
+        check_name(divert.name, "divert")
+        for end in ("source", "destination"):
+            name = getattr(divert, end)
+            if name == "":
+                raise AccessRefused(f"the default exchange cannot be the {end} of a divert", where=end)
+            self.topology.exchange(divert.vhost, name)
+        if divert.routing_key is not None:
+            check_name(divert.routing_key, "routing_key", empty=True)
+        checked(parse_selector, divert.filter, "artemis", where=f"divert {divert.name!r}: filter")
+        present = self.topology.diverts.get((divert.vhost, divert.name))
+        if present is not None and replace(divert, id=present.id) == present:
+            return present, False
+        if present is not None and not overwrite:
+            check_equivalent("divert", present, divert, ("source", "destination", "filter", "exclusive", "routing_key"))
+        stored = replace(divert, id=self._new_id() if present is None else present.id)
+        self._put("diverts", (divert.vhost, divert.name), stored)
+        return stored, present is None
+
+    def delete_divert(self, vhost: str, name: str) -> None:
+        """Delete a divert; raises NotFound."""
+        self._drop("diverts", (vhost, name), self.topology.divert(vhost, name))
+
+    # -- states that were validated before -----------------------------------------------------------
+
+    def replay(self, changes: Mapping[ObjectKey, Object | None]) -> None:
+        """Take over changes that an editor has validated before, unchecked: they lead to a whole state.
+
+        None deletes. Of a sequence only an advance is taken over: no lineage id is ever reused.
+        """
+        for key, item in changes.items():
+            present = self.topology.get(key)
+            if isinstance(present, Binding):
+                self._own("_ids").pop(present.identity)
+                self._own_end("_from", (present.vhost, present.source)).pop(present.id)
+                self._own_end("_to", binding_end(present)).pop(present.id)
+            match item:
+                case None:
+                    if present is not None:
+                        self._drop(*_place(present), present)
+                    if isinstance(present, Vhost):
+                        for predeclared in predeclared_exchanges(present.name):
+                            self._own("exchanges").pop(predeclared, None)
+                case Sequence():
+                    if item.next_id > self.topology.next_id:
+                        self.topology.next_id = item.next_id
+                        self.changes[key] = item
+                case _:
+                    self._put(*_place(item), item)
+            if isinstance(item, Binding):
+                self._own("_ids")[item.identity] = item.id
+                self._own_end("_from", (item.vhost, item.source))[item.id] = None
+                self._own_end("_to", binding_end(item))[item.id] = None
+            elif isinstance(item, Vhost):
+                for predeclared, exchange in predeclared_exchanges(item.name).items():
+                    self._own("exchanges").setdefault(predeclared, exchange)
+
+    # -- cascades and copy on write -----------------------------------------------------------------
+
+    def _remove_exchange(self, exchange: Exchange) -> None:
+        vhost, name = exchange.vhost, exchange.name
+        self._drop("exchanges", (vhost, name), exchange)
+        for divert in self.topology.diverts_of(vhost, name):
+            self._drop("diverts", (vhost, divert.name), divert)
+        for binding in self.topology.bindings_from(vhost, name):
+            self._remove_binding(binding)
+        for binding in self.topology.bindings_to(vhost, "exchange", name):
+            self._remove_binding(binding)
+
+    def _remove_binding(self, binding: Binding) -> None:
+        if binding.id not in self.topology.bindings:
+            return  # a cascade came by here already
+        self._drop("bindings", binding.id, binding)
+        self._own("_ids").pop(binding.identity)
+        self._own_end("_to", binding_end(binding)).pop(binding.id)
+        remaining = self._own_end("_from", (binding.vhost, binding.source))
+        remaining.pop(binding.id)
+        source = self.topology.exchanges.get((binding.vhost, binding.source))
+        if source is not None and source.auto_delete and not remaining:
+            self._remove_exchange(source)
+
+    def _new_id(self) -> int:
+        number = self.topology.next_id
+        if number > MAX_ID:
+            raise InvalidDeclaration("all lineage ids of this installation have been given out", where="binding")
+        self.topology.next_id = number + 1
+        sequence = Sequence(number + 1)
+        self.changes[object_key(sequence)] = sequence
+        return number
+
+    def _own(self, attribute: str) -> dict[Any, Any]:
+        if attribute not in self._owned:
+            setattr(self.topology, attribute, dict(getattr(self.topology, attribute)))
+            self._owned.add(attribute)
+        return cast(dict[Any, Any], getattr(self.topology, attribute))
+
+    def _own_end(self, attribute: str, end: tuple[str, ...]) -> dict[int, None]:
+        ends = self._own(attribute)
+        if (attribute, *end) not in self._owned_ends:
+            ends[end] = dict(ends.get(end, ()))
+            self._owned_ends.add((attribute, *end))
+        return cast(dict[int, None], ends[end])
+
+    def _put(self, attribute: str, key: Any, item: Object) -> None:
+        self._own(attribute)[key] = item
+        self.changes[object_key(item)] = item
+
+    def _drop(self, attribute: str, key: Any, item: Object) -> None:
+        self._own(attribute).pop(key)
+        self.changes[object_key(item)] = None
+        self.dropped.add(object_key(item))
+
+
+def _place(item: Object) -> tuple[str, Any]:
+    """The attribute of a topology that holds an object, and its key there."""
+    match item:
+        case Vhost():
+            return "vhosts", item.name
+        case Exchange():
+            return "exchanges", (item.vhost, item.name)
+        case Queue():
+            return "queues", (item.vhost, item.name)
+        case Binding():
+            return "bindings", item.id
+        case Divert():
+            return "diverts", (item.vhost, item.name)
+        case Setting():
+            return "settings", object_key(item)
+    raise TypeError(f"{type(item).__name__} has no place of its own")

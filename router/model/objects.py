@@ -1,0 +1,190 @@
+"""The objects of a topology, as values (AMQP 0-9-1 §3.1; seeds 003, 004)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, cast
+
+from router.values import Table, Value
+
+#: Name and routing key limits are those of an AMQP 0-9-1 short string (§4.2.5.3).
+MAX_NAME_BYTES: Final = 255
+RESERVED_PREFIX: Final = "amq."
+DEFAULT_VHOST: Final = "/"
+#: Lineage id of the implicit bindings of the default exchange; real ids start at 1.
+DEFAULT_BINDING_ID: Final = 0
+MAX_ID: Final = 2**31 - 1
+
+EXCHANGE_TYPES: Final = ("direct", "topic", "fanout", "headers")
+#: Exchanges that every vhost has from the start (seed 003 §4.6.1; AMQP 0-9-1 §3.1.3).
+PREDECLARED: Final[Mapping[str, str]] = {
+    "": "direct",
+    "amq.direct": "direct",
+    "amq.topic": "topic",
+    "amq.fanout": "fanout",
+    "amq.match": "headers",
+    "amq.headers": "headers",
+}
+
+ALTERNATE_EXCHANGE: Final = "alternate-exchange"
+ALTERNATE_BINDING: Final = "alternate-binding"
+UNROUTABLE_BEHAVIOUR: Final = "unroutable-message-behaviour"
+RECORD_UNROUTABLE: Final = "x-record-unroutable"
+SELECTOR_ARGUMENT: Final = "x-filter-jms-selector"
+FILTERS_ARGUMENT: Final = "x-filters"
+REPLACEMENT_KEY: Final = "x-replacement-routing-key"
+X_MATCH: Final = "x-match"
+QUEUE_FILTER: Final = "x-queue-filter"
+OWNER_CONNECTION: Final = "x-owner-connection"
+
+X_MATCH_FORMS: Final = ("all", "any", "all-with-x", "any-with-x")
+#: Binding arguments that are never header criteria (semantics: headers exchange).
+NOT_HEADER_CRITERIA: Final = frozenset({X_MATCH, SELECTOR_ARGUMENT, FILTERS_ARGUMENT, REPLACEMENT_KEY})
+
+DestinationType = Literal["queue", "exchange"]
+_EMPTY: Final = Table()
+
+
+@dataclass(frozen=True, slots=True)
+class Vhost:
+    """A namespace of exchanges and queues."""
+
+    name: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    default_queue_type: str | None = None
+    tracing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """An exchange; `type` is one of EXCHANGE_TYPES."""
+
+    vhost: str
+    name: str
+    type: str
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Table = _EMPTY
+
+    @property
+    def alternate_binding(self) -> str | None:
+        """The name in `alternate-binding`: an exchange, or else a queue."""
+        content = self.arguments.get(ALTERNATE_BINDING)
+        return cast(str, content["destination"]) if isinstance(content, Table) else None
+
+    @property
+    def rejects_unroutable(self) -> bool:
+        """Whether unroutable messages are rejected rather than discarded (seed 003 §4.6.4)."""
+        return self.arguments.get(UNROUTABLE_BEHAVIOUR) == "REJECT"
+
+    @property
+    def records_unroutable(self) -> bool:
+        """Whether discarded messages get a row in the unroutable table, not only a count."""
+        return self.rejects_unroutable or self.arguments.get(RECORD_UNROUTABLE) is not False
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue: one Delta table."""
+
+    vhost: str
+    name: str
+    durable: bool = True
+    auto_delete: bool = False
+    arguments: Table = _EMPTY
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A binding; its identity is everything but the id."""
+
+    id: int
+    vhost: str
+    source: str
+    destination: str
+    destination_type: DestinationType = "queue"
+    routing_key: str = ""
+    arguments: Table = _EMPTY
+
+    @property
+    def identity(self) -> tuple[str, str, str, str, str, str]:
+        """What makes two bindings the same (semantics 2): arguments by key and typed value."""
+        return (
+            self.vhost,
+            self.source,
+            self.destination_type,
+            self.destination,
+            self.routing_key,
+            self.arguments.identity,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Divert:
+    """A divert (seed 004): a filtered copy, or with `exclusive` a detour, to another exchange.
+
+    `filter` is text in the artemis dialect, blank for every message; `routing_key` replaces all keys.
+    """
+
+    id: int
+    vhost: str
+    name: str
+    source: str
+    destination: str
+    filter: str = ""
+    exclusive: bool = False
+    routing_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A stored object that routing does not interpret, but for policies: `kind`, `vhost`, `name`, JSON value."""
+
+    kind: str
+    vhost: str
+    name: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """The next lineage id to hand out; persisted so that no id is ever reused."""
+
+    next_id: int
+
+
+Object = Vhost | Exchange | Queue | Binding | Divert | Setting | Sequence
+#: kind, vhost, name (bindings: the id as text).
+ObjectKey = tuple[str, str, str]
+
+
+def object_key(item: Object) -> ObjectKey:
+    """The key under which an object is persisted."""
+    match item:
+        case Vhost():
+            return ("vhost", item.name, "")
+        case Exchange():
+            return ("exchange", item.vhost, item.name)
+        case Queue():
+            return ("queue", item.vhost, item.name)
+        case Binding():
+            return ("binding", item.vhost, str(item.id))
+        case Divert():
+            return ("divert", item.vhost, item.name)
+        case Setting():
+            return (item.kind, item.vhost, item.name)
+        case Sequence():
+            return ("sequence", "", "")
+
+
+def predeclared_exchanges(vhost: str) -> dict[tuple[str, str], Exchange]:
+    """The exchanges that a vhost has without any declaration."""
+    return {(vhost, name): Exchange(vhost, name, kind) for name, kind in PREDECLARED.items()}
+
+
+def is_predeclared(name: str) -> bool:
+    """Whether every vhost has an exchange of this name from the start."""
+    return name in PREDECLARED
