@@ -32,6 +32,7 @@ from router.values import Table, Value, encode, encode_table
 
 
 def check_name(name: str, what: str, *, empty: bool = False, max_bytes: int = MAX_NAME_BYTES) -> None:
+    """Refuse a name or key that is empty (unless allowed), too long, or not Unicode text."""
     if not name and not empty:
         raise InvalidDeclaration(f"the {what} name is empty", where=what)
     try:
@@ -43,6 +44,7 @@ def check_name(name: str, what: str, *, empty: bool = False, max_bytes: int = MA
 
 
 def check_declarable(name: str, what: str, *, max_bytes: int = MAX_NAME_BYTES) -> None:
+    """Refuse names that nobody may declare: the default exchange, reserved and invalid ones."""
     if what == "exchange" and name == "":
         raise AccessRefused("the default exchange cannot be declared", where=what)
     if name.startswith(RESERVED_PREFIX):
@@ -53,11 +55,13 @@ def check_declarable(name: str, what: str, *, max_bytes: int = MAX_NAME_BYTES) -
 
 
 def check_deletable(name: str, what: str) -> None:
+    """Refuse to delete what every vhost has."""
     if (what == "exchange" and name == "") or name.startswith(RESERVED_PREFIX):
         raise AccessRefused(f"{what} {name!r} cannot be deleted", where=what)
 
 
 def check_equivalent(what: str, present: Any, declared: Any, properties: tuple[str, ...]) -> None:
+    """Refuse a declaration whose properties or arguments differ from what is there."""
     where = f"{what} {present.name!r}"
     for name in properties:
         old, new = getattr(present, name), getattr(declared, name)
@@ -105,6 +109,7 @@ def _is_alternate_binding(value: Value) -> bool:
 
 
 def check_exchange_arguments(exchange: Exchange) -> None:
+    """Refuse exchange arguments that routing could not honour."""
     where, table = f"exchange {exchange.name!r}", exchange.arguments
     _check_argument(table, ALTERNATE_EXCHANGE, where, _is_name, "the name of an exchange")
     _check_argument(table, ALTERNATE_BINDING, where, _is_alternate_binding, '{"destination": "<queue or exchange>"}')
@@ -113,6 +118,7 @@ def check_exchange_arguments(exchange: Exchange) -> None:
 
 
 def check_queue_arguments(queue: Queue) -> None:
+    """Refuse queue arguments that routing could not honour, the filter included."""
     where, table = f"queue {queue.name!r}", queue.arguments
     _check_argument(table, OWNER_CONNECTION, where, lambda v: isinstance(v, str), "a connection id")
     if QUEUE_FILTER in table:
@@ -120,6 +126,7 @@ def check_queue_arguments(queue: Queue) -> None:
 
 
 def check_binding_arguments(binding: Binding, exchange_type: str) -> None:
+    """Refuse binding arguments that the exchange type or a filter could not honour."""
     where, table = f"binding of {binding.source!r} to {binding.destination!r}", binding.arguments
     _check_argument(table, REPLACEMENT_KEY, where, _is_name, f"a routing key of at most {MAX_NAME_BYTES} bytes")
     if exchange_type == "headers":
