@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import OrderedDict
 from typing import Annotated, Any, Final
 
 import pyarrow as pa
@@ -70,7 +72,8 @@ def explain(
     topology = plane.topologies.load(version=version)
     if body.proposal is not None:
         topology = propose(topology, body.vhost, body.proposal)
-    explanations = Explainer(topology, body.vhost).explain(batch, clock_ms=clock, queues=body.queues)
+    explainer = _explainer(topology, body.vhost, kept=body.proposal is None)
+    explanations = explainer.explain(batch, clock_ms=clock, queues=body.queues)
     return answer(
         {
             "topology_version": topology.version,
@@ -78,6 +81,31 @@ def explain(
             "results": [explanation.as_data() for explanation in explanations],
         }
     )
+
+
+#: Compiled topologies that are kept: (process-wide identity of the topology, vhost) -> explainer.
+_KEPT: Final[OrderedDict[tuple[int, str], tuple[Topology, Explainer]]] = OrderedDict()
+_KEPT_AT_MOST: Final = 4
+_lock = threading.Lock()
+
+
+def _explainer(topology: Topology, vhost: str, *, kept: bool) -> Explainer:
+    """Compiled once per topology; those of proposals are not kept."""
+    if not kept:
+        return Explainer(topology, vhost)
+    key = (id(topology), vhost)
+    with _lock:
+        found = _KEPT.get(key)
+        if found is not None:
+            _KEPT.move_to_end(key)
+            return found[1]
+    made = Explainer(topology, vhost)
+    with _lock:
+        # the topology is kept with it, so that nothing else can have its identity meanwhile
+        _KEPT[key] = (topology, made)
+        while len(_KEPT) > _KEPT_AT_MOST:
+            _KEPT.popitem(last=False)
+    return made
 
 
 def _batch(

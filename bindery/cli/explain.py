@@ -188,6 +188,8 @@ def _visit(tree: Tree, visit: dict[str, Any]) -> None:
             line.add(Text(visible(f"{verdict['argument']} is {verdict['result']}: {verdict['filter']}"), "dim"))
             for culprit in verdict["culprits"]:
                 line.add(Text(visible(culprit["message"])))
+    if visit["further_steps"]:
+        branch.add(Text(f"and {counted(visit['further_steps'], 'further step')}", "dim"))
     if visit["unmatched"]:
         verb = "does" if visit["unmatched"] == 1 else "do"
         branch.add(Text(f"{counted(visit['unmatched'], 'binding')} {verb} not match", "dim"))

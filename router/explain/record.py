@@ -167,6 +167,7 @@ class Arrival:
 class Visit:
     """An exchange with the keys under which the message was evaluated there, once.
 
+    further_steps  steps that are not listed
     unmatched      bindings whose key or headers did not match
     not_evaluated  bindings that an exclusive divert kept from being looked at
     """
@@ -177,6 +178,7 @@ class Visit:
     keys: tuple[str, ...]
     arrivals: tuple[Arrival, ...]
     steps: tuple[Step, ...]
+    further_steps: int
     unmatched: int
     not_evaluated: int
 
@@ -189,6 +191,7 @@ class Visit:
             "keys": list(self.keys),
             "arrivals": [item.as_data() for item in self.arrivals],
             "steps": [item.as_data() for item in self.steps],
+            "further_steps": self.further_steps,
             "unmatched": self.unmatched,
             "not_evaluated": self.not_evaluated,
         }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
 
@@ -26,7 +26,8 @@ from router.explain.record import Arrival, FilterVerdict, Link, Step, Verdict, V
 from router.message import Message, from_batch
 from router.model import ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Binding, Divert, Topology
 
-_ALTERNATES: Final = ("alternate-exchange", "alternate-binding")
+#: Steps that a visit lists, beside those that lead to another exchange.
+LISTED_STEPS: Final = 500
 
 
 class Ways:
@@ -76,6 +77,24 @@ class Ways:
         return {divert.id: divert for divert in self.topology.diverts.values() if divert.vhost == self.vhost}
 
 
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A link of the plan at a state: its place among the others, and whether it was taken."""
+
+    order: int
+    link: int
+    taken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Considered:
+    """The links at a state, how many of them are bindings, and whether an exclusive divert kept bindings out."""
+
+    links: tuple[_Link, ...]
+    bindings: int
+    stopped: bool
+
+
 class RowTrace:
     """One message of a walk: its visits in order, and what was taken at each."""
 
@@ -105,28 +124,39 @@ class RowTrace:
     def _visit(self, state: int) -> Visit:
         tracer = self.tracer
         name = tracer.exchange_of(state)
-        taken, stopped = tracer.diverts_at(state), tracer.stopped_diverts(state)
-        exclusive = any(tracer.is_exclusive(link) for link in taken)
-        steps = [self._step(state, link, tracer.link(link, state), True) for link in taken]
-        steps += [self._step(state, link, tracer.link(link, state), False) for link in stopped]
-        total = len(tracer.ways.topology.bindings_from(tracer.ways.vhost, name))
-        if name == "":
-            total = len(tracer.plan.queues)
-        matched, rejected = ([], []) if exclusive else tracer.bindings_at(state)
-        steps += [self._step(state, link, tracer.link(link, state), True) for link in matched]
-        steps += [self._step(state, link, tracer.link(link, state), False) for link in rejected]
-        steps += self._alternates(state)
-        unmatched = 0 if exclusive else total - len(matched) - len(rejected)
+        considered = self._considered[state]
+        total = len(tracer.ways.topology.bindings_from(tracer.ways.vhost, name)) if name else len(tracer.plan.queues)
+        # ways to other exchanges lead to the next visits: they are listed whatever their number
+        onward = [one for one in considered.links if one.taken and tracer.leads_on(one.link)]
+        others = [one for one in considered.links if not (one.taken and tracer.leads_on(one.link))]
+        listed = sorted(onward + others[:LISTED_STEPS], key=lambda one: one.order)
+        steps = [self._step(state, one.link, tracer.link(one.link, state), one.taken) for one in listed]
         return Visit(
             number=self.number[state],
             exchange=name,
             type=tracer.ways.topology.exchanges[tracer.ways.vhost, name].type,
             keys=tracer.keys_of(state),
             arrivals=(),
-            steps=tuple(steps),
-            unmatched=unmatched,
-            not_evaluated=total if exclusive else 0,
+            steps=(*steps, *self._alternate_exchange(state)),
+            further_steps=len(considered.links) - len(listed),
+            unmatched=0 if considered.stopped else total - considered.bindings,
+            not_evaluated=total if considered.stopped else 0,
         )
+
+    @cached_property
+    def _considered(self) -> dict[int, _Considered]:
+        """Per state, the links that were taken or stopped there."""
+        return {state: self.tracer.considered(state) for state in self.states}
+
+    def step(self, visit: Visit, link: Link) -> Step | None:
+        """What became of a link at a visit; None when its key or headers did not match there."""
+        state = self.states[visit.number - 1]
+        if link.kind == "alternate-exchange":
+            return next((step for step in visit.steps if step.link == link), None)
+        for one in self._considered[state].links:
+            if self.tracer.stands_for(one.link, link):
+                return self._step(state, one.link, link, one.taken)
+        return None
 
     def _step(self, state: int, link: int, named: Link, taken: bool) -> Step:
         tracer = self.tracer
@@ -140,14 +170,12 @@ class RowTrace:
             return Step(named, verdict, filters + behind)
         return Step(named, "forwarded", filters, self.number[tracer.followed(state, link)])
 
-    def _alternates(self, state: int) -> Iterator[Step]:
+    def _alternate_exchange(self, state: int) -> Iterator[Step]:
         tracer = self.tracer
         target = tracer.alternate_exchange_state(state)
         if target is not None:
             link = tracer.ways.alternate(ALTERNATE_EXCHANGE, tracer.exchange_of(state), tracer.exchange_of(target))
             yield Step(link, "forwarded", visit=self.number[target])
-        for link_number in tracer.alternate_bindings_at(state):
-            yield self._step(state, link_number, tracer.link(link_number, state), True)
 
     def filters_of(self, link: Link) -> tuple[FilterVerdict, ...]:
         """The verdicts of the filters on a link itself."""
@@ -236,25 +264,34 @@ class Tracer:
         rule = int(self.plan.exchanges.divert_rule[self._walk.exchange[state]])
         return sorted(self._links_of_rule(rule)) if rule >= 0 else []
 
-    def diverts_at(self, state: int) -> list[int]:
-        """The diverts that fired at a state."""
-        taken = self._taken(state)
-        return [link for link in self._divert_links(state) if link in taken]
+    def leads_on(self, link: int) -> bool:
+        """Whether a link leads to an exchange."""
+        return bool(self.plan.links.exchange[link] >= 0)
 
-    def stopped_diverts(self, state: int) -> list[int]:
-        """The diverts of a state's exchange that did not fire."""
-        taken = self._taken(state)
-        return [link for link in self._divert_links(state) if link not in taken]
+    def stands_for(self, number: int, link: Link) -> bool:
+        """Whether a link of the plan is the named one, which leaves the same exchange."""
+        identity = int(self.plan.links.id[number])
+        if identity != (NO_ID if link.id is None else link.id):
+            return False
+        return identity != DEFAULT_BINDING_ID or self.plan.queues[self.plan.links.queue[number]] == link.destination
 
-    def alternate_bindings_at(self, state: int) -> list[int]:
-        """The alternate binding that fired at a state, if any."""
-        return [link for link in self._taken(state) if self.plan.links.id[link] == NO_ID]
-
-    def bindings_at(self, state: int) -> tuple[list[int], list[int]]:
-        """Bindings that matched at a state: those taken, and those that their own filter stopped."""
-        met = self._met(state)
+    def considered(self, state: int) -> _Considered:
+        """The links that were taken or stopped at a state: diverts, bindings, the alternate binding."""
         taken = self._taken(state)
-        return [link for link in met if link in taken], [link for link in met if link not in taken]
+        diverts = self._divert_links(state)
+        stopped = any(link in taken and self.is_exclusive(link) for link in diverts)
+        met = [] if stopped else self._met(state)
+        alternates = [link for link in taken if self.plan.links.id[link] == NO_ID]
+        in_order = [
+            *(link for link in diverts if link in taken),
+            *(link for link in diverts if link not in taken),
+            *(link for link in met if link in taken),
+            *(link for link in met if link not in taken),
+            *alternates,
+        ]
+        return _Considered(
+            tuple(_Link(order, link, link in taken) for order, link in enumerate(in_order)), len(met), stopped
+        )
 
     def _met(self, state: int) -> list[int]:
         matcher = self.plan.matchers[self._walk.exchange[state]]

@@ -152,7 +152,7 @@ def _never_there(path: tuple[Link, ...], published_to: str) -> Cause:
 def _at(visit: Visit, path: tuple[Link, ...], trace: RowTrace) -> Cause:
     """What stopped the first link of a path at a visited exchange."""
     link = path[0]
-    step = next((step for step in visit.steps if step.link == link), None)
+    step = trace.step(visit, link)
     if step is not None and step.verdict in ("filter", "queue-filter"):
         failed = tuple(verdict for verdict in step.filters if verdict.result is not True)
         return Cause(step.verdict, _says(step, failed), path, visit.number, failed)
