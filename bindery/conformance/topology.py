@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from router.definitions import decode_arguments
+from router.arguments import decode_arguments
 from router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
 
 

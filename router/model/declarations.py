@@ -172,13 +172,6 @@ def queue_filter(queue: Queue) -> Any | None:
 
 def checked(parser: Callable[..., Any], *arguments: Any, where: str, **options: Any) -> Any:
     """Run a filter parser, with the place of the filter added to its error."""
-    """Refuse binding arguments that the exchange type or a filter could not honour."""
-    """Refuse queue arguments that routing could not honour, the filter included."""
-    """Refuse exchange arguments that routing could not honour."""
-    """Refuse a declaration whose properties or arguments differ from what is there."""
-    """Refuse to delete what every vhost has."""
-    """Refuse names that nobody may declare: the default exchange, reserved and invalid ones."""
-    """Refuse a name or key that is empty (unless allowed), too long, or not Unicode text."""
     try:
         return parser(*arguments, **options)
     except FilterError as error:

@@ -1,0 +1,27 @@
+"""Definitions documents in RabbitMQ's format: reading, applying, exporting.
+
+`parse_definitions` reads a cluster document, or one of a single vhost, into objects with their paths;
+`apply` declares them through an editor, all or nothing; `export` writes a document that keeps what the
+format loses, typed and void arguments, in the JSON forms of `router.values`. Users and permissions are
+handed through unread: they are no part of a topology.
+"""
+
+from router.definitions.applying import Conflict, Report, apply, check
+from router.definitions.document import GLOBAL_PARAMETER, PARAMETER_PREFIX, Definitions, Entry
+from router.definitions.exporting import as_entry, export, protection_key
+from router.definitions.reading import parse_definitions
+
+__all__ = [
+    "GLOBAL_PARAMETER",
+    "PARAMETER_PREFIX",
+    "Conflict",
+    "Definitions",
+    "Entry",
+    "Report",
+    "apply",
+    "as_entry",
+    "check",
+    "export",
+    "parse_definitions",
+    "protection_key",
+]

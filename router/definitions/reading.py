@@ -1,0 +1,309 @@
+"""Reading a definitions document, of a cluster or a single vhost, into objects with their paths."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal
+
+from router.arguments import decode_arguments
+from router.definitions.document import (
+    DIVERTS_KEY,
+    FORMAT_KEY,
+    GLOBAL_PARAMETER,
+    OPERATOR_COMPONENT,
+    PARAMETER_PREFIX,
+    SINGLE_VHOST,
+    Definitions,
+    Entry,
+)
+from router.errors import InvalidInput
+from router.json_lines import line_of
+from router.model import (
+    ALTERNATE_BINDING,
+    UNROUTABLE_BEHAVIOUR,
+    Binding,
+    Divert,
+    Exchange,
+    Object,
+    Queue,
+    Setting,
+    Vhost,
+)
+from router.policies import OPERATOR_POLICY, POLICY, Policy
+from router.values import Table, decode
+
+#: Qpid's names of two exchange attributes -> the arguments that mean the same.
+_QPID_SPELLINGS: Final[Mapping[str, str]] = {
+    "alternateBinding": ALTERNATE_BINDING,
+    "unroutableMessageBehaviour": UNROUTABLE_BEHAVIOUR,
+}
+
+
+def parse_definitions(
+    document: str | bytes | Mapping[str, Any], *, vhost: str | None = None, require_durable: bool = False
+) -> Definitions:
+    """Read a document: JSON text (a byte order mark is skipped) or a parsed object.
+
+    With `vhost` everything goes to that vhost, whatever the objects state; without, each object states
+    its own. Partial documents are fine and unknown keys are ignored. A missing `durable` means true
+    unless `require_durable`. Raises InvalidInput naming the path (`bindings[3].source`) and, for text,
+    the line of what is wrong.
+    """
+    text = None
+    if isinstance(document, bytes):
+        try:
+            document = document.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"the document is not UTF-8: {error.reason}", where="definitions") from None
+    if isinstance(document, str):
+        text = document.removeprefix("\ufeff")
+        document = _parse_json(text)
+    if not isinstance(document, Mapping):
+        raise InvalidInput("a definitions document is a JSON object", where="definitions")
+    try:
+        return _Reader(document, vhost, require_durable).read(text)
+    except InvalidInput as error:
+        raise _with_line(error, text) from None
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"not JSON: {error.msg}", where=f"line {error.lineno}, column {error.colno}") from None
+    except (RecursionError, ValueError) as error:
+        raise InvalidInput(f"not JSON: {error}", where="definitions") from None
+
+
+def _with_line(error: InvalidInput, text: str | None) -> InvalidInput:
+    line = None if text is None or error.where is None else line_of(text, error.where)
+    if line is not None:
+        error.where = f"{error.where} (line {line})"
+    return error
+
+
+class _Reader:
+    """Reads one document; `path` names where the reader stands."""
+
+    def __init__(self, document: Mapping[str, Any], vhost: str | None, require_durable: bool) -> None:
+        self.document = document
+        self.vhost = vhost
+        self.require_durable = require_durable
+
+    def read(self, text: str | None) -> Definitions:
+        if self.vhost is None and self.document.get(FORMAT_KEY) == SINGLE_VHOST:
+            raise InvalidInput(
+                "the document defines a single vhost",
+                where=FORMAT_KEY,
+                hint="import it into a vhost",
+            )
+        entries = [Entry(path, read(raw, path)) for key, read in self._sections() for path, raw in self._objects(key)]
+        return Definitions(
+            tuple(entries),
+            users=tuple(raw for _, raw in self._objects("users")),
+            permissions=tuple(raw for _, raw in self._objects("permissions")),
+            topic_permissions=tuple(raw for _, raw in self._objects("topic_permissions")),
+            text=text,
+        )
+
+    def _sections(self) -> Iterator[tuple[str, Callable[[Mapping[str, Any], str], Object]]]:
+        """Keys of the document in the order in which their objects are applied."""
+        if self.vhost is None:
+            yield "vhosts", self._vhost
+        yield "exchanges", self._exchange
+        yield "queues", self._queue
+        yield "bindings", self._binding
+        yield DIVERTS_KEY, self._divert
+        yield "policies", self._policy
+        yield "parameters", self._parameter
+        if self.vhost is None:
+            yield "global_parameters", self._global_parameter
+
+    def _objects(self, key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        listed = self.document.get(key)
+        if listed is None:
+            return
+        if not isinstance(listed, list):
+            raise InvalidInput("expected an array", where=key)
+        for number, raw in enumerate(listed):
+            path = f"{key}[{number}]"
+            if not isinstance(raw, Mapping):
+                raise InvalidInput("expected an object", where=path)
+            yield path, raw
+
+    # -- objects
+
+    def _vhost(self, raw: Mapping[str, Any], path: str) -> Vhost:
+        metadata = raw.get("metadata")
+        known = {**metadata, **raw} if isinstance(metadata, Mapping) else raw
+        return Vhost(
+            _text(raw, "name", path),
+            description=_text(known, "description", path, default=""),
+            tags=_tags(known.get("tags"), f"{path}.tags"),
+            default_queue_type=_text(known, "default_queue_type", path, default="") or None,
+            tracing=_flag(known, "tracing", path, default=False),
+        )
+
+    def _exchange(self, raw: Mapping[str, Any], path: str) -> Exchange:
+        return Exchange(
+            self._vhost_of(raw, path),
+            _text(raw, "name", path),
+            _text(raw, "type", path),
+            durable=self._durable(raw, path),
+            auto_delete=_flag(raw, "auto_delete", path, default=False),
+            internal=_flag(raw, "internal", path, default=False),
+            arguments=_exchange_arguments(raw, path),
+        )
+
+    def _queue(self, raw: Mapping[str, Any], path: str) -> Queue:
+        return Queue(
+            self._vhost_of(raw, path),
+            _text(raw, "name", path),
+            durable=self._durable(raw, path),
+            auto_delete=_flag(raw, "auto_delete", path, default=False),
+            arguments=_arguments(raw, path),
+        )
+
+    def _binding(self, raw: Mapping[str, Any], path: str) -> Binding:
+        kind = _text(raw, "destination_type", path, default="queue")
+        if kind not in ("queue", "exchange"):
+            raise InvalidInput(
+                f"destination_type is {kind!r}", where=f"{path}.destination_type", hint="queue or exchange"
+            )
+        destination_type: Literal["queue", "exchange"] = "queue" if kind == "queue" else "exchange"
+        return Binding(
+            0,
+            self._vhost_of(raw, path),
+            _text(raw, "source", path),
+            _text(raw, "destination", path),
+            destination_type,
+            _text(raw, "routing_key", path, default=""),
+            _arguments(raw, path),
+        )
+
+    def _divert(self, raw: Mapping[str, Any], path: str) -> Divert:
+        return Divert(
+            0,
+            self._vhost_of(raw, path),
+            _text(raw, "name", path),
+            _text(raw, "source", path),
+            _text(raw, "destination", path),
+            filter=_text(raw, "filter", path, default=""),
+            exclusive=_flag(raw, "exclusive", path, default=False),
+            routing_key=None if raw.get("routing_key") is None else _text(raw, "routing_key", path),
+        )
+
+    def _policy(self, raw: Mapping[str, Any], path: str) -> Setting:
+        return _policy_setting(raw, path, self._vhost_of(raw, path), _text(raw, "name", path), POLICY)
+
+    def _parameter(self, raw: Mapping[str, Any], path: str) -> Setting:
+        component, name = _text(raw, "component", path), _text(raw, "name", path)
+        vhost = self._vhost_of(raw, path)
+        if "value" not in raw:
+            raise InvalidInput("value is missing", where=f"{path}.value")
+        if component == OPERATOR_COMPONENT and isinstance(raw["value"], Mapping):
+            return _policy_setting(raw["value"], f"{path}.value", vhost, name, OPERATOR_POLICY)
+        return Setting(f"{PARAMETER_PREFIX}{component}", vhost, name, decode(raw["value"], where=f"{path}.value"))
+
+    def _global_parameter(self, raw: Mapping[str, Any], path: str) -> Setting:
+        if "value" not in raw:
+            raise InvalidInput("value is missing", where=f"{path}.value")
+        return Setting(GLOBAL_PARAMETER, "", _text(raw, "name", path), decode(raw["value"], where=f"{path}.value"))
+
+    # -- fields
+
+    def _vhost_of(self, raw: Mapping[str, Any], path: str) -> str:
+        if self.vhost is not None:
+            return self.vhost
+        if raw.get("vhost") is None:
+            raise InvalidInput(
+                "vhost is missing",
+                where=f"{path}.vhost",
+                hint="each object states its vhost, or the document is imported into one",
+            )
+        return _text(raw, "vhost", path)
+
+    def _durable(self, raw: Mapping[str, Any], path: str) -> bool:
+        if self.require_durable and raw.get("durable") is None:
+            raise InvalidInput("durable is missing", where=f"{path}.durable", hint="true or false")
+        return _flag(raw, "durable", path, default=True)
+
+
+def _text(raw: Mapping[str, Any], key: str, path: str, *, default: str | None = None) -> str:
+    content = raw.get(key)
+    if content is None and default is not None:
+        return default
+    if not isinstance(content, str):
+        problem = f"{key} is missing" if content is None else f"{key} is no string: {json.dumps(content)[:60]}"
+        raise InvalidInput(problem, where=f"{path}.{key}")
+    return content
+
+
+_FLAGS: Final[Mapping[Any, bool]] = {"true": True, "false": False}
+
+
+def _flag(raw: Mapping[str, Any], key: str, path: str, *, default: bool) -> bool:
+    content = raw.get(key)
+    if content is None:
+        return default
+    if isinstance(content, bool):
+        return content
+    if isinstance(content, str) and content in _FLAGS:
+        return _FLAGS[content]
+    raise InvalidInput(f"{key} is {json.dumps(content)[:60]}", where=f"{path}.{key}", hint="true or false")
+
+
+def _tags(raw: Any, where: str) -> tuple[str, ...]:
+    """Tags as a list, or in older documents as text with commas."""
+    if raw is None:
+        return ()
+    if isinstance(raw, str):
+        return tuple(tag.strip() for tag in raw.split(",") if tag.strip())
+    if isinstance(raw, list) and all(isinstance(tag, str) for tag in raw):
+        return tuple(raw)
+    raise InvalidInput("tags are an array of strings", where=where)
+
+
+def _arguments(raw: Mapping[str, Any], path: str) -> Table:
+    content = raw.get("arguments")
+    # an empty list is how PHP and some exporters write an empty object
+    return decode_arguments({} if content is None or content == [] else content, where=f"{path}.arguments")
+
+
+def _exchange_arguments(raw: Mapping[str, Any], path: str) -> Table:
+    """The arguments, with Qpid's spellings (among them or beside them) in the names used here."""
+    arguments = dict(_arguments(raw, path))
+    beside = {name: raw[name] for name in _QPID_SPELLINGS if raw.get(name) is not None}
+    arguments |= decode_arguments(beside, where=path)
+    for spelling, name in _QPID_SPELLINGS.items():
+        if spelling not in arguments:
+            continue
+        value = arguments.pop(spelling)
+        if name == ALTERNATE_BINDING and isinstance(value, Table) and "destination" in value:
+            value = Table({"destination": value["destination"]})
+        arguments.setdefault(name, value)
+    return Table(arguments)
+
+
+def _policy_setting(raw: Mapping[str, Any], path: str, vhost: str, name: str, kind: str) -> Setting:
+    definition = raw.get("definition")
+    if not isinstance(definition, Mapping):
+        raise InvalidInput("definition is an object", where=f"{path}.definition")
+    priority = raw.get("priority", 0)
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise InvalidInput("priority is an integer", where=f"{path}.priority")
+    try:
+        policy = Policy(
+            vhost,
+            name,
+            _text(raw, "pattern", path),
+            Table({key: decode(value, where=f"{path}.definition.{key}") for key, value in definition.items()}),
+            apply_to=_text(raw, "apply-to", path, default="all"),
+            priority=priority,
+        )
+    except InvalidInput as error:
+        if error.where is None or not error.where.startswith(path):
+            error.where = path
+        raise
+    return policy.setting(kind)
