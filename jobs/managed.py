@@ -114,12 +114,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--secrets", type=Path, help="a folder of secrets")
     parser.add_argument("--new-epoch", action="store_true", help="accept another checkpoint than the last one")
     options = parser.parse_args(arguments)
+    folder = JobFolder(options.job)
     stopping = _Stopping()
-    reporter = Reporter(JobFolder(options.job), options.run)
+    reporter = Reporter(folder, options.run)
+    threading.Thread(target=stopping.follow, args=(folder, options.run), name="stop requests", daemon=True).start()
     secrets: list[str] = []
     try:
         data = DataDir.open(options.data)
-        file = _checked(options.job, options.run, DocumentRules(data, tuple(options.root)), options.secrets, secrets)
+        file = _checked(folder, options.run, DocumentRules(data, tuple(options.root)), options.secrets, secrets)
         _run(data, file, reporter, stopping, new_epoch=options.new_epoch)
     except Exception as error:  # every way to fail is told to the operator
         sys.stderr.write(masked(traceback.format_exc(), secrets))
@@ -130,7 +132,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Stopping:
-    """SIGTERM and SIGINT, noted from the first moment and handed on to the job once there is one."""
+    """Requests to end, noted from the first moment and handed on to the job once there is one.
+
+    They come as SIGTERM or SIGINT, or by the job's record from a service that cannot send a signal here.
+    """
 
     def __init__(self) -> None:
         self._asked = False
@@ -139,9 +144,20 @@ class _Stopping:
             signal.signal(number, lambda _number, _frame: self._ask())
 
     def hand_to(self, job: RouteJob) -> None:
+        """The job is there: it gets every request from now on, and one made before."""
         self._job = job
         if self._asked:
             job.stop()
+
+    def follow(self, folder: JobFolder, run: str) -> None:
+        """Watch the job's record; for a thread of its own."""
+        while not self._asked:
+            time.sleep(_LOOK)
+            record = folder.record()
+            if record is None or record.run is None or record.run.id != run:
+                return
+            if record.run.stop_requested_at is not None:
+                self._ask()
 
     def _ask(self) -> None:
         self._asked = True
@@ -149,11 +165,13 @@ class _Stopping:
             self._job.stop()
 
 
-def _checked(folder: Path, run: str, rules: DocumentRules, secrets_folder: Path | None, secrets: list[str]) -> JobFile:
+def _checked(
+    folder: JobFolder, run: str, rules: DocumentRules, secrets_folder: Path | None, secrets: list[str]
+) -> JobFile:
     """The job with its secrets, which are also noted for masking."""
-    record = JobFolder(folder).record()
+    record = folder.record()
     if record is None or record.run is None or record.run.id != run:
-        raise Refused("this run is not the one on record", where=str(folder))
+        raise Refused("this run is not the one on record", where=str(folder.path))
     checked = rules.check(record.document)
     document, found = resolved(record.document, folder=secrets_folder)
     secrets += found

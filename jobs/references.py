@@ -10,6 +10,7 @@ import copy
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,6 +53,15 @@ def resolved(document: Mapping[str, Any], *, folder: Path | None = None) -> tupl
 def check_present(document: Mapping[str, Any], *, folder: Path | None = None) -> None:
     """Raise InvalidInput for a reference to a secret that is not there."""
     resolved(document, folder=folder)
+
+
+def present_values(document: Mapping[str, Any], *, folder: Path | None = None) -> list[str]:
+    """The secrets of a document that can be found, for masking."""
+    found = []
+    for name in references(document):
+        with suppress(InvalidInput):
+            found.append(_look_up(name, name, folder))
+    return found
 
 
 def masked(text: str, values: Iterable[str]) -> str:

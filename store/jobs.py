@@ -1,0 +1,367 @@
+"""Streaming jobs on record: `DIR/jobs/<stream>`, shared by every process that serves the data directory.
+
+    job.json     the document, who submitted it, and its newest run
+    status.json  what that run says about itself
+    exit.json    how a run's process ended, if the process that started it lived to see it
+    alive        locked by the run's process from its first moment to its last
+    run-<n>.log  what a run printed
+
+Whether a run lives is told by the lock on `alive`: the process inherits it, the kernel drops it when the
+process ends in whatever way, and no two processes can hold it. Process numbers only serve to signal.
+Changes are made under the lock `DIR/jobs/lock`; files are replaced whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol
+
+from router.errors import BinderyError, NotFound, UnsupportedTable
+from store.paths import DataDir, encode_name
+
+FORMAT_VERSION: Final = 1
+#: Logs of runs that are kept for one stream.
+_KEPT_LOGS: Final = 5
+
+State = Literal["starting", "running", "idle", "stopping", "stopped", "failed"]
+
+
+class JobConflict(BinderyError):
+    """The job is in a state in which that cannot be done."""
+
+    code = "job_conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that cannot be mistaken for a later one with the same number.
+
+    `ticks` is its start in clock ticks since the machine's; `host` names the machine or container.
+    """
+
+    pid: int
+    ticks: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a job; times in seconds since 1970."""
+
+    id: str
+    number: int
+    process: Process
+    started_at: float
+    new_epoch: bool = False
+    stop_requested_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job as submitted; `document` has references in place of secrets."""
+
+    stream: str
+    document: Mapping[str, Any]
+    author: str
+    submitted_at: float
+    run: Run | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """What a run says about itself, replaced whole at every change.
+
+    driver   the process that routes, the one to ask for an end
+    error    of a failed run: code, message and, when known, where and hint
+    progress of this run: batches, records, copies, unroutable, rows_per_second, lag, last_batch
+    """
+
+    run: str
+    state: Literal["starting", "running", "idle", "stopped", "failed"]
+    updated_at: float
+    driver: Process | None = None
+    error: Mapping[str, Any] | None = None
+    progress: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A job as it is found: its record, whether its process lives, and what the run last said.
+
+    `exit_code` is that of the run's process, minus the signal that killed it; None when nobody saw it end.
+    """
+
+    record: JobRecord
+    alive: bool
+    status: RunStatus | None
+    exit_code: int | None = None
+
+    @property
+    def state(self) -> State:
+        """The state that an operator is told."""
+        run, said = self.record.run, self.status
+        if run is None:
+            return "stopped"
+        if self.alive:
+            if run.stop_requested_at is not None:
+                return "stopping"
+            if said is None:
+                return "starting"
+            return "stopping" if said.state in ("stopped", "failed") else said.state
+        if said is not None and said.state in ("stopped", "failed"):
+            return "failed" if said.state == "failed" else "stopped"
+        return "failed" if run.stop_requested_at is None else "stopped"
+
+    @property
+    def error(self) -> Mapping[str, Any] | None:
+        """Why the newest run failed: what it said itself, or that it ended without a word."""
+        if self.state != "failed":
+            return None
+        if self.status is not None and self.status.state == "failed":
+            return self.status.error
+        if self.status is None and (self.exit_code is None or self.exit_code >= 0):
+            return {
+                "code": "not_started",
+                "message": "the process ended before the job began",
+                "hint": "the log of the run says why; a process that was killed says nothing",
+            }
+        return {
+            "code": "killed",
+            "message": "the process was killed, or its machine went down",
+            "hint": "restart the job: it completes the batch that was running, nothing is lost or doubled",
+        }
+
+
+class Launch(Protocol):
+    """Starts the process of a run, which waits; gives it, and what lets it go on once the run is on record.
+
+    `run` and `number` are those of the run; the process must inherit the locked descriptor `alive`.
+    """
+
+    def __call__(
+        self, folder: JobFolder, record: JobRecord, *, run: str, number: int, alive: int, new_epoch: bool
+    ) -> tuple[Process, Callable[[], None]]:
+        """Start it; whatever is raised leaves no run on record."""
+        ...
+
+
+class JobFolder:
+    """The files of one job."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def record(self) -> JobRecord | None:
+        """The record, if there is one; raises UnsupportedTable when it is damaged or newer."""
+        file = self.path / "job.json"
+        try:
+            raw = json.loads(file.read_bytes())
+            if raw.pop("format_version") > FORMAT_VERSION:
+                raise UnsupportedTable("a job record of a newer version", where=str(file), hint="use a newer Bindery")
+            run = raw.pop("run")
+            if run is not None:
+                run = Run(**run | {"process": Process(**run["process"])})
+            return JobRecord(**raw, run=run)
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UnsupportedTable(f"damaged job record: {error}", where=str(file)) from None
+
+    def save(self, record: JobRecord) -> None:
+        """Make a record durable."""
+        self.path.mkdir(mode=0o700, exist_ok=True)
+        _replace(self.path / "job.json", {"format_version": FORMAT_VERSION, **asdict(record)}, durable=True)
+
+    def status(self, run: str) -> RunStatus | None:
+        """What that run last said; None when it has said nothing yet."""
+        try:
+            raw = json.loads((self.path / "status.json").read_bytes())
+            driver = raw.pop("driver", None)
+            said = RunStatus(**raw, driver=None if driver is None else Process(**driver))
+        except (OSError, ValueError, TypeError):
+            return None
+        return said if said.run == run else None
+
+    def report(self, status: RunStatus) -> None:
+        """Replace the status; for the run itself."""
+        _replace(self.path / "status.json", asdict(status))
+
+    def exit_code(self, run: str) -> int | None:
+        """How that run's process ended, if that is on record."""
+        try:
+            raw = json.loads((self.path / "exit.json").read_bytes())
+            return int(raw["code"]) if raw["run"] == run else None
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def ended(self, run: str, code: int) -> None:
+        """Put on record how that run's process ended; nothing when the job was forgotten meanwhile."""
+        with suppress(FileNotFoundError):
+            _replace(self.path / "exit.json", {"run": run, "code": code})
+
+    def log(self, number: int) -> Path:
+        """The log of a run."""
+        return self.path / f"run-{number}.log"
+
+    def log_tail(self, number: int, *, lines: int = 20, limit: int = 16_384) -> list[str]:
+        """The last lines of a run's log."""
+        try:
+            with self.log(number).open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - limit))
+                return log.read().decode("utf-8", "replace").splitlines()[-lines:]
+        except FileNotFoundError:
+            return []
+
+    def drop_old_logs(self, number: int) -> None:
+        """Forget the logs of all but the newest runs."""
+        self.log(number - _KEPT_LOGS).unlink(missing_ok=True)
+
+    def is_alive(self) -> bool:
+        """Whether the newest run's process lives."""
+        descriptor = self.claim(fcntl.LOCK_SH)
+        if descriptor is None:
+            return True
+        # unlocked before it is closed: a process that is being started may hold a copy for an instant
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+        return False
+
+    def claim(self, kind: int = fcntl.LOCK_EX) -> int | None:
+        """The descriptor of `alive`, locked; None while a run's process holds it."""
+        try:
+            descriptor = os.open(self.path / "alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            return os.open(os.devnull, os.O_RDONLY)  # no folder, so nobody lives in it
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        return descriptor
+
+
+class JobRegistry:
+    """The jobs of one data directory; usable from any thread and process."""
+
+    def __init__(self, data: DataDir) -> None:
+        self._root = Path(data.root, "jobs")
+
+    def folder(self, stream: str) -> JobFolder:
+        """The folder of a stream's job, whether it is there or not."""
+        return JobFolder(self._root / encode_name(stream))
+
+    def all(self) -> list[Found]:
+        """Every job, by stream."""
+        if not self._root.is_dir():
+            return []
+        with self._locked(fcntl.LOCK_SH):
+            found = [self._look(JobFolder(entry)) for entry in self._root.iterdir() if entry.is_dir()]
+        return sorted((job for job in found if job is not None), key=lambda job: job.record.stream)
+
+    def get(self, stream: str) -> Found:
+        """One job; raises NotFound."""
+        if self._root.is_dir():
+            with self._locked(fcntl.LOCK_SH):
+                found = self._look(self.folder(stream))
+            if found is not None:
+                return found
+        raise NotFound(f"no job for stream {stream!r}", where="job")
+
+    def start(
+        self,
+        stream: str,
+        launch: Launch,
+        *,
+        submit: Callable[[], JobRecord] | None = None,
+        new_epoch: bool = False,
+    ) -> JobRecord:
+        """Start a run: of the record that `submit` gives, else of the one there is.
+
+        The process is on record before it is let go; a caller that dies in between leaves none behind.
+        Raises JobConflict while a run lives, NotFound without a record.
+        """
+        with self._locked(fcntl.LOCK_EX):
+            folder = self.folder(stream)
+            known = folder.record()
+            record = known if submit is None else submit()
+            if record is None:
+                raise NotFound(f"no job for stream {stream!r}", where="job")
+            folder.path.mkdir(mode=0o700, exist_ok=True)
+            descriptor = folder.claim()
+            if descriptor is None:
+                raise JobConflict(f"stream {stream!r} has a job that runs", where="job", hint="stop it first")
+            try:
+                number = 1 + (0 if known is None or known.run is None else known.run.number)
+                run = secrets.token_hex(16)
+                process, let_go = launch(folder, record, run=run, number=number, alive=descriptor, new_epoch=new_epoch)
+                started = replace(record, run=Run(run, number, process, time.time(), new_epoch))
+                folder.save(started)
+                folder.drop_old_logs(number)
+                let_go()
+                return started
+            finally:
+                os.close(descriptor)
+
+    def request_stop(self, stream: str) -> Found:
+        """Put on record that the run is to end; raises NotFound, and JobConflict when none lives."""
+        with self._locked(fcntl.LOCK_EX):
+            folder = self.folder(stream)
+            found = self._look(folder)
+            if found is None:
+                raise NotFound(f"no job for stream {stream!r}", where="job")
+            run = found.record.run
+            if run is None or not found.alive:
+                raise JobConflict(f"the job of stream {stream!r} does not run", where="job")
+            if run.stop_requested_at is None:
+                record = replace(found.record, run=replace(run, stop_requested_at=time.time()))
+                folder.save(record)
+                return replace(found, record=record)
+            return found
+
+    def forget(self, stream: str) -> None:
+        """Drop a job that does not run, with its logs; raises NotFound and JobConflict."""
+        with self._locked(fcntl.LOCK_EX):
+            folder = self.folder(stream)
+            if folder.record() is None:
+                raise NotFound(f"no job for stream {stream!r}", where="job")
+            if folder.is_alive():
+                raise JobConflict(f"stream {stream!r} has a job that runs", where="job", hint="stop it first")
+            shutil.rmtree(folder.path)
+
+    def _look(self, folder: JobFolder) -> Found | None:
+        # Alive is looked at first: a run says its last word before it ends.
+        alive = folder.is_alive()
+        record = folder.record()
+        if record is None:
+            return None
+        if record.run is None:
+            return Found(record, alive, None)
+        return Found(record, alive, folder.status(record.run.id), folder.exit_code(record.run.id))
+
+    @contextmanager
+    def _locked(self, kind: int) -> Iterator[None]:
+        self._root.mkdir(mode=0o700, exist_ok=True)
+        with (self._root / "lock").open("a") as lock:
+            fcntl.flock(lock, kind)
+            yield
+
+
+def _replace(path: Path, content: Mapping[str, Any], *, durable: bool = False) -> None:
+    """Write a whole file so that readers see the old one or the new one."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    temporary.replace(path)
