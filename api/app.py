@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from api import errors
 from api.control_plane import ControlPlane
+from api.metrics import Latencies, Metrics
 from api.raw_path import RawPath
 from api.routes import (
     bindings,
@@ -20,6 +21,7 @@ from api.routes import (
     inbox,
     lint,
     messages,
+    metrics,
     overview,
     parameters,
     permissions,
@@ -83,6 +85,16 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.plane = plane
     for resource in _RESOURCES:
         app.router.routes.extend(resource.router.routes)
+    if settings.metrics != "off":
+        exposed = Metrics(
+            plane.data,
+            plane.topology,
+            plane.counts,
+            limit=settings.metrics_series,
+            depths=settings.metrics_depths,
+        )
+        app.router.routes.extend(metrics.router(exposed, open_to_all=settings.metrics == "open").routes)
+        app.add_middleware(Latencies, histogram=exposed.requests)
     errors.install(app)
     app.add_middleware(RawPath)
     return app

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -30,6 +30,13 @@ class Settings(BaseSettings):
     admin_password: SecretStr | None = Field(None, description="password of the first administrator")
 
     docs: bool = Field(True, description="serve /docs and /openapi.json")
+    metrics: Literal["off", "authenticated", "open"] = Field(
+        "authenticated", description="serve /metrics: to nobody, to users with the tag monitoring, or to everybody"
+    )
+    metrics_series: int = Field(
+        1_000, ge=0, le=100_000, description="exchanges, queues, bindings … with a series of their own, per metric"
+    )
+    metrics_depths: bool = Field(False, description="show at /metrics how many rows queues hold")
     cluster_name: str = Field("bindery@localhost", description="the name shown by clients")
 
     body_limit: int = Field(16 * 2**20, gt=0, description="bytes of a request body, where nothing else is said")

@@ -1,0 +1,170 @@
+"""Totals over all batches that the manifest records, whoever committed them, kept up to date incrementally.
+
+The first look reads the whole manifest once; a later one reads the log of what was committed since, and
+the files that it names. Rewriting files without changing data (compaction) counts nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from store import tables
+from store.manifest import MANIFEST
+from store.paths import DataDir
+
+_STREAM: Final = "stream"
+
+
+@dataclass
+class Totals:
+    """What all batches together did.
+
+    batches, records, copies   by stream
+    committed                  stream -> when its last batch was committed, in seconds since 1970
+    stages                     (stream, stage) -> seconds, and batches that had the stage
+    unroutable                 (stream, reason) -> messages
+    filter_unknowns            filter text -> evaluations that met run-time trouble
+    exchanges                  (vhost, exchange) -> messages published to it
+    bindings                   id of a binding or divert -> messages that it matched
+    rows, dropped              (kind of table, vhost, name) -> rows appended; rows for a queue deleted meanwhile
+    retries                    kind of table -> lost races of commits
+    """
+
+    batches: Counter[str] = field(default_factory=Counter)
+    records: Counter[str] = field(default_factory=Counter)
+    copies: Counter[str] = field(default_factory=Counter)
+    committed: dict[str, float] = field(default_factory=dict)
+    stages: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
+    unroutable: Counter[tuple[str, str]] = field(default_factory=Counter)
+    filter_unknowns: Counter[str] = field(default_factory=Counter)
+    exchanges: Counter[tuple[str, str]] = field(default_factory=Counter)
+    bindings: Counter[int] = field(default_factory=Counter)
+    rows: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    dropped: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    retries: Counter[str] = field(default_factory=Counter)
+
+    def add(self, rows: pa.Table) -> None:
+        """Add manifest rows, as many as there are, column by column."""
+        for one in _sums(rows.select(["stream", "records", "copies", "committed_at"]), [_STREAM]):
+            stream = one[_STREAM]
+            self.batches[stream] += one["count"]
+            self.records[stream] += one["records_sum"]
+            self.copies[stream] += one["copies_sum"]
+            moment = one["committed_at_max"].timestamp()
+            self.committed[stream] = max(moment, self.committed.get(stream, moment))
+        for one in _sums(_flat(rows, "timings_ms"), [_STREAM, "key"]):
+            seconds, number = self.stages.get((one[_STREAM], one["key"]), (0.0, 0))
+            self.stages[one[_STREAM], one["key"]] = (seconds + one["value_sum"] / 1000, number + one["count"])
+        for one in _sums(_flat(rows, "unroutable"), [_STREAM, "key"]):
+            self.unroutable[one[_STREAM], one["key"]] += one["value_sum"]
+        for one in _sums(_flat(rows, "filter_unknowns"), ["key"]):
+            self.filter_unknowns[one["key"]] += one["value_sum"]
+        for one in _sums(_flat(rows, "bindings"), ["key"]):
+            self.bindings[one["key"]] += one["value_sum"]
+        for one in _sums(_flat(rows, "exchanges"), ["vhost", "name"]):
+            self.exchanges[one["vhost"], one["name"]] += one["records_sum"]
+        for one in _sums(_flat(rows, "tables"), ["kind", "vhost", "name"]):
+            key = (one["kind"], one["vhost"], one["name"])
+            self.rows[key] += one["rows_sum"]
+            self.dropped[key] += one["dropped_sum"] or 0
+            self.retries[one["kind"]] += one["retries_sum"] or 0
+
+
+class ManifestTotals:
+    """The totals of one data directory; safe between threads.
+
+    `files_read` counts manifest files that were read, for tests of how little a look costs.
+    """
+
+    def __init__(self, data: DataDir) -> None:
+        self._data = data
+        self._lock = threading.Lock()
+        self._table: DeltaTable | None = None
+        self._version = -1
+        self._totals = Totals()
+        self.files_read = 0
+
+    def totals(self) -> Totals:
+        """The totals up to the newest batch; raises UnsupportedTable for a damaged manifest."""
+        with self._lock:
+            self._update()
+            return self._totals
+
+    def _update(self) -> None:
+        if self._table is None:
+            if not tables.exists(self._data.manifest):
+                return
+            self._table = tables.open_table(self._data.manifest, MANIFEST)
+        tables.refresh(self._table, self._data.manifest)
+        newest = self._table.version()
+        if newest == self._version:
+            return
+        if self._version < 0:
+            self._read_whole(self._table)
+        else:
+            try:
+                added = list(self._added(self._version + 1, newest))
+            except FileNotFoundError:
+                # compacted and vacuumed between two looks: the whole table has the same sums
+                self._read_whole(self._table)
+            else:
+                for rows in added:
+                    self._totals.add(rows)
+        self._version = newest
+
+    def _read_whole(self, table: DeltaTable) -> None:
+        self._totals = Totals()
+        for batch in table.to_pyarrow_dataset().to_batches():
+            self._totals.add(pa.Table.from_batches([batch]))
+        self.files_read += len(table.file_uris())
+
+    def _added(self, first: int, last: int) -> Iterator[pa.Table]:
+        """The rows that versions added; a version that only rewrote rows has none."""
+        folder = Path(self._data.manifest)
+        for version in range(first, last + 1):
+            for line in (folder / "_delta_log" / f"{version:020}.json").read_text("utf-8").splitlines():
+                add = json.loads(line).get("add")
+                if add is not None and add["dataChange"]:
+                    self.files_read += 1
+                    yield pq.read_table(folder / unquote(add["path"]), schema=MANIFEST.schema)
+
+
+def _flat(rows: pa.Table, name: str) -> pa.Table:
+    """A column of lists or maps as one row per element, beside the stream of its batch."""
+    column = rows[name].combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    kind = column.type
+    if pa.types.is_map(kind):
+        entry = pa.struct([pa.field("key", kind.key_type, nullable=False), ("value", kind.item_type)])
+        column = column.cast(pa.list_(entry))
+    elements = pc.list_flatten(column)
+    streams = rows[_STREAM].take(pc.list_parent_indices(column))
+    names = [member.name for member in elements.type]
+    return pa.Table.from_arrays([streams, *elements.flatten()], names=[_STREAM, *names])
+
+
+def _sums(rows: pa.Table, keys: list[str]) -> list[dict[str, Any]]:
+    """Rows grouped by keys: `count`, the sum of every number and the newest of every time."""
+    wanted: list[Any] = [([], "count_all")]
+    for column in rows.schema:
+        if column.name in keys:
+            continue
+        if pa.types.is_timestamp(column.type):
+            wanted.append((column.name, "max"))
+        elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+            wanted.append((column.name, "sum"))
+    found: list[dict[str, Any]] = rows.group_by(keys).aggregate(wanted).to_pylist()
+    return [{**one, "count": one["count_all"]} for one in found]

@@ -1,0 +1,123 @@
+"""Totals over the manifest: the sums of its rows, counted once, read incrementally."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from store.commit import BatchCommitter, BatchCounts
+from store.manifest import read_manifest
+from store.paths import DataDir
+from store.topology import TopologyStore
+from store.totals import ManifestTotals, Totals
+from tests.unit.store.conftest import declare_queues, queue_rows, written
+
+SEED = 20260101
+
+
+def reference(rows: list[dict[str, Any]]) -> Totals:
+    """The same sums, row by row."""
+    out = Totals()
+    for row in rows:
+        stream = row["stream"]
+        out.batches[stream] += 1
+        out.records[stream] += row["records"]
+        out.copies[stream] += row["copies"]
+        out.committed[stream] = max(row["committed_at"].timestamp(), out.committed.get(stream, 0.0))
+        for stage, ms in row["timings_ms"]:
+            seconds, number = out.stages.get((stream, stage), (0.0, 0))
+            out.stages[stream, stage] = (seconds + ms / 1000, number + 1)
+        out.unroutable.update({(stream, reason): number for reason, number in row["unroutable"]})
+        out.filter_unknowns.update(dict(row["filter_unknowns"]))
+        out.bindings.update(dict(row["bindings"]))
+        out.exchanges.update({(one["vhost"], one["name"]): one["records"] for one in row["exchanges"]})
+        for one in row["tables"]:
+            key = (one["kind"], one["vhost"], one["name"])
+            out.rows[key] += one["rows"]
+            out.dropped[key] += one["dropped"]
+            out.retries[one["kind"]] += one["retries"]
+    return out
+
+
+def assert_equal(found: Totals, expected: Totals) -> None:
+    for name in ("batches", "records", "copies", "unroutable", "filter_unknowns", "exchanges", "bindings"):
+        assert +Counter(getattr(found, name)) == +Counter(getattr(expected, name)), name
+    for name in ("rows", "dropped", "retries"):
+        assert +Counter(getattr(found, name)) == +Counter(getattr(expected, name)), name
+    assert found.committed == pytest.approx(expected.committed)
+    assert found.stages.keys() == expected.stages.keys()
+    for key, (seconds, number) in expected.stages.items():
+        assert found.stages[key][0] == pytest.approx(seconds)
+        assert found.stages[key][1] == number
+
+
+def commit(data: DataDir, stream: str, batch: int, version: int, rng: random.Random) -> None:
+    def some(*keys: Any) -> dict[Any, int]:
+        return {key: rng.randrange(1, 9) for key in keys if rng.random() < 0.7}
+
+    counts = BatchCounts(
+        records=rng.randrange(100),
+        copies=rng.randrange(100),
+        exchanges=some(("/", "x"), ("v", "x"), ("/", "")),
+        bindings=some(1, 2, 30),
+        unroutable=some("no_binding", "filtered"),
+        filter_unknowns=some("a / 0 > 1", "b % 0 = 1"),
+        timings_ms={"route": rng.random() * 10},
+    )
+    with BatchCommitter(data, stream=stream, app_id=f"{stream}:c") as committer:
+        pin = committer.pin(batch, version, 1_000 + batch)
+        rows = queue_rows(batch, range(2), version=version, stream=stream)
+        files = [written(data, name, rows) for name in ("a", "b") if rng.random() < 0.7]
+        committer.commit(batch, pin, files, counts)
+
+
+def test_totals_are_the_sums_of_the_manifest_and_follow_it(data: DataDir, store: TopologyStore) -> None:
+    version = store.edit(declare_queues("a", "b"), author="t").version
+    rng = random.Random(SEED)
+    following = ManifestTotals(data)
+    assert following.totals() == Totals()
+    for batch in range(4):
+        for stream in ("one", "two"):
+            commit(data, stream, batch, version, rng)
+            assert_equal(following.totals(), reference(read_manifest(data)))
+    assert_equal(ManifestTotals(data).totals(), reference(read_manifest(data)))
+
+
+def test_a_look_reads_only_what_was_committed_since(data: DataDir, store: TopologyStore) -> None:
+    version = store.edit(declare_queues("a", "b"), author="t").version
+    rng = random.Random(SEED)
+    for batch in range(5):
+        commit(data, "one", batch, version, rng)
+    following = ManifestTotals(data)
+    following.totals()
+    whole = following.files_read
+    following.totals()
+    assert following.files_read == whole
+    commit(data, "one", 5, version, rng)
+    following.totals()
+    assert following.files_read == whole + 1
+
+
+def test_compaction_counts_nothing_twice_and_vacuum_loses_nothing(data: DataDir, store: TopologyStore) -> None:
+    version = store.edit(declare_queues("a", "b"), author="t").version
+    rng = random.Random(SEED)
+    for batch in range(3):
+        commit(data, "one", batch, version, rng)
+    following, late = ManifestTotals(data), ManifestTotals(data)
+    following.totals()
+    late.totals()
+    commit(data, "one", 3, version, rng)
+    expected = reference(read_manifest(data))
+    table = DeltaTable(data.manifest)
+    table.optimize.compact()
+    assert_equal(following.totals(), expected)
+    live = {Path(uri).name for uri in table.file_uris()}
+    for file in Path(data.manifest).glob("*.parquet"):
+        if file.name not in live:
+            file.unlink()
+    assert_equal(late.totals(), expected)
