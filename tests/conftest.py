@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FOLDER = Path(__file__).parent
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("bindery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("bindery")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
