@@ -1,0 +1,128 @@
+"""explain, lint, unroutable and redrive on the command line: data for programs, exit codes, errors in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from bindery.cli.main import app
+from router.errors import BinderyError, InvalidInput, NotFound
+from router.message import Message
+from router.model import Binding, Exchange, Queue
+from router.values import Table
+from store.paths import DataDir
+from store.read import take
+from store.topology import TopologyStore
+from tests.unit.store.routed import route
+
+pytestmark = pytest.mark.service
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataDir:
+    found = DataDir.open(tmp_path / "data", create=True)
+    store = TopologyStore(found)
+
+    def declare(editor: Any) -> None:
+        editor.declare_exchange(Exchange("/", "x", "topic"))
+        editor.declare_queue(Queue("/", "q"))
+        editor.declare_queue(Queue("/", "copy"))
+        for queue in ("q", "copy"):
+            editor.bind(Binding(0, "/", "x", queue, routing_key="a.#"))
+
+    store.edit(declare, author="t")
+    messages = [Message("x", f"{'a' if n % 3 else 'b'}.{n}", application_properties=Table({"n": n})) for n in range(90)]
+    route(found, store, messages, stream="s:t", clock_ms=1_700_000_000_000)
+    return found
+
+
+def run(data: DataDir, *arguments: str, **options: Any) -> Result:
+    return CliRunner().invoke(app, [*arguments, "--data", data.root], **options)
+
+
+def data_of(data: DataDir, *arguments: str, **options: Any) -> Any:
+    done = run(data, *arguments, "--json", catch_exceptions=False, **options)
+    return json.loads(done.stdout)
+
+
+def test_a_message_from_standard_input(data: DataDir) -> None:
+    message = json.dumps({"exchange": "x", "routing_key": "b.c"})
+    found = data_of(data, "explain", "--message", "-", "--queue", "q", input=message)
+    assert found["why_not"][0]["causes"][0]["message"] == "word 1 of key 'b.c' is 'b', 'a.#' wants 'a'"
+    assert found["topology_version"] == TopologyStore(data).load().version
+
+
+def test_a_row_on_record_by_its_identity(data: DataDir) -> None:
+    delivered = data_of(data, "explain", "--row", "s:t:0:1")
+    assert (delivered["on_record"]["queue"], delivered["queues"]) == ("copy", ["copy", "q"])
+    lost = data_of(data, "explain", "--row", "s:t:0:3")
+    assert (lost["on_record"]["queue"], lost["on_record"]["reason"]) == (None, "no_binding")
+
+
+def test_a_row_as_it_was_routed_and_as_it_would_be_now(data: DataDir) -> None:
+    store = TopologyStore(data)
+    store.edit(lambda editor: editor.bind(Binding(0, "/", "x", "q", routing_key="b.#")), author="t")
+    assert data_of(data, "explain", "--row", "s:t:0:3")["queues"] == ["q"]
+    assert data_of(data, "explain", "--row", "s:t:0:3", "--as-routed")["queues"] == []
+    assert data_of(data, "explain", "--row", "s:t:0:3", "--version", "2")["queues"] == []
+
+
+def test_messages_found_by_a_filter(data: DataDir) -> None:
+    done = run(data, "explain", "--find", "n BETWEEN 4 AND 6", "--limit", "5", "--json", catch_exceptions=False)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert sorted(one["on_record"]["row"] for one in found) == ["s:t:0:4", "s:t:0:5", "s:t:0:6"]
+
+
+def test_lint_of_a_data_directory_and_of_a_document(data: DataDir, tmp_path: Path) -> None:
+    found = data_of(data, "lint")
+    assert found["totals"] == {"BT151": 1}  # q and copy hold the same messages
+    assert data_of(data, "lint", "--no-overlap")["totals"] == {}
+    take(data, "q", limit=55)
+    assert data_of(data, "lint")["totals"] == {}  # five messages say nothing
+    document = tmp_path / "bad.json"
+    binding = {"source": "x", "destination": "q", "arguments": {"x-match": "any"}}
+    content = {"exchanges": [{"name": "x", "type": "headers"}], "queues": [{"name": "q"}], "bindings": [binding]}
+    document.write_text(json.dumps(content))
+    done = CliRunner().invoke(app, ["lint", str(document)])
+    assert done.exit_code == 1
+    assert "BT112 headers binding that matches nothing (error)" in done.stdout
+    assert CliRunner().invoke(app, ["lint", str(document), "--fail-on", "never"]).exit_code == 0
+
+
+def test_unroutable_and_redrive_as_data(data: DataDir) -> None:
+    assert data_of(data, "unroutable", "--key", "b.*", "--top", "1")["distinct_keys"] == 30
+    assert data_of(data, "unroutable", "--from", "2023-11-15")["rows"] == 0
+    assert data_of(data, "redrive", "--dry-run")["still_unroutable"] == {"no_binding": 30}
+    store = TopologyStore(data)
+    store.edit(lambda editor: editor.bind(Binding(0, "/", "x", "q", routing_key="b.#")), author="t")
+    outcome = data_of(data, "redrive", "--filter", "n < 10", "--to", "2030-01-01T00:00:00Z")
+    assert (outcome["redriven"], outcome["queues"]) == (4, {"q": 4})
+    assert data_of(data, "unroutable")["redriven"] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        (["explain"], InvalidInput, "one of --message, --row and --find"),
+        (["explain", "--message", "nowhere.json"], InvalidInput, "cannot read a message"),
+        (["explain", "--row", "nonsense"], InvalidInput, "names no row"),
+        (["explain", "--row", "s:t:9:9"], NotFound, "no queue and no unroutable row"),
+        (["explain", "--find", "n = 1000"], InvalidInput, "no message on record passes"),
+        (["explain", "--row", "s:t:0:1", "--queue", "missing"], NotFound, "no queue 'missing'"),
+        (["explain", "--row", "s:t:0:1", "--version", "99"], NotFound, "no topology version 99"),
+        (["explain", "--row", "s:t:0:1", "--against", "nowhere.json"], InvalidInput, "cannot read a JSON document"),
+        (["lint", "--vhost", "missing"], NotFound, "no vhost"),
+        (["unroutable", "--vhost", "missing"], NotFound, "no vhost"),
+        (["redrive", "--reason", "bored"], InvalidInput, "unknown reason"),
+        (["redrive", "--from", "yesterday"], InvalidInput, "is no time"),
+    ],
+)
+def test_what_cannot_be_done_is_said(data: DataDir, arguments: list[str], error: type[BinderyError], says: str) -> None:
+    done = run(data, *arguments)
+    assert isinstance(done.exception, error), done.output
+    assert says in str(done.exception)

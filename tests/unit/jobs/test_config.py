@@ -1,0 +1,97 @@
+"""Job files: every error names the key and the line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.config import DEFAULT_RECORD_BYTES, FileSource, QueueSource, load_job, parse_job
+from router.errors import InvalidInput
+
+GOOD = """\
+stream: flights
+source:
+  format: csv
+  path: in
+  schema: a INT
+  options: {header: true}
+message:
+  exchange: "'x'"
+  mandatory: true
+  application_properties:
+    a: a
+    five: 5
+trigger: 5 seconds
+"""
+
+
+def test_a_job_file_with_its_defaults() -> None:
+    job = parse_job(GOOD).job
+    assert (job.stream, job.vhost, job.trigger, job.max_record_bytes) == ("flights", "/", "5 seconds", 16 * 2**20)
+    assert DEFAULT_RECORD_BYTES == 16 * 2**20
+    assert isinstance(job.source, FileSource)
+    assert (job.source.schema_, job.source.options) == ("a INT", {"header": "true"})
+    assert job.message == {"exchange": "'x'", "mandatory": "true", "application_properties": {"a": "a", "five": "5"}}
+
+
+def test_a_bridge_reads_a_queue() -> None:
+    job = parse_job("stream: b\nsource: {format: queue, queue: q, filter: a = 1}\nmessage: {exchange: \"'x'\"}\n").job
+    assert isinstance(job.source, QueueSource)
+    assert (job.source.queue, job.source.dialect, job.source.filter) == ("q", "artemis", "a = 1")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "line"),
+    [
+        ("  path: in", "  pth: in", "source.pth: unknown key", 4),
+        ("format: csv", "format: xml", "source.format: unknown or missing format", 3),
+        ("format: csv", "format: json\n  colour: red", "source.colour: unknown key", 4),
+        ("  exchange:", "  exchang:", "message.exchang: unknown key", 8),
+        ("    a: a\n", "    a: [1]\n", "message.application_properties.a: Input should be a valid string", 11),
+        ("    a: a\n", "    a: a\n    a: b\n", "message.application_properties.a: stated twice", 12),
+        ("  mandatory: true", "  header: {prio: 1}", "message.header.prio: unknown key", 9),
+        ("  mandatory: true", "  routing_key: {a: b}", "message: routing_key: one expression, not a map of them", 7),
+        ("5 seconds", "soon", "trigger: 'soon' is neither 'available-now' nor an interval", 13),
+        ("stream: flights\n", "", "stream: missing", 1),
+        ("stream: flights", "stream: ''", "stream: String should have at least 1 character", 1),
+        ("  schema: a INT\n", "", "source: a csv source needs a schema", 2),
+        ("format: csv", "format: parquet", "source: a parquet source brings its own schema", 2),
+        ("{header: true}", "{Mode: FAILFAST}", "source.options: option 'Mode' is set by the job", 6),
+        ("trigger: 5 seconds", "max_record_bytes: many", "max_record_bytes: Input should be a valid integer", 13),
+        ("  format: csv", "  format: [", "not YAML", 5),
+    ],
+)
+def test_an_error_names_key_and_line(old: str, new: str, message: str, line: int) -> None:
+    assert old in GOOD
+    with pytest.raises(InvalidInput) as caught:
+        parse_job(GOOD.replace(old, new))
+    assert caught.value.message.startswith(message)
+    assert caught.value.where == f"job.yaml, line {line}"
+    assert caught.value.exit_code == 2
+
+
+def test_a_near_miss_is_suggested() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_job(GOOD.replace("  path: in", "  pth: in"))
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("did you mean 'path'?")
+
+
+@pytest.mark.parametrize("text", ["", "5", "- a\n", "[" * 5000, "a: &a [*a]\n"])
+def test_text_that_is_no_job_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_job(text)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load_job(tmp_path / "none.yaml")
+    assert caught.value.where == str(tmp_path / "none.yaml")
+
+
+def test_the_samples_are_valid() -> None:
+    files = sorted((Path(__file__).parents[3] / "configs").rglob("job*.yaml"))
+    assert files
+    for file in files:
+        assert load_job(file).job.stream
