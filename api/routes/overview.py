@@ -353,7 +353,9 @@ def health(
 
 
 @router.get("/health/checks/port-listener/{port:segment}", summary="Health check of a listener")
-def port_listener(plane: Plane, _: ManagementUser, request: Request, port: str) -> Response:
+def port_listener(
+    _: ManagementUser, request: Request, port: Annotated[str, Path(description="a port number", examples=["15672"])]
+) -> Response:
     """Whether the service listens on that port."""
     listening = (request.scope.get("server") or ("", 0))[1]
     if port != str(listening):
@@ -362,7 +364,9 @@ def port_listener(plane: Plane, _: ManagementUser, request: Request, port: str) 
 
 
 @router.get("/health/checks/protocol-listener/{protocol:segment}", summary="Health check of a protocol")
-def protocol_listener(plane: Plane, _: ManagementUser, protocol: str) -> Response:
+def protocol_listener(
+    plane: Plane, _: ManagementUser, protocol: Annotated[str, Path(description="http or https", examples=["http"])]
+) -> Response:
     """Whether the service speaks that protocol: http, or https with TLS."""
     spoken = "https" if plane.settings.is_tls else "http"
     if protocol != spoken:

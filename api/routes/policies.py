@@ -42,6 +42,7 @@ def _register(collection: Literal["policies", "operator-policies"]) -> None:
     def list_all(
         user: ManagementUser, topology: AsOf, listing: ListingParameters, x_vhost: VhostHeader = None
     ) -> Response:
+        """Every one of every vhost that the caller sees."""
         vhosts = set(visible_vhosts(topology, user, x_vhost))
         found = [policy_item(item) for item in policies_of(topology, kind=kind) if item.vhost in vhosts]
         return answer(listing.whole(found))
@@ -52,6 +53,7 @@ def _register(collection: Literal["policies", "operator-policies"]) -> None:
         operation_id=f"list_{operation}_of_vhost",
     )
     def list_in_vhost(user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath) -> Response:
+        """Every one of the vhost."""
         visible_vhost(topology, user, vhost)
         found = [policy_item(item) for item in policies_of(topology, kind=kind) if item.vhost == vhost]
         return answer(listing.whole(found))
@@ -60,6 +62,7 @@ def _register(collection: Literal["policies", "operator-policies"]) -> None:
     def show(
         user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath, name: NamePath
     ) -> Response:
+        """One of them, by name."""
         visible_vhost(topology, user, vhost)
         setting = topology.settings.get((kind, vhost, name))
         if setting is None:
@@ -80,6 +83,7 @@ def _register(collection: Literal["policies", "operator-policies"]) -> None:
         name: NamePath,
         body: Annotated[PolicyBody, json_body(PolicyBody)],
     ) -> Response:
+        """Declare it; one of that name is replaced."""
         user.require_sight(vhost)
         policy = read_policy(vhost, name, body)
 
@@ -91,6 +95,7 @@ def _register(collection: Literal["policies", "operator-policies"]) -> None:
 
     @router.delete(one, status_code=204, summary=f"Delete one of the {what}", operation_id=f"delete_{operation}")
     async def delete(plane: Plane, user: PolicymakerUser, vhost: VhostPath, name: NamePath) -> Response:
+        """Delete it."""
         user.require_sight(vhost)
 
         def change(editor: TopologyEditor) -> None:

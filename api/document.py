@@ -1,0 +1,39 @@
+"""The OpenAPI document, as the service really answers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+#: Schemas of the framework's own 422, which no resource ever answers: what is wrong is a 400.
+_UNUSED_SCHEMAS: Final = ("HTTPValidationError", "ValidationError")
+#: What a PUT answers besides 201, and what every call may answer.
+_THERE_ALREADY: Final = {"description": "It was there already; equal, or changed as told"}
+_COMMON: Final = {
+    "403": {"description": "A change from a page of another origin"},
+    "429": {"description": "Too many failed logins"},
+    "503": {"description": "Too many writers at once; try again"},
+}
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """The document of an application, built once."""
+    if app.openapi_schema is not None:
+        return app.openapi_schema
+    document = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes
+    )
+    for methods in document["paths"].values():
+        for method, operation in methods.items():
+            responses = operation["responses"]
+            responses.pop("422", None)
+            if method == "put" and "201" in responses:
+                responses["204"] = _THERE_ALREADY
+            responses |= {status: answer for status, answer in _COMMON.items() if status not in responses}
+    schemas = document.get("components", {}).get("schemas", {})
+    for name in _UNUSED_SCHEMAS:
+        schemas.pop(name, None)
+    app.openapi_schema = document
+    return document
