@@ -60,9 +60,7 @@ def publish_record(
             read(parts, name, value)
     stated = parts.properties.get("user_id")
     if isinstance(stated, bytes) and stated != user.encode():
-        raise _precondition(
-            f"user_id property set to '{stated.decode()}' but authenticated user was '{user}'"
-        )
+        raise _precondition(f"user_id property set to '{stated.decode()}' but authenticated user was '{user}'")
     return Message(
         exchange=exchange,
         routing_key=routing_key,

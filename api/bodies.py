@@ -18,9 +18,7 @@ from api.errors import Reason, Refusal, bad_request, payload_too_large
 
 Model = TypeVar("Model", bound="Body")
 
-_DOUBLE_ENCODED: Final = (
-    "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
-)
+_DOUBLE_ENCODED: Final = "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
 
 
 class Body(BaseModel):
@@ -163,8 +161,6 @@ def read_tags(value: Any) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
         return tuple(value)
     refuse("tags is neither an array of texts nor text with commas")
-
-
 
 
 Flag = Annotated[

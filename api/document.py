@@ -22,9 +22,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     """The document of an application, built once."""
     if app.openapi_schema is not None:
         return app.openapi_schema
-    document = get_openapi(
-        title=app.title, version=app.version, description=app.description, routes=app.routes
-    )
+    document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     for methods in document["paths"].values():
         for method, operation in methods.items():
             responses = operation["responses"]

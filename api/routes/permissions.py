@@ -59,9 +59,7 @@ def list_all(plane: Plane, _: AdministratorUser, listing: ListingParameters) -> 
 
 
 @router.get(_ONE, summary="Show a permission")
-def show(
-    plane: Plane, _: AdministratorUser, listing: ListingParameters, vhost: VhostPath, user: UserPath
-) -> Response:
+def show(plane: Plane, _: AdministratorUser, listing: ListingParameters, vhost: VhostPath, user: UserPath) -> Response:
     """What a user may do in a vhost."""
     permission = plane.access.load().permission(vhost, user)
     if permission is None:

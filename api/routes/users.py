@@ -125,9 +125,7 @@ def list_permissions(plane: Plane, _: AdministratorUser, listing: ListingParamet
 
 
 @router.get(_ONE + "/topic-permissions", summary="List topic permissions of a user")
-def list_topic_permissions(
-    plane: Plane, _: AdministratorUser, listing: ListingParameters, name: NamePath
-) -> Response:
+def list_topic_permissions(plane: Plane, _: AdministratorUser, listing: ListingParameters, name: NamePath) -> Response:
     """Which routing keys the user may use, per vhost and topic exchange."""
     access = plane.access.load()
     if name not in access.users:

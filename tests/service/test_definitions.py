@@ -145,6 +145,6 @@ def test_an_unchanged_export_is_not_sent_twice(client: Client) -> None:
 
 
 def test_the_name_of_a_download_ends_no_header(client: Client) -> None:
-    answer = client.get('/definitions?download=a%0d%0aX-Evil:%201%22;b.json')
+    answer = client.get("/definitions?download=a%0d%0aX-Evil:%201%22;b.json")
     assert answer.headers["content-disposition"] == "attachment; filename=aX-Evil1b.json"
     assert "x-evil" not in answer.headers

@@ -84,9 +84,7 @@ def test_a_requeued_message_stays_redelivered_after_a_restart(server: Server, cl
     publish(client, "a")
     get(client)
     header = table(server).to_pyarrow_table()["header"].to_pylist()
-    assert header == [
-        {"durable": None, "priority": None, "ttl": None, "first_acquirer": None, "delivery_count": 1}
-    ]
+    assert header == [{"durable": None, "priority": None, "ttl": None, "first_acquirer": None, "delivery_count": 1}]
 
 
 def test_get_is_one_commit_and_history_stays(server: Server, client: Client) -> None:

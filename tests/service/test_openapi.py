@@ -98,9 +98,7 @@ def _exercise(operation: Any) -> None:
     # a health check that fails says so with 503
     checks = [status_code_conformance, *([] if "/health/" in operation.path else [not_a_server_error])]
 
-    @settings(
-        max_examples=6, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
-    )
+    @settings(max_examples=6, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(operation.as_strategy())
     def run(case: Any) -> None:
         response = case.call(headers={"authorization": AUTHORIZATION}, timeout=30)
