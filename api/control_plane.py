@@ -20,8 +20,10 @@ from router.model import Topology, TopologyEditor
 from router.policies import Policies
 from store.access import AccessEditor, AccessStore
 from store.group_commit import GroupCommitter
+from store.jobs import JobRegistry
 from store.paths import DataDir
 from store.topology import TopologyStore
+from store.totals import ManifestTotals
 
 T = TypeVar("T")
 
@@ -59,6 +61,16 @@ class ControlPlane:
     def access(self) -> AccessStore:
         """Users and permissions."""
         return AccessStore(self.data.access)
+
+    @cached_property
+    def jobs(self) -> JobRegistry:
+        """Submitted jobs."""
+        return JobRegistry(self.data)
+
+    @cached_property
+    def totals(self) -> ManifestTotals:
+        """What all batches together did."""
+        return ManifestTotals(self.data)
 
     @cached_property
     def failed_logins(self) -> FailedLogins:

@@ -9,14 +9,26 @@ import ipaddress
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class JobSettings(BaseModel):
+    """How submitted jobs are run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    master: str = Field(default="local[2]", description="the Spark master")
+    conf: dict[str, str] = Field(default={}, description="more settings of Spark")
+    roots: tuple[str, ...] = Field(default=(), description="folders or addresses that sources of jobs may lie in")
+    secrets: Path | None = Field(default=None, description="a folder of files that job documents refer to by name")
+    stop_wait: float = Field(default=30.0, gt=0, description="seconds that a restart waits for the job's end")
 
 
 class Settings(BaseSettings):
     """The settings of one service process."""
 
-    model_config = SettingsConfigDict(env_prefix="BINDERY_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="BINDERY_", env_nested_delimiter="__", frozen=True)
 
     data: Path = Field(description="the data directory")
     host: str = Field("127.0.0.1", description="address to listen on")
@@ -48,6 +60,8 @@ class Settings(BaseSettings):
     header_limit: int = Field(64 * 1024, gt=0, description="bytes of a request line with its headers")
     failed_logins: int = Field(10, gt=0, description="failed logins per user and address before a pause")
     failed_login_pause: float = Field(30.0, gt=0, description="seconds of that pause")
+
+    jobs: JobSettings = Field(JobSettings(), description="how submitted jobs are run")
 
     @property
     def is_tls(self) -> bool:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from jobs.config import FileSource, JobFile, job_of
+from jobs.config import FileSource, JobFile, QueueSource, job_of
 from jobs.references import is_reference, without_secrets
 from router.errors import InvalidInput
 from store.paths import DataDir
+from store.read import consumer_filter
 
 _NAMES: Final = """
     maxFilesPerTrigger maxBytesPerTrigger latestFirst maxFileAge fileNameOnly maxCachedFiles discardCachedInputRatio
@@ -62,8 +63,10 @@ class DocumentRules:
         plain = without_secrets(document)
         file = job_of(plain)
         if isinstance(file.job.source, FileSource):
-            plain["source"]["path"] = self._checked_path(file, file.job.source.path)
-            file = job_of(plain)
+            path = self._checked_path(file, file.job.source.path)
+            file = job_of({**plain, "source": {**plain["source"], "path": path}})
+        else:
+            _check_filter(file, file.job.source)
         for column, content in file.job.message.items():
             for key, text in content.items() if isinstance(content, dict) else [("", content)]:
                 _check_text(file, tuple(filter(None, ("message", column, key))), text)
@@ -128,6 +131,13 @@ def _stated_options(document: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(options, Mapping):
         return {}
     return {str(name): value for name, value in options.items()}
+
+
+def _check_filter(file: JobFile, source: QueueSource) -> None:
+    try:
+        consumer_filter(source.filter, dialect=source.dialect)
+    except InvalidInput as error:
+        raise file.error(("source", "filter"), error.message, hint=error.hint) from None
 
 
 def _check_text(file: JobFile, key: tuple[str, ...], text: str) -> None:

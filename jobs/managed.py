@@ -176,7 +176,7 @@ def _checked(
     document, found = resolved(record.document, folder=secrets_folder)
     secrets += found
     if isinstance(checked.job.source, FileSource):
-        document["source"]["path"] = checked.job.source.path
+        document = {**document, "source": {**document["source"], "path": checked.job.source.path}}
     return job_of(document)
 
 

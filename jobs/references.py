@@ -6,7 +6,6 @@ the process that reads the source resolves it: documents, answers and logs hold 
 
 from __future__ import annotations
 
-import copy
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -79,9 +78,10 @@ def _options(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _replaced(document: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
-    changed: dict[str, Any] = copy.deepcopy(dict(document))
+    changed = dict(document)
     if values:
-        changed["source"]["options"] |= values
+        source = changed["source"]
+        changed["source"] = {**source, "options": {**source["options"], **values}}
     return changed
 
 

@@ -1,0 +1,248 @@
+"""Streaming jobs: submitted as documents, run by spark-submit in processes of their own.
+
+A job document is code: it is for administrators, and jobs/document_rules.py says what it may ask for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
+
+from fastapi import Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from api.answers import answer, created_at, no_content
+from api.bodies import parse_object, read_bytes
+from api.control_plane import ControlPlane
+from api.deps import AdministratorUser, Plane, resource
+from api.errors import Refusal, bad_request, object_not_found
+from api.raw_path import Segment
+from jobs.bridge import check_bridge
+from jobs.config import Job, JobFile
+from jobs.document_rules import DocumentRules
+from jobs.launch import Launcher, ask_to_end, kill, spark_submit
+from jobs.references import check_present, masked, present_values
+from router.errors import NotFound, Refused
+from store.jobs import Found, JobConflict, JobRecord
+from store.totals import Totals
+
+router = resource("jobs")
+
+#: Bytes of a job document.
+DOCUMENT_LIMIT: Final = 256 * 1024
+_POLL: Final = 0.1
+_EXAMPLE: Final = {
+    "stream": "orders",
+    "vhost": "/",
+    "source": {"format": "json", "path": "/srv/orders", "schema": "id BIGINT, region STRING"},
+    "message": {"exchange": "'orders'", "routing_key": "region", "application_properties": {"id": "id"}},
+    "trigger": "10 seconds",
+}
+
+StreamPath = Annotated[str, Path(description="stream of the job, percent-encoded")]
+NewEpoch = Annotated[
+    bool, Query(description="go on with another checkpoint than the last one: records may be repeated or skipped")
+]
+Force = Annotated[bool, Query(description="kill the process at once; the next run completes its batch")]
+
+
+@router.get("/jobs", summary="List jobs")
+def list_all(plane: Plane, _: AdministratorUser) -> Response:
+    """Every submitted job, by stream: its state, progress and last error."""
+    totals = plane.totals.totals()
+    return answer([_item(plane, found, totals) for found in plane.jobs.all()])
+
+
+@router.post(
+    "/jobs",
+    status_code=201,
+    summary="Submit a job",
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": Job.model_json_schema(by_alias=True), "example": _EXAMPLE}},
+        }
+    },
+)
+async def submit(request: Request, plane: Plane, user: AdministratorUser, new_epoch: NewEpoch = False) -> Response:
+    """Start a job in a process of its own; a document for the same stream replaces one that does not run.
+
+    409 while a job of that stream runs, 400 naming the key for a document that is wrong or asks for too much.
+    """
+    document = parse_object(await read_bytes(request, DOCUMENT_LIMIT))
+
+    def start() -> str:
+        file = _checked(plane, document)
+        stream = file.job.stream
+        record = JobRecord(stream, document, user.name, time.time())
+        with _refusals():
+            plane.jobs.start(stream, launcher(plane).launch, submit=lambda: record, new_epoch=new_epoch)
+        return stream
+
+    stream = await run_in_threadpool(start)
+    return created_at(Segment().to_string(stream))
+
+
+@router.get("/jobs/{stream:segment}", summary="Show a job")
+def show(plane: Plane, _: AdministratorUser, stream: StreamPath) -> Response:
+    """One job: its document, state, progress and last error."""
+    return answer(_item(plane, _found(plane, stream), plane.totals.totals()))
+
+
+@router.post("/jobs/{stream:segment}/stop", status_code=202, summary="Stop a job")
+def stop(plane: Plane, _: AdministratorUser, stream: StreamPath, force: Force = False) -> Response:
+    """Ask a job to end after the batch that is running; answers at once."""
+    _stop(plane, stream, force=force)
+    return _accepted(plane, stream)
+
+
+@router.post("/jobs/{stream:segment}/restart", status_code=202, summary="Restart a job")
+def restart(plane: Plane, _: AdministratorUser, stream: StreamPath, new_epoch: NewEpoch = False) -> Response:
+    """Start a job again, after its end if it runs; goes on where it was.
+
+    409 when it has not ended within the setting jobs.stop_wait, or somebody else has started it meanwhile.
+    """
+    found = _found(plane, stream)
+    if found.alive:
+        _stop(plane, stream, force=False)
+        _await_end(plane, stream)
+    _checked(plane, found.record.document)
+    with _refusals():
+        plane.jobs.start(stream, launcher(plane).launch, new_epoch=new_epoch)
+    return _accepted(plane, stream)
+
+
+@router.delete("/jobs/{stream:segment}", status_code=204, summary="Forget a job")
+def forget(plane: Plane, _: AdministratorUser, stream: StreamPath) -> Response:
+    """Forget a job that does not run, with its logs; its checkpoint and what it has routed stay."""
+    with _refusals():
+        plane.jobs.forget(stream)
+    return no_content()
+
+
+def launcher(plane: ControlPlane) -> Launcher:
+    """How this service starts jobs."""
+    settings = plane.settings.jobs
+    return Launcher(plane.data, settings.roots, settings.master, settings.conf, settings.secrets)
+
+
+def conflict(reason: str) -> Refusal:
+    """409: the job is in a state in which that cannot be done."""
+    return Refusal(409, "conflict", reason)
+
+
+def _checked(plane: ControlPlane, document: Mapping[str, Any]) -> JobFile:
+    """The job of a document that could run here; raises Refusal or InvalidInput naming the key."""
+    file = DocumentRules(plane.data, plane.settings.jobs.roots).check(document)
+    check_present(document, folder=plane.settings.jobs.secrets)
+    topology = plane.topology()
+    try:
+        topology.vhost(file.job.vhost)
+        check_bridge(file, topology)
+    except NotFound as error:
+        raise bad_request(f"{error.where or 'document'}: {error.message}") from None
+    except Refused as error:
+        raise bad_request(f"{error.message} ({error.hint})") from None
+    spark_submit()
+    return file
+
+
+def _found(plane: ControlPlane, stream: str) -> Found:
+    with _refusals():
+        return plane.jobs.get(stream)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except NotFound:
+        raise object_not_found() from None
+    except JobConflict as error:
+        raise Refusal(
+            409, "conflict", error.message if error.hint is None else f"{error.message}: {error.hint}"
+        ) from None
+
+
+def _stop(plane: ControlPlane, stream: str, *, force: bool) -> None:
+    with _refusals():
+        found = plane.jobs.request_stop(stream)
+    run = found.record.run
+    assert run is not None  # noqa: S101  # a job that lives has a run
+    # On another machine the job reads the request from its record; only a kill needs its process.
+    if force:
+        if not kill(run) and plane.jobs.get(stream).alive:
+            raise conflict("the job runs on another machine: kill its process there")
+    else:
+        ask_to_end(run, None if found.status is None else found.status.driver)
+
+
+def _accepted(plane: ControlPlane, stream: str) -> Response:
+    accepted = answer(_item(plane, _found(plane, stream), plane.totals.totals()))
+    accepted.status_code = 202
+    return accepted
+
+
+def _await_end(plane: ControlPlane, stream: str) -> None:
+    end = time.monotonic() + plane.settings.jobs.stop_wait
+    while _found(plane, stream).alive:
+        if time.monotonic() > end:
+            raise Refusal(
+                409, "conflict", f"the job of stream {stream!r} has not ended yet: try again, or stop it by force"
+            )
+        time.sleep(_POLL)
+
+
+def _item(plane: ControlPlane, found: Found, totals: Totals) -> dict[str, Any]:
+    record, run, said = found.record, found.record.run, found.status
+    stream = record.stream
+    progress = dict(said.progress or {}) if said is not None else {}
+    item: dict[str, Any] = {
+        "stream": stream,
+        "vhost": record.document.get("vhost", "/"),
+        "state": found.state,
+        "document": record.document,
+        "submitted_by": record.author,
+        "submitted_at": _ms(record.submitted_at),
+        "lag": progress.pop("lag", None),
+        "rows_per_second": progress.pop("rows_per_second", None),
+        "last_batch": progress.pop("last_batch", None),
+        "progress": {
+            "batches": totals.batches[stream],
+            "records": totals.records[stream],
+            "copies": totals.copies[stream],
+            "unroutable": {reason: number for (name, reason), number in totals.unroutable.items() if name == stream},
+            "stages": {
+                stage: {"seconds": seconds, "batches": batches}
+                for (name, stage), (seconds, batches) in totals.stages.items()
+                if name == stream
+            },
+        },
+        "error": None,
+    }
+    if run is not None:
+        item["run"] = {
+            "number": run.number,
+            "pid": run.process.pid,
+            "started_at": _ms(run.started_at),
+            "stop_requested_at": _ms(run.stop_requested_at),
+            "reported_at": None if said is None else _ms(said.updated_at),
+            "log": str(plane.jobs.folder(stream).log(run.number)),
+            **progress,
+        }
+    if found.error is not None:
+        item["error"] = dict(found.error)
+        if run is not None and item["error"]["code"] == "not_started":
+            item["error"]["log"] = _log_tail(plane, record, run.number)
+    return item
+
+
+def _log_tail(plane: ControlPlane, record: JobRecord, number: int) -> list[str]:
+    secrets = present_values(record.document, folder=plane.settings.jobs.secrets)
+    return [masked(line, secrets) for line in plane.jobs.folder(record.stream).log_tail(number)]
+
+
+def _ms(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds * 1000)
