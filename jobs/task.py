@@ -20,14 +20,12 @@ from pyspark import Broadcast, TaskContext
 from jobs.fold import Fold
 from router.engine import REASONS, Deliveries, Router
 from store.paths import DataDir
-from store.writer import BatchStamp, QueueWriter
+from store.writer import NUMBERS_PER_TASK, BatchStamp, QueueWriter
 
 RESULT_SCHEMA: Final = "result string"
 #: Records are routed in groups of about so many bytes or rows: Spark's batches are smaller than is efficient.
 GROUP_BYTES: Final = 32 * 1024 * 1024
 GROUP_ROWS: Final = 65_536
-#: Each partition numbers its messages from its own multiple of this.
-_NUMBERS_PER_PARTITION: Final = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class RouteTask:
         )
         counts = TaskCounts()
         spent = dict.fromkeys(("read", "fold", "route", "write"), 0.0)
-        number = partition * _NUMBERS_PER_PARTITION
+        number = partition * NUMBERS_PER_TASK
         clock = time.perf_counter()
         for batch in _grouped(batches):
             spent["read"] += (now := time.perf_counter()) - clock

@@ -24,10 +24,8 @@ import pyarrow.parquet as pq
 
 from store import tables
 from store.paths import DataDir
-from store.writer import stream_mark
+from store.writer import NUMBERS_PER_TASK, stream_mark
 
-#: A task numbers its messages from its partition's multiple of this.
-NUMBERS_PER_TASK: Final = 1 << 40
 _WORKERS: Final = 8
 
 #: (mark of the stream, batch, partition): what one task wrote.

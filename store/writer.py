@@ -37,6 +37,8 @@ from store.paths import DataDir
 DEFAULT_BUFFER_BYTES: Final = 128 * 1024 * 1024
 #: Name of the column that numbers a message within its batch.
 SEQ: Final = "seq"
+#: Each task numbers its messages from its partition's multiple of this.
+NUMBERS_PER_TASK: Final = 1 << 40
 #: Columns that a batch may carry beside those of MESSAGE_SCHEMA.
 BATCH_SCHEMA: Final = pa.schema([*MESSAGE_SCHEMA, ("source", SOURCE), (SEQ, pa.int64())])
 
