@@ -23,6 +23,7 @@ NEEDED = {
     "/vhosts/{name}/topic-permissions": "administrator",
     "/definitions": "administrator",
     "/user-limits": "administrator",
+    "/jobs": "administrator",
     "PUT /vhosts": "administrator",
     "DELETE /vhosts": "administrator",
     "POST /vhosts": "administrator",
