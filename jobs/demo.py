@@ -12,6 +12,7 @@ import argparse
 import csv
 import importlib.util
 import io
+import json
 import sys
 import zipfile
 from collections.abc import Sequence
@@ -24,9 +25,9 @@ from rich.table import Table
 
 from bindery.cli.render import render_error
 from jobs.config import FileSource, JobFile, load_job
+from jobs.demo_control_plane import control_plane, next_steps
 from jobs.local import default_log, local_session, run_stream
 from jobs.progress import StreamProgress
-from router.definitions import apply, parse_definitions
 from router.errors import BinderyError, InvalidInput
 from store.paths import DataDir
 from store.tables import count_rows
@@ -81,13 +82,15 @@ def demo_job(configs: Path, inbox: Path) -> JobFile:
 
 
 def run(configs: Path, data: Path, console: Console) -> None:
-    """Import the topology, route what is new, show what the queues hold."""
+    """Declare the topology over HTTP, route what is new, show what the queues hold."""
     folder = DataDir.open(data, create=True)
     inbox = data / "inbox"
     total = write_inbox(inbox)
-    definitions = parse_definitions((configs / "definitions.json").read_bytes())
-    edit = TopologyStore(folder).edit(lambda editor: apply(definitions, editor), author="demo")
-    console.print(f"topology version {edit.version} from {configs / 'definitions.json'}")
+    definitions = json.loads((configs / "definitions.json").read_bytes())
+    with control_plane(data) as plane:
+        new = plane.declare(definitions)
+    version = TopologyStore(folder).load().version
+    console.print(f"{new} exchanges and queues declared over HTTP: topology version {version}")
     file = demo_job(configs, inbox)
     log = default_log(file.job.stream)
     progress = StreamProgress(file.job.stream, total=total, console=console)
@@ -96,7 +99,8 @@ def run(configs: Path, data: Path, console: Console) -> None:
     console.print(progress.summary if progress.records else f"nothing new: all {total:,} flights were routed before")
     _show_queues(folder, console)
     _show_queries(folder, console)
-    console.print(f"\nThe data is in {data}: a Delta table per queue below {data / 'queues'}.")
+    console.print(f"\nThe data is in {data}: a Delta table per queue below {data / 'queues'}. To go on:\n")
+    console.print(next_steps(data, plane.password), markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_queues(data: DataDir, console: Console) -> None:
