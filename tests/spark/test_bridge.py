@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from delta.tables import DeltaTable as SparkTable
 
 from router.errors import FilterError, InvalidInput, NotFound, Refused
 from router.message import Message
@@ -57,7 +58,7 @@ def test_a_bridge_feeds_its_exchange_with_what_its_filter_accepts(bridged: Insta
 
 def test_rows_deleted_from_the_source_neither_stop_nor_repeat_a_bridge(bridged: Installation) -> None:
     bridged.route(BRIDGE)
-    bridged.spark.sql(f"DELETE FROM delta.`{bridged.data.queue('/', 'orders')}` WHERE routing_key = 'k11'")
+    SparkTable.forPath(bridged.spark, bridged.data.queue("/", "orders")).delete("routing_key = 'k11'")
     publish(bridged, 13)
     bridged.route()
     bridged.route(BRIDGE)

@@ -27,7 +27,12 @@ COLUMNS = {
     "times": pa.array([[AT]], pa.list_(pa.timestamp("us", tz="UTC"))),
     "nothing": pa.array([None], pa.string()),
 }
-JOB = "stream: s\nsource: {format: parquet, path: INBOX}\ntrigger: available-now\nmessage:\n  exchange: \"'amq.fanout'\"\n"
+JOB = """stream: s
+source: {format: parquet, path: INBOX}
+trigger: available-now
+message:
+  exchange: "'amq.fanout'"
+"""
 
 
 @pytest.fixture

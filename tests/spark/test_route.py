@@ -136,9 +136,6 @@ def test_a_topology_change_takes_effect_at_the_next_batch_of_a_running_stream(in
     installation.queue("before")
     installation.publish(orders("a"), file="a.parquet")
     installation.publish(orders("b", "c"), file="b.parquet")
-    text = (
-        "stream: s\nsource: {format: parquet, path: INBOX, options: {maxFilesPerTrigger: 1}}\ntrigger: available-now\n"
-    )
 
     def bind(report: BatchReport) -> None:
         if report.batch_id == 0:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.fold import CORRUPT_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn, row_bytes
-from router.message import MESSAGE_SCHEMA, Message, to_batch, value_from_row
+from router.message import MESSAGE_SCHEMA, Message, from_batch, to_batch, value_from_row
 from tests.unit.strategies import messages
 
 CAP = 1 << 20
@@ -65,7 +65,7 @@ def test_canonical_columns_pass_unchanged(published: list[Message]) -> None:
     fold = Fold(tuple(MappedColumn(name, name) for name in MESSAGE_SCHEMA.names), False, 1 << 40)
     folded, refused = fold(batch, seq(len(published)))
     assert refused is None
-    assert folded.select(MESSAGE_SCHEMA.names).equals(batch)
+    assert repr(from_batch(folded)) == repr(published)
 
 
 def test_a_failed_expression_refuses_its_record_only() -> None:
