@@ -25,6 +25,7 @@ from store.manifest import MANIFEST
 from store.paths import DataDir
 
 _STREAM: Final = "stream"
+_AT_ONCE: Final = 512
 
 
 @dataclass
@@ -126,8 +127,15 @@ class ManifestTotals:
 
     def _read_whole(self, table: DeltaTable) -> None:
         self._totals = Totals()
+        waiting: list[pa.RecordBatch] = []
+        # a file holds one row as a rule: many of them are added up at once
         for batch in table.to_pyarrow_dataset().to_batches():
-            self._totals.add(pa.Table.from_batches([batch]))
+            waiting.append(batch)
+            if len(waiting) == _AT_ONCE:
+                self._totals.add(pa.Table.from_batches(waiting))
+                waiting = []
+        if waiting:
+            self._totals.add(pa.Table.from_batches(waiting))
         self.files_read += len(table.file_uris())
 
     def _added(self, first: int, last: int) -> Iterator[pa.Table]:

@@ -60,6 +60,12 @@ class Ends:
         identity.check("write", self.vhost, self.destination)
         identity.check("read", self.vhost, self.source)
 
+    def check_key(self, identity: Identity, topology: Topology, routing_key: str) -> None:
+        """Refuse a caller whose topic permissions do not let them read that key from a topic exchange."""
+        source = topology.exchanges.get((self.vhost, self.source))
+        if source is not None and source.type == "topic":
+            identity.check_topic("read", self.vhost, self.source, routing_key)
+
 
 def _ends(
     vhost: VhostPath,
@@ -112,6 +118,7 @@ async def bind(
     )
 
     def change(editor: TopologyEditor) -> Binding:
+        ends.check_key(user, editor.topology, wanted.routing_key)
         try:
             return editor.bind(wanted, max_key_bytes=MAX_KEY_BYTES)[0]
         except InvalidDeclaration as error:

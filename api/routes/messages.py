@@ -76,8 +76,6 @@ async def publish(
     if present is None:
         raise bad_request(f"404 NOT_FOUND - no exchange '{exchange}' in vhost '{vhost}'")
     user.check("write", vhost, exchange or DEFAULT_EXCHANGE)
-    if present.type == "topic":
-        user.check_topic("write", vhost, exchange, body.routing_key)
     if present.internal:
         raise bad_request(f"403 ACCESS_REFUSED - cannot publish to internal exchange '{exchange}' in vhost '{vhost}'")
     message = publish_record(
@@ -87,6 +85,9 @@ async def publish(
         properties=body.properties,
         user=user.name,
     )
+    if present.type == "topic":
+        for key in (message.routing_key, *(message.cc or ()), *(message.bcc or ())):
+            user.check_topic("write", vhost, exchange, key)
     queues = await asyncio.wrap_future(plane.publisher.publish(vhost, message))
     plane.statistics.published(vhost, exchange, queues)
     return answer({"routed": bool(queues)})

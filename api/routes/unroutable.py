@@ -9,12 +9,15 @@ from fastapi import Query, Response
 from pydantic import Field
 
 from api.answers import answer
+from api.auth import Identity
 from api.bodies import Body, Flag, documented
 from api.deps import ManagementUser, Plane, VhostPath, json_body, resource
 from api.errors import bad_request
 from api.scope import visible_vhost
 from router.filters import parse
 from router.filters.sets import parse_filter_set
+from router.model import Topology
+from store.access import Operation
 from store.redrive import Redriver
 from store.unroutable import Selection, summary
 
@@ -75,8 +78,13 @@ def show(
     since: Annotated[str | None, Query(description="ISO 8601")] = None,
     until: Annotated[str | None, Query(description="ISO 8601")] = None,
 ) -> Response:
-    """The vhost's unroutable rows by reason and by routing key, the most frequent first."""
-    visible_vhost(plane.topology(), user, vhost)
+    """The vhost's unroutable rows by reason and by routing key, the most frequent first.
+
+    The caller needs the permission to read every exchange that the rows may have been published to.
+    """
+    topology = plane.topology()
+    visible_vhost(topology, user, vhost)
+    _check(user, "read", topology, vhost, exchange)
     stated = SelectionBody(reasons=reason or [], exchange=exchange, key=key, since=since, until=until, filter=None)
     return answer(summary(plane.data, vhost, _selection(stated), top=top).as_data())
 
@@ -98,8 +106,16 @@ def redrive(
     """
     topology = plane.topology()
     visible_vhost(topology, user, vhost)
-    exchanges = [name for where, name in topology.exchanges if where == vhost]
-    for name in exchanges if body.exchange is None else [body.exchange]:
-        user.check("write", vhost, name)
+    _check(user, "write", topology, vhost, body.exchange)
     outcome = Redriver(plane.data, plane.topologies, vhost).redrive(_selection(body), dry_run=body.dry_run)
     return answer(outcome.as_data())
+
+
+def _check(user: Identity, operation: Operation, topology: Topology, vhost: str, exchange: str | None) -> None:
+    """Refuse a caller without that permission on the exchange, or on every exchange of the vhost.
+
+    The default exchange is one of them; rows may name exchanges that are gone, which needs no more.
+    """
+    present = ["", *(name for where, name in topology.exchanges if where == vhost)]
+    for name in present if exchange is None else [exchange]:
+        user.check(operation, vhost, name)

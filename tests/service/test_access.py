@@ -22,8 +22,8 @@ NEEDED = {
     "/vhosts/{name}/permissions": "administrator",
     "/vhosts/{name}/topic-permissions": "administrator",
     "/definitions": "administrator",
-    "/user-limits": "administrator",
     "/jobs": "administrator",
+    "/user-limits": "administrator",
     "PUT /vhosts": "administrator",
     "DELETE /vhosts": "administrator",
     "POST /vhosts": "administrator",
@@ -60,6 +60,8 @@ def needed(method: str, path: str) -> str:
 
 def operations(server: Server) -> Iterator[tuple[str, str]]:
     for path, methods in server.app.openapi()["paths"].items():
+        if not path.startswith("/api/"):
+            continue
         for method in methods:
             yield method.upper(), path.removeprefix("/api")
 
