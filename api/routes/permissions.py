@@ -10,7 +10,7 @@ from api.answers import answer, no_content, put_answer
 from api.bodies import PermissionBody, TopicPermissionBody, documented
 from api.control_plane import ControlPlane
 from api.deps import AdministratorUser, NamePath, Plane, VhostPath, json_body, resource
-from api.errors import object_not_found
+from api.errors import bad_request, object_not_found
 from api.listing import Item, ListingParameters
 from store.access import AccessEditor, Permission, TopicPermission
 
@@ -46,9 +46,9 @@ def topic_permission_item(permission: TopicPermission) -> Item:
 
 
 def _require(plane: ControlPlane, vhost: str, user: str) -> None:
-    """Refuse a vhost or user that does not exist."""
+    """Refuse a vhost or user that does not exist, in the broker's words."""
     if vhost not in plane.topology().vhosts or user not in plane.access.load().users:
-        raise object_not_found()
+        raise bad_request("vhost_or_user_not_found")
 
 
 @router.get("/permissions", summary="List permissions")
@@ -128,7 +128,6 @@ def show_topic(
     plane: Plane, _: AdministratorUser, listing: ListingParameters, vhost: VhostPath, user: UserPath
 ) -> Response:
     """Which routing keys a user may use in a vhost, per topic exchange."""
-    _require(plane, vhost, user)
     kept = plane.access.load().topic_permissions.items()
     found = [topic_permission_item(item) for key, item in kept if key[:2] == (vhost, user)]
     if not found:
