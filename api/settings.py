@@ -1,16 +1,22 @@
 """What the service is told from outside; values that are unsafe together are refused at start.
 
-Every setting can come from the environment with the prefix `BINDERY_`.
+A setting comes from the command line, else from the environment (`BINDERY_PORT`, `BINDERY_JOBS__MASTER`), else
+from the YAML file that `--config` or `BINDERY_CONFIG` names, else it has the default written here.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import os
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+
+CONFIG_VARIABLE: Final = "BINDERY_CONFIG"
+#: Shortest password of the first administrator where other machines reach the service.
+_SHORTEST_PASSWORD: Final = 12
 
 
 class JobSettings(BaseModel):
@@ -30,12 +36,18 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="BINDERY_", env_nested_delimiter="__", frozen=True)
 
+    environment: Literal["development", "test", "production"] = Field(
+        "development", description="production refuses what is only convenient"
+    )
     data: Path = Field(description="the data directory")
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(15672, ge=0, le=65535, description="port to listen on; 0 takes a free one")
     insecure: bool = Field(False, description="listen without TLS on an address that is not loopback")
     ssl_certfile: Path | None = Field(None, description="PEM certificate chain; with it the service speaks TLS")
     ssl_keyfile: Path | None = Field(None, description="PEM private key of the certificate")
+    trusted_proxies: tuple[str, ...] = Field(
+        (), description="addresses or networks of the proxies that speak TLS for this service"
+    )
     access_log: bool = Field(False, description="write a line per request")
 
     admin_user: str | None = Field(None, description="name of the first administrator")
@@ -78,17 +90,79 @@ class Settings(BaseSettings):
         except ValueError:
             return False
 
+    @classmethod
+    def configured(cls, config: Path | None = None, **given: Any) -> Self:
+        """The settings of a YAML file, of the one in BINDERY_CONFIG without a name, or of none.
+
+        `given` and then the environment come first. Raises ValidationError, and OSError for a missing file.
+        """
+        name = config or os.environ.get(CONFIG_VARIABLE)
+        if not name:
+            return cls(**given)
+        Path(name).read_bytes()  # a file that is not there would count as empty
+
+        class Configured(cls):  # type: ignore[misc, valid-type]  # the file is known only now
+            model_config = SettingsConfigDict(yaml_file=name)
+
+        return Configured(**given)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Command line, environment, file; nothing else is looked at."""
+        file = YamlConfigSettingsSource(settings_cls)
+        if "admin_password" in file():
+            raise ValueError("admin_password: passwords do not belong into files: set BINDERY_ADMIN_PASSWORD")
+        return init_settings, env_settings, file
+
     @model_validator(mode="after")
     def _refuse_unsafe(self) -> Self:
         if (self.ssl_certfile is None) != (self.ssl_keyfile is None):
             raise ValueError("TLS needs both a certificate file and a key file")
-        if not (self.is_loopback or self.is_tls or self.insecure):
+        if not (self.is_loopback or self.is_tls or self.insecure or self.trusted_proxies):
             raise ValueError(
                 f"{self.host} is reachable from other machines and passwords would travel unencrypted: "
-                "give a certificate and key, put a proxy with TLS in front of 127.0.0.1, or say --insecure"
+                "give a certificate and key, name the proxies with TLS in front of it as trusted_proxies, "
+                "or say --insecure"
             )
         if (self.admin_user is None) != (self.admin_password is None):
             raise ValueError("BINDERY_ADMIN_USER and BINDERY_ADMIN_PASSWORD belong together")
-        if self.admin_password is not None and not self.admin_password.get_secret_value():
-            raise ValueError("BINDERY_ADMIN_PASSWORD is empty")
+        if self.admin_password is not None:
+            self._refuse_weak(self.admin_password.get_secret_value())
+        for network in self.trusted_proxies:
+            try:
+                ipaddress.ip_network(network)
+            except ValueError:
+                raise ValueError(f"trusted_proxies: {network!r} is no address or network") from None
+        for root in self.jobs.roots:
+            if "://" not in root and len(Path(os.path.normpath(root)).parts) < 2:
+                raise ValueError(f"jobs.roots: {root!r} would let jobs read the whole machine")
+        if self.environment == "production":
+            self._refuse_convenient()
         return self
+
+    def _refuse_weak(self, password: str) -> None:
+        if not password:
+            raise ValueError("BINDERY_ADMIN_PASSWORD is empty")
+        if not self.is_loopback and (len(password) < _SHORTEST_PASSWORD or password == self.admin_user):
+            raise ValueError(
+                f"BINDERY_ADMIN_PASSWORD is shorter than {_SHORTEST_PASSWORD} characters or the user's name, and "
+                "other machines reach the service"
+            )
+
+    def _refuse_convenient(self) -> None:
+        if self.insecure:
+            raise ValueError("insecure: refused in production; give a certificate and key, or trusted_proxies")
+        if self.metrics == "open" and not self.is_loopback:
+            raise ValueError("metrics: 'open' shows names of queues to everybody; refused in production")
+        if not self.data.is_absolute():
+            raise ValueError("data: a relative path depends on where the service is started; refused in production")
+        for name, path in (("ssl_keyfile", self.ssl_keyfile), ("jobs.secrets", self.jobs.secrets)):
+            if path is not None and path.exists() and path.stat().st_mode & 0o007:
+                raise ValueError(f"{name}: {path} is open to every user of the machine; refused in production")

@@ -19,20 +19,26 @@ if TYPE_CHECKING:
 
 
 def serve(
-    data: Annotated[Path, typer.Option(help="The data directory; created when missing.")],
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 15672,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    data: Annotated[Path | None, typer.Option(help="The data directory; created when missing.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A YAML file of settings; BINDERY_CONFIG without this option.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on, 15672 unless told; 0 takes a free one.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on, 127.0.0.1 unless told.")] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen without TLS on an address that other machines reach.")
-    ] = False,
+        bool | None, typer.Option("--insecure", help="Listen without TLS on an address that other machines reach.")
+    ] = None,
     ssl_certfile: Annotated[Path | None, typer.Option(help="PEM certificate chain; turns TLS on.")] = None,
     ssl_keyfile: Annotated[Path | None, typer.Option(help="PEM private key of the certificate.")] = None,
-    access_log: Annotated[bool, typer.Option("--access-log", help="Write a line per request.")] = False,
+    access_log: Annotated[bool | None, typer.Option("--access-log", help="Write a line per request.")] = None,
 ) -> None:
     """Run the REST control plane until it is stopped.
 
     The first administrator comes from BINDERY_ADMIN_USER and BINDERY_ADMIN_PASSWORD. Without them, and
     without any user yet, `admin` is created with a generated password that is shown here once.
+
+    Every setting can also come from the environment (BINDERY_PORT) or from the YAML file (port); options
+    come first, then the environment, then the file.
     """
     given = {
         "data": data,
@@ -43,7 +49,7 @@ def serve(
         "ssl_keyfile": ssl_keyfile,
         "access_log": access_log,
     }
-    settings = _settings({name: value for name, value in given.items() if value is not None})
+    settings = _settings(config, {name: value for name, value in given.items() if value is not None})
     # Imported here so that `bindery --help` does not wait for a web framework.
     from api.app import create_app  # noqa: PLC0415
     from api.bootstrap import ensure_administrator  # noqa: PLC0415
@@ -66,17 +72,21 @@ def serve(
     _run(app, settings, listener)
 
 
-def _settings(given: dict[str, Any]) -> Settings:
+def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
     from pydantic import ValidationError  # noqa: PLC0415
+    from pydantic_settings import SettingsError  # noqa: PLC0415
+    from yaml import YAMLError  # noqa: PLC0415
 
-    from api.settings import Settings  # noqa: PLC0415
+    from api.settings import CONFIG_VARIABLE, Settings  # noqa: PLC0415
 
     try:
-        return Settings(**given)
+        return Settings.configured(config, **given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"]) or "settings"
         raise InvalidInput(f"{name}: {first['msg'].removeprefix('Value error, ')}", where=name) from None
+    except (OSError, ValueError, YAMLError, SettingsError) as error:
+        raise InvalidInput(f"bad settings: {error}", where=f"--config or {CONFIG_VARIABLE}") from None
 
 
 def _listen(settings: Settings) -> socket.socket:
@@ -107,6 +117,7 @@ def _run(app: Any, settings: Settings, listener: socket.socket) -> None:
         server_header=False,
         timeout_graceful_shutdown=30,
         timeout_keep_alive=60,
-        proxy_headers=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
     )
     uvicorn.Server(config).run(sockets=[listener])

@@ -1,4 +1,4 @@
-"""Settings that are unsafe together are refused at start."""
+"""Settings: where they come from, in which order, and which are refused at start."""
 
 from __future__ import annotations
 
@@ -7,40 +7,117 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from typer.testing import CliRunner
 
 from api.settings import Settings
+from bindery.cli.main import app
 
-DATA = Path("data")
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.1.2.3"])
-def test_loopback_needs_no_tls(host: str) -> None:
-    assert Settings(data=DATA, host=host).is_loopback
+CONFIGS = Path(__file__).parents[3] / "configs"
+EVERYWHERE = "0.0.0.0"  # noqa: S104  # nothing listens here
+STRONG = "correct horse battery"
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.1", "example.org"])  # noqa: S104  # refused here
-def test_other_addresses_need_tls_or_a_word(host: str) -> None:
-    with pytest.raises(ValidationError, match="--insecure"):
-        Settings(data=DATA, host=host)
-    assert Settings(data=DATA, host=host, insecure=True).host == host
-    assert Settings(data=DATA, host=host, ssl_certfile=DATA, ssl_keyfile=DATA).is_tls
+@pytest.fixture(autouse=True)
+def _nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BINDERY_CONFIG", raising=False)
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"BINDERY_{name.upper()}", raising=False)
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "settings.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_options_come_first_then_the_environment_then_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path, "data: /a\nport: 1\nheader_limit: 1\njobs: {master: 'local[7]', stop_wait: 5}\n")
+    monkeypatch.setenv("BINDERY_HEADER_LIMIT", "2")
+    monkeypatch.setenv("BINDERY_PORT", "2")
+    monkeypatch.setenv("BINDERY_JOBS__STOP_WAIT", "6")
+    settings = Settings.configured(file, port=3)
+    assert (settings.data, settings.port, settings.header_limit) == (Path("/a"), 3, 2)
+    assert (settings.jobs.master, settings.jobs.stop_wait) == ("local[7]", 6)
+
+
+def test_the_environment_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BINDERY_CONFIG", str(written(tmp_path, "data: /from-file\n")))
+    assert Settings.configured().data == Path("/from-file")
+    assert Settings(data=Path("/x")).data == Path("/x"), "nothing but `configured` reads the file"
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in CONFIGS.glob("*.yaml")))
+def test_every_environment_has_valid_settings(name: str) -> None:
+    assert Settings.configured(CONFIGS / name).environment == name.removesuffix(".yaml")
+
+
+def test_there_is_a_file_per_environment() -> None:
+    assert {path.stem for path in CONFIGS.glob("*.yaml")} == {"development", "test", "production"}
 
 
 @pytest.mark.parametrize(
-    "given",
+    ("given", "reason"),
     [
-        {"ssl_certfile": "x"},
-        {"ssl_keyfile": "x"},
-        {"admin_user": "x"},
-        {"admin_password": "x"},
-        {"admin_user": "x", "admin_password": ""},
-        {"port": 70_000},
+        ({"host": EVERYWHERE}, "unencrypted"),
+        ({"host": "bindery.example"}, "unencrypted"),
+        ({"ssl_certfile": "/c"}, "both"),
+        ({"admin_user": "x"}, "belong together"),
+        ({"admin_user": "x", "admin_password": ""}, "empty"),
+        ({"host": EVERYWHERE, "insecure": True, "admin_user": "x", "admin_password": "guest"}, "shorter than 12"),
+        ({"host": EVERYWHERE, "insecure": True, "admin_user": STRONG, "admin_password": STRONG}, "user's name"),
+        ({"trusted_proxies": ["*"]}, "no address or network"),
+        ({"jobs": {"roots": ["/"]}}, "whole machine"),
+        ({"jobs": {"roots": ["/srv/.."]}}, "whole machine"),
+        ({"jobs": {"root": ["/srv"]}}, "jobs.root"),
+        ({"environment": "production", "insecure": True}, "insecure"),
+        ({"environment": "production", "data": "data"}, "relative path"),
+        (
+            {"environment": "production", "host": EVERYWHERE, "trusted_proxies": ["10.0.0.1"], "metrics": "open"},
+            "names of queues",
+        ),
+        ({"environment": "staging"}, "environment"),
+        ({"failed_logins": 0}, "failed_logins"),
     ],
 )
-def test_halves_and_nonsense_are_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        Settings(data=DATA, **given)
+def test_what_is_unsafe_is_refused(given: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        Settings(**{"data": "/d", **given})
 
 
-def test_the_password_is_not_shown() -> None:
-    assert "secret" not in repr(Settings(data=DATA, admin_user="x", admin_password="secret"))  # type: ignore[arg-type]
+def test_a_secret_that_everybody_may_read_is_refused_in_production(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    key.write_text("")
+    given: dict[str, Any] = {"environment": "production", "data": "/d", "ssl_certfile": certificate, "ssl_keyfile": key}
+    key.chmod(0o644)
+    with pytest.raises(ValidationError, match="open to every user"):
+        Settings(**given)
+    key.chmod(0o640)
+    assert Settings(**given).is_tls
+
+
+def test_other_machines_are_let_in_by_tls_a_proxy_or_an_explicit_word() -> None:
+    for given in (
+        {"ssl_certfile": "/c", "ssl_keyfile": "/k"},
+        {"trusted_proxies": ["10.0.0.0/8", "::1"]},
+        {"insecure": True},
+    ):
+        Settings(**{"data": "/d", "host": EVERYWHERE, **given})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("data: /d\nprot: 5\n", "prot"),
+        ("data: /d\nadmin_user: x\nadmin_password: " + STRONG + "\n", "BINDERY_ADMIN_PASSWORD"),
+        ("data: [\n", "bad settings"),
+        ("port: 5\n", "data: Field required"),
+        ("- data\n", "bad settings"),
+        (None, "No such file"),
+    ],
+)
+def test_a_bad_file_is_told_without_a_traceback(tmp_path: Path, text: str | None, reason: str) -> None:
+    file = tmp_path / "missing.yaml" if text is None else written(tmp_path, text)
+    done = CliRunner().invoke(app, ["serve", "--config", str(file)])
+    assert done.exit_code != 0
+    assert reason in str(done.exception) + done.output
+    assert STRONG not in str(done.exception) + done.output
