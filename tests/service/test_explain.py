@@ -197,6 +197,8 @@ def test_nobody_sees_or_redrives_what_they_may_not(server: Server, flights: Flig
     assert all(item["subject"]["vhost"] != flights.vhost for item in reader.get("/lint").json["findings"])
     flights.put("/permissions/{v}/reader", {"configure": "^$", "write": "^$", "read": "^$"})
     assert reader.post("/route", {"vhost": flights.vhost, "message": {}}).status == 200
+    assert reader.get(f"/unroutable/{flights.v}").status == 401
+    flights.put("/permissions/{v}/reader", {"configure": "^$", "write": "^$", "read": ".*"})
     assert reader.get(f"/unroutable/{flights.v}").status == 200
     assert reader.post(f"/unroutable/{flights.v}/redrive").status == 401
     publish(flights, "nowhere")
