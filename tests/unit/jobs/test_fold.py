@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.fold import CORRUPT_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn, row_bytes
-from router.message import MESSAGE_SCHEMA, Message, from_batch, to_batch, value_from_row
+from router.message import MESSAGE_SCHEMA, Message, to_batch, value_from_row
+from tests.unit.jobs.arrays import shown
 from tests.unit.strategies import messages
 
 CAP = 1 << 20
@@ -65,7 +66,8 @@ def test_canonical_columns_pass_unchanged(published: list[Message]) -> None:
     fold = Fold(tuple(MappedColumn(name, name) for name in MESSAGE_SCHEMA.names), False, 1 << 40)
     folded, refused = fold(batch, seq(len(published)))
     assert refused is None
-    assert repr(from_batch(folded)) == repr(published)
+    for name in MESSAGE_SCHEMA.names:
+        assert shown(folded.column(name)) == shown(batch.column(name)), name
 
 
 def test_a_failed_expression_refuses_its_record_only() -> None:
