@@ -178,7 +178,8 @@ def _visit(tree: Tree, visit: dict[str, Any]) -> None:
     keys = ", ".join(repr(key) for key in visit["keys"])
     came = ", ".join(_arrival(arrival) for arrival in visit["arrivals"])
     name = visit["exchange"] or "(default)"
-    head = f"{visit['number']}. {visit['type']} exchange {name}, key {keys} ({came})"
+    plural = "" if len(visit["keys"]) == 1 else "s"
+    head = f"{visit['number']}. {visit['type']} exchange {name}, key{plural} {keys} ({came})"
     branch = tree.add(Text(visible(head), "bold"))
     for step in visit["steps"]:
         sign, colour, words = _VERDICTS[step["verdict"]]

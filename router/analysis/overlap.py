@@ -53,7 +53,7 @@ def check(scope: Scope, report: Report, samples: Samples) -> None:
         found = (
             f"all {of:,} sampled messages are the same"
             if same
-            else f"{both / of:.0%} of its {of:,} sampled messages are also in queue {names[big]!r} ({sizes[big]:,})"
+            else f"{100 * both // of}% of its {of:,} sampled messages are also in queue {names[big]!r} ({sizes[big]:,})"
         )
         report.add(
             "BT151" if same else "BT150",
