@@ -13,6 +13,7 @@ _UNUSED_SCHEMAS: Final = ("HTTPValidationError", "ValidationError")
 _THERE_ALREADY: Final = {"description": "It was there already; equal, or changed as told"}
 _COMMON: Final = {
     "403": {"description": "A change from a page of another origin"},
+    "412": {"description": "A condition does not hold: a protected vhost, another version than expected"},
     "429": {"description": "Too many failed logins"},
     "503": {"description": "Too many writers at once; try again"},
 }
