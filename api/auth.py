@@ -165,8 +165,13 @@ def _credentials(request: Request) -> tuple[str, str]:
 
 
 def _refuse_foreign_origin(request: Request) -> None:
-    origin = request.headers.get("origin")
-    if origin is None or request.method in _SAFE_METHODS:
+    if request.method in _SAFE_METHODS:
         return
-    if urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
+    origin = request.headers.get("origin")
+    if origin is None:
+        # not every browser sends an origin with every form, but those of today say where it comes from
+        foreign = request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+    else:
+        foreign = urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower()
+    if foreign:
         raise Refusal(403, "forbidden", "changes are refused from pages of another origin")

@@ -7,6 +7,7 @@ cannot be read is refused in the broker's words; a model's errors become one rea
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, NoReturn, TypeVar
 
@@ -47,7 +48,7 @@ def parse_object(raw: bytes, *, error: str = "not_json") -> dict[str, Any]:
     if not raw.strip():
         return {}
     try:
-        content = json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        content = json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse_constant, parse_float=finite_float)
         if b"\\u" in raw:
             _refuse_surrogates(content)
     except (ValueError, RecursionError):
@@ -95,6 +96,14 @@ def documented(model: type[BaseModel], example: Mapping[str, Any], *, required: 
 def refuse(reason: Reason) -> NoReturn:
     """Within a validator: refuse the body with that reason."""
     raise PydanticCustomError("reason", "refused", {"reason": reason})
+
+
+def finite_float(text: str) -> float:
+    """A JSON number as a double; raises ValueError for one beyond the range, which would become infinite."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:20]} is beyond a double")
+    return number
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from api.bodies import finite_float
 from router.errors import InvalidInput, InvalidRecord
 from router.message import MESSAGE_SCHEMA, VALUE, Message, to_batch
 from router.values import MAX_DEPTH, from_nested_text
@@ -83,7 +84,7 @@ def read_ndjson(raw: bytes) -> pa.Table:
 
 def _parse(line: bytes) -> Any:
     try:
-        return json.loads(line.decode(), parse_constant=_refuse_constant)
+        return json.loads(line.decode(), parse_constant=_refuse_constant, parse_float=finite_float)
     except RecursionError:
         raise InvalidRecord(f"nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as error:
@@ -217,6 +218,19 @@ def _one(message: str) -> Rejected:
 def exchanges_of(records: pa.Table) -> list[str]:
     """The distinct exchanges that records are published to; a missing name is the default exchange."""
     return [name or "" for name in pc.unique(records["exchange"]).to_pylist()]
+
+
+def keys_of(records: pa.Table, exchange: str) -> Iterator[str]:
+    """The distinct routing keys, sender-selected ones included, of the records published to an exchange."""
+    chosen = records.filter(pc.equal(pc.fill_null(records["exchange"], ""), exchange))
+    yield from (key or "" for key in pc.unique(chosen["routing_key"]).to_pylist())
+    for column in ("cc", "bcc"):
+        yield from (key or "" for key in pc.unique(pc.list_flatten(chosen[column])).to_pylist())
+
+
+def users_of(records: pa.Table) -> set[bytes]:
+    """The distinct user ids that records state."""
+    return set(pc.unique(pc.struct_field(records["properties"], "user_id")).to_pylist()) - {None}
 
 
 def append(data: DataDir, vhost: str, records: pa.Table, *, author: str) -> int:

@@ -191,7 +191,7 @@ def _pattern(text: str) -> Regex:
 def _positive(text: str | None) -> int | None:
     if text is None:
         return None
-    if not (text.isascii() and text.lstrip("-").isdigit() and len(text) < 12):
+    if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) < 12):
         raise bad_request("Pagination parameters are invalid")
     return int(text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import pyarrow as pa
 from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
 
@@ -14,9 +15,13 @@ from api.auth import Identity
 from api.bodies import read_bytes
 from api.control_plane import ControlPlane
 from api.deps import ManagementUser, Plane, VhostPath, resource
-from api.errors import bad_request, not_found
+from api.errors import access_refused, bad_request, not_found
+from router.model import Topology
 
 router = resource("inbox")
+
+#: Tags whose holders may state another user's id, as in the broker.
+_MAY_IMPERSONATE: Final = frozenset({"impersonator", "administrator"})
 
 _EXAMPLE: Final = {
     "exchange": "orders",
@@ -40,7 +45,8 @@ async def ingest(plane: Plane, user: ManagementUser, request: Request, vhost: Vh
     """Append message records to the vhost's inbox in one commit, or none of them.
 
     One JSON message a line, or an Arrow IPC stream (by content type) with the columns of the message
-    schema. Bad records are reported by line. The caller needs write permission on every exchange named.
+    schema. Bad records are reported by line. The caller needs write permission on every exchange named, and
+    a user id may only be the caller's own, unless they hold the tag `impersonator` or `administrator`.
     """
     user.require_sight(vhost)
     raw = await read_bytes(request, plane.settings.inbox_limit)
@@ -62,9 +68,25 @@ def _ingest(plane: ControlPlane, user: Identity, vhost: str, raw: bytes, is_arro
             bad_records=error.total,
             problems=[problem.as_data() for problem in error.problems],
         ) from None
-    for exchange in inbox.exchanges_of(records):
-        user.check("write", vhost, exchange)
+    _check(plane.topology(), user, vhost, records)
     if not records.num_rows:
         return answer({"records": 0})
     version = inbox.append(plane.data, vhost, records, author=user.name)
     return answer({"records": records.num_rows, "version": version})
+
+
+def _check(topology: Topology, user: Identity, vhost: str, records: pa.Table) -> None:
+    """Refuse records that the caller could not publish one by one."""
+    for exchange in inbox.exchanges_of(records):
+        user.check("write", vhost, exchange)
+        present = topology.exchanges.get((vhost, exchange))
+        if (
+            present is not None
+            and present.type == "topic"
+            and (vhost, user.name, exchange) in user.access.topic_permissions
+        ):
+            for key in inbox.keys_of(records, exchange):
+                user.check_topic("write", vhost, exchange, key)
+    forged = inbox.users_of(records) - {user.name.encode()}
+    if forged and _MAY_IMPERSONATE.isdisjoint(user.user.tags):
+        raise access_refused(f"user_id {min(forged).decode('utf-8', 'replace')!r} is not the caller's")
