@@ -141,9 +141,10 @@ def test_headers_exchanges_and_selectors_see_the_headers(client: Client) -> None
 
 
 def test_what_reaches_no_queue_is_returned_and_recorded(server: Server, client: Client) -> None:
-    assert not publish(client, "lost", routing_key="nobody")
+    assert not publish(client, "lost for good", routing_key="nobody")
     rows = DeltaTable(DataDir.open(server.settings.data).unroutable(NAME)).to_pyarrow_table().to_pylist()
-    assert [(row["body"], row["reason"], row["disposition"]) for row in rows] == [(b"lost", "no_binding", "returned")]
+    found = [(row["reason"], row["disposition"]) for row in rows if row["body"] == b"lost for good"]
+    assert found == [("no_binding", "returned")]
 
 
 def test_an_alternate_exchange_of_a_policy_catches_it(client: Client) -> None:
