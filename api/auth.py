@@ -172,6 +172,14 @@ def _refuse_foreign_origin(request: Request) -> None:
         # not every browser sends an origin with every form, but those of today say where it comes from
         foreign = request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
     else:
-        foreign = urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower()
+        foreign = _authority(origin) != request.headers.get("host", "").lower()
     if foreign:
         raise Refusal(403, "forbidden", "changes are refused from pages of another origin")
+
+
+def _authority(origin: str) -> str | None:
+    """Host and port of an origin; None for what is no address."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
