@@ -1,0 +1,91 @@
+"""A real job by spark-submit, through everything that can happen to it: nothing is lost and nothing doubled."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.settings import JobSettings
+from bindery import read_queue
+from tests.service.conftest import Server
+
+pytestmark = [pytest.mark.service, pytest.mark.spark]
+
+
+def write(folder: Path, name: str, numbers: range) -> None:
+    """A file of records that appears whole."""
+    draft = folder / f".{name}"
+    draft.write_text("".join(json.dumps({"id": number, "region": "eu"}) + "\n" for number in numbers))
+    draft.rename(folder / name)
+
+
+def until(look: Callable[[], dict[str, Any]], fine: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    end = time.monotonic() + 120
+    while not fine(found := look()):
+        assert time.monotonic() < end, f"still {found}"
+        time.sleep(0.2)
+    return found
+
+
+def test_a_job_through_kills_and_restarts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    source = tmp_path / "in"
+    source.mkdir()
+    settings = JobSettings(master="local[1]", roots=(str(source),), conf={"spark.driver.memory": "512m"})
+    server = Server(tmp_path / "data", jobs=settings).start()
+    client = server.client()
+    document = {
+        "stream": "orders",
+        "source": {"format": "json", "path": str(source), "schema": "id BIGINT, region STRING"},
+        "message": {
+            "exchange": "'amq.topic'",
+            "routing_key": "concat('order.', region)",
+            "application_properties": {"id": "id"},
+        },
+        "trigger": "1 second",
+    }
+    try:
+        assert client.put("/queues/%2F/orders", {"durable": True}).status == 201
+        assert client.post("/bindings/%2F/e/amq.topic/q/orders", {"routing_key": "order.*"}).status == 201
+
+        def job() -> dict[str, Any]:
+            found: dict[str, Any] = client.get("/jobs/orders").json
+            return found
+
+        write(source, "1.json", range(100))
+        assert client.post("/jobs", document).status == 201
+        shown = until(job, lambda job: job["state"] == "idle" and job["progress"]["records"] == 100)
+        assert (shown["progress"]["copies"], shown["progress"]["unroutable"]) == (100, {})
+        assert {"prepare", "tasks", "commit"} <= shown["progress"]["stages"].keys()
+        assert shown["last_batch"]["records"] == 100
+        assert client.post("/jobs", document).status == 409
+
+        # the service goes, comes back and finds the job; then the job is killed in the midst of its work
+        server.stop()
+        write(source, "2.json", range(100, 20_000))
+        server = Server(tmp_path / "data", jobs=settings).start()
+        client = server.client()
+        assert job()["run"]["pid"] == shown["run"]["pid"]
+        until(job, lambda job: job["state"] == "running" or job["progress"]["records"] > 100)
+        os.killpg(shown["run"]["pid"], signal.SIGKILL)
+        assert until(job, lambda job: job["state"] == "failed")["error"]["code"] == "killed"
+
+        write(source, "3.json", range(20_000, 20_010))
+        assert client.post("/jobs/orders/restart").status == 202
+        until(job, lambda job: job["state"] == "idle" and job["progress"]["records"] == 20_010)
+        assert client.post("/jobs/orders/stop").status == 202
+        assert until(job, lambda job: job["state"] != "stopping")["state"] == "stopped"
+        rows = read_queue(str(tmp_path / "data"), "orders").column("application_properties").to_pylist()
+        assert Counter(dict(row)["id"]["int"] for row in rows) == Counter(range(20_010))
+    finally:
+        for found in client.get("/jobs").json:
+            client.post(f"/jobs/{found['stream']}/stop?force=true")
+        server.stop()
