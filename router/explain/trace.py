@@ -24,7 +24,7 @@ from router.exchanges import States
 from router.explain.filters import Judge
 from router.explain.record import Arrival, FilterVerdict, Link, Step, Verdict, Visit
 from router.message import Message, from_batch
-from router.model import ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Binding, Divert, Topology
+from router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Binding, Divert, Topology
 
 #: Steps that a visit lists, beside those that lead to another exchange.
 LISTED_STEPS: Final = 500
@@ -137,7 +137,12 @@ class RowTrace:
             type=tracer.ways.topology.exchanges[tracer.ways.vhost, name].type,
             keys=tracer.keys_of(state),
             arrivals=(),
-            steps=(*steps, *self._alternate_exchange(state)),
+            steps=(
+                *(step for step in steps if step.link.kind != ALTERNATE_BINDING),
+                *self._alternate_exchange(state),
+                # used when there was still no queue
+                *(step for step in steps if step.link.kind == ALTERNATE_BINDING),
+            ),
             further_steps=len(considered.links) - len(listed),
             unmatched=0 if considered.stopped else total - considered.bindings,
             not_evaluated=total if considered.stopped else 0,

@@ -113,6 +113,19 @@ def test_of_an_or_every_part_is_named_and_of_an_and_what_is_plainly_wrong() -> N
     assert [c.expression for c in cause.filters[0].culprits] == ["a = 1", "b = 2"]  # c is only unknown
 
 
+@pytest.mark.parametrize(
+    ("selector", "blamed"),
+    [
+        ("NOT (a = 1 AND b = 2)", ["a = 1", "b = 2"]),  # either would have to be false
+        ("NOT (a = 1 OR b = 2)", ["a = 1"]),  # b is only unknown
+    ],
+)
+def test_under_not_the_parts_change_their_roles(selector: str, blamed: list[str]) -> None:
+    broker = bound("fanout", **{"x-filter-jms-selector": selector})
+    (cause,) = causes(broker, {"application_properties": {"a": 1}})
+    assert [c.expression for c in cause.filters[0].culprits] == blamed
+
+
 def test_a_filter_set_is_explained_in_words() -> None:
     filters = {"f": {"descriptor": "amqp:properties-filter", "value": {"subject": "&P:order."}}}
     (cause,) = causes(bound("fanout", **{"x-filters": filters}), {"properties": {"subject": "invoice.1"}})
@@ -173,6 +186,17 @@ def test_an_alternate_that_was_not_needed() -> None:
     taken = explain(broker, {"routing_key": "b"}, "q")
     assert taken.why_not[0].reached
     assert [arrival.kind for arrival in taken.visits[1].arrivals] == ["alternate-exchange"]
+
+
+def test_both_alternates_of_an_exchange_one_after_the_other() -> None:
+    broker = Broker().exchange("rest", "fanout").queues("q")
+    broker.exchange("x", "direct", alternate_exchange="rest", alternate_binding={"destination": "q"})
+    found = explain(broker, {}, "q")
+    assert found.queues == ("q",)
+    assert [(step.link.kind, step.verdict) for step in found.visits[0].steps] == [
+        ("alternate-exchange", "forwarded"), ("alternate-binding", "delivered"),
+    ]  # fmt: skip
+    assert [arrival.kind for arrival in found.visits[1].arrivals] == ["alternate-exchange"]
 
 
 def test_messages_that_no_exchange_took() -> None:
