@@ -34,8 +34,9 @@ from jobs.sources import SOURCES
 from jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask, TaskCounts
 from router.engine import Router
 from router.errors import BinderyError
+from router.message import Message, to_batch
 from router.model import FILTERS_ARGUMENT, QUEUE_FILTER, SELECTOR_ARGUMENT, Topology
-from router.values import to_nested_text
+from router.values import Table, to_nested_text
 from store.commit import BatchCommitter, BatchCounts, Pin, WrittenFile
 from store.paths import DataDir
 from store.streams import register
@@ -219,12 +220,17 @@ class _Routers:
         self._vhost = vhost
         self._version: int | None = None
         self._broadcast: Broadcast[Router] | None = None
+        self._warm = False
 
     def get(self, topology: Topology) -> Broadcast[Router]:
         """The broadcast Router of a topology; compiled and shipped when its version is new."""
         if self._broadcast is None or self._version != topology.version:
             self.clear()
-            self._broadcast = self._spark.sparkContext.broadcast(Router.compile(topology, self._vhost))
+            router = Router.compile(topology, self._vhost)
+            if not self._warm:
+                _compile_kernels(router, topology)
+                self._warm = True
+            self._broadcast = self._spark.sparkContext.broadcast(router)
             self._version = topology.version
         return self._broadcast
 
@@ -233,6 +239,19 @@ class _Routers:
         if self._broadcast is not None:
             self._broadcast.destroy()
         self._broadcast = self._version = None
+
+
+def _compile_kernels(router: Router, topology: Topology) -> None:
+    """Route one message to each exchange here, so that machine code is compiled once and cached on disk.
+
+    Without it every worker of a fresh installation compiles the same kernels at the same time.
+    """
+    header = Table({"a": 1, "b": "x"})
+    exchanges = topology.in_vhost(router.vhost)[0]
+    messages = [
+        Message(exchange=exchange.name, routing_key="a.b", application_properties=header) for exchange in exchanges
+    ]
+    router.route(to_batch(messages), clock_ms=0)
 
 
 def _by_filter_text(topology: Topology, vhost: str, trouble: Mapping[int, int]) -> dict[str, int]:

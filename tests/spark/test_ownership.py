@@ -24,7 +24,9 @@ def publish(installation: Installation, *names: str) -> None:
         installation.publish([Message(exchange="amq.topic", routing_key=name)], file=f"{name}.parquet")
 
 
-def test_a_driver_is_fenced_when_another_one_takes_the_stream(installation: Installation) -> None:
+def test_a_driver_is_fenced_when_another_one_takes_the_stream(
+    installation: Installation, capfd: pytest.CaptureFixture[str]
+) -> None:
     installation.queue("all")
     publish(installation, "a", "b")
     rivals: list[BatchCommitter] = []
@@ -38,6 +40,7 @@ def test_a_driver_is_fenced_when_another_one_takes_the_stream(installation: Inst
     rivals[0].close()
 
     assert caught.value.exit_code == 3
+    assert "Traceback" not in capfd.readouterr().err
     assert installation.counts() == {"all": 1}
     installation.route(TEXT)
     assert installation.counts() == {"all": 2}
