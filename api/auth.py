@@ -96,6 +96,11 @@ class FailedLogins:
         self._lock = threading.Lock()
         self._failures: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
 
+    @property
+    def remembered(self) -> int:
+        """How many users and addresses are remembered: 10,000 at most."""
+        return len(self._failures)
+
     def check(self, user: str, address: str) -> None:
         """Raise 429 while the pause lasts."""
         count, since = self._failures.get((user, address), (0, 0.0))

@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from router.errors import (
@@ -184,6 +185,11 @@ def install(app: FastAPI) -> None:
             early.headers["vary"] = VARY_EARLY
             return early.response()
         return Refusal(error.status_code, "bad_request", str(error.detail)).response()
+
+    @app.exception_handler(ClientDisconnect)
+    async def _(_request: Request, _error: ClientDisconnect) -> Response:
+        # nobody is there to read it; without this a caller could fill the log with tracebacks
+        return bad_request("the request ended before its body").response()
 
     @app.exception_handler(Exception)
     async def _(_request: Request, _error: Exception) -> Response:

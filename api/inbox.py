@@ -25,6 +25,8 @@ from store.paths import DataDir
 ARROW_TYPES: Final = frozenset({"application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.file"})
 #: Problems that one answer names; more are counted.
 MAX_PROBLEMS: Final = 100
+#: Bad records after which no more are looked for: a body of nothing else would keep a processor busy.
+MAX_COUNTED: Final = 10_000
 _BATCH_ROWS: Final = 10_000
 _FILE_MAGIC: Final = b"ARROW1"
 #: Decoded bytes per byte sent: dictionaries and offsets unfold, compressed buffers are refused.
@@ -56,7 +58,7 @@ class Rejected(Exception):
 def read_ndjson(raw: bytes) -> pa.Table:
     """The records of NDJSON: one message a line, in its JSON form; blank lines are skipped.
 
-    Raises Rejected with every bad line.
+    Raises Rejected with the bad lines, 10,000 of them at most.
     """
     problems: list[Problem] = []
     total = 0
@@ -71,6 +73,8 @@ def read_ndjson(raw: bytes) -> pa.Table:
             total += 1
             if len(problems) < MAX_PROBLEMS:
                 problems.append(Problem(number, error.message, error.where))
+            if total == MAX_COUNTED:
+                break
             continue
         if len(messages) == _BATCH_ROWS:
             batches.append(to_batch(messages))

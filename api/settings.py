@@ -63,7 +63,7 @@ class Settings(BaseSettings):
     metrics_depths: bool = Field(False, description="show at /metrics how many rows queues hold")
     cluster_name: str = Field("bindery@localhost", description="the name shown by clients")
 
-    body_limit: int = Field(16 * 2**20, gt=0, description="bytes of a request body, where nothing else is said")
+    body_limit: int = Field(2**20, gt=0, description="bytes of a request body, where nothing else is said")
     binding_body_limit: int = Field(5_000, gt=0, description="bytes of a binding declaration")
     definitions_limit: int = Field(256 * 2**20, gt=0, description="bytes of a definitions file")
     inbox_limit: int = Field(64 * 2**20, gt=0, description="bytes of one bulk ingestion")
@@ -163,6 +163,6 @@ class Settings(BaseSettings):
             raise ValueError("metrics: 'open' shows names of queues to everybody; refused in production")
         if not self.data.is_absolute():
             raise ValueError("data: a relative path depends on where the service is started; refused in production")
-        for name, path in (("ssl_keyfile", self.ssl_keyfile), ("jobs.secrets", self.jobs.secrets)):
-            if path is not None and path.exists() and path.stat().st_mode & 0o007:
-                raise ValueError(f"{name}: {path} is open to every user of the machine; refused in production")
+        key = self.ssl_keyfile
+        if key is not None and key.exists() and key.stat().st_mode & 0o007:
+            raise ValueError(f"ssl_keyfile: {key} is open to every user of the machine; refused in production")

@@ -56,7 +56,7 @@ class RouteBody(Body):
 def explain(
     plane: Plane,
     user: ManagementUser,
-    body: Annotated[RouteBody, json_body(RouteBody, limit=lambda plane: plane.settings.body_limit)],
+    body: Annotated[RouteBody, json_body(RouteBody, limit=lambda plane: plane.settings.message_limit)],
 ) -> Response:
     """Route messages without writing anything; each result says what the message met, and why it missed a queue."""
     newest = plane.topology()
