@@ -20,21 +20,28 @@ FEWEST: Final = 20
 #: Share of a queue's messages in another one from which on they overlap.
 SHARE: Final = 0.95
 #: Queues that are compared with each other, those with the most sampled messages first.
-MAX_QUEUES: Final = 2_000
+MAX_QUEUES: Final = 1_000
+#: Messages that are counted at once; bounds the matrix of messages and queues.
+_BLOCK: Final = 4_096
 
 Samples = Mapping[str, npt.NDArray[np.int64]]
 
 
 def shared(samples: Samples) -> tuple[list[str], npt.NDArray[np.int64]]:
     """Names of the compared queues, and a square matrix: messages that two of them have in common."""
-    from scipy.sparse import csr_array  # noqa: PLC0415  # a slow import that only this needs
-
     names = sorted(samples, key=lambda name: (-len(samples[name]), name))[:MAX_QUEUES]
     distinct = [np.unique(samples[name]) for name in names]
-    messages, column = np.unique(np.concatenate([*distinct, np.empty(0, np.int64)]), return_inverse=True)
-    row = np.repeat(np.arange(len(names)), [len(found) for found in distinct])
-    held = csr_array((np.ones(len(row), np.int64), (row, column)), shape=(len(names), max(len(messages), 1)))
-    return names, np.asarray((held @ held.T).toarray(), np.int64)
+    queue = np.repeat(np.arange(len(names)), [len(found) for found in distinct])
+    _, message = np.unique(np.concatenate([*distinct, np.empty(0, np.int64)]), return_inverse=True)
+    order = np.argsort(message, kind="stable")
+    queue, message = queue[order], message[order]
+    common = np.zeros((len(names), len(names)), np.int64)
+    bounds = np.searchsorted(message, np.arange(0, int(message.max(initial=-1)) + 1 + _BLOCK, _BLOCK))
+    for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        held = np.zeros((_BLOCK, len(names)), np.float32)
+        held[message[start:end] % _BLOCK, queue[start:end]] = 1
+        common += (held.T @ held).astype(np.int64)  # counts below 2**24 are exact
+    return names, common
 
 
 def check(scope: Scope, report: Report, samples: Samples) -> None:
@@ -42,6 +49,9 @@ def check(scope: Scope, report: Report, samples: Samples) -> None:
     kept = {name: found for name, found in samples.items() if name in scope.queues and len(found) >= FEWEST}
     if len(kept) < 2:
         return
+    if len(kept) > MAX_QUEUES:
+        subject = Subject("vhost", scope.vhost, scope.vhost)
+        report.add("BT199", subject, f"only the {MAX_QUEUES:,} queues with the most recent messages were compared")
     names, common = shared(kept)
     sizes = np.diagonal(common)
     # at a place (small, big) with big earlier in the order of size, so that each pair is seen once

@@ -9,6 +9,7 @@ import pytest
 
 from router.analysis import RULES, Report, analyse
 from router.analysis.cover import Budget, Cover, covers
+from router.analysis.overlap import shared
 from router.analysis.scope import Scope
 from router.analysis.verdicts import Verdicts
 from router.model import Setting
@@ -373,6 +374,15 @@ def test_queues_that_received_the_same_messages() -> None:
     samples = {"all": messages, "same": messages, "part": messages[:40], "other": messages + 90}
     found = codes(broker, samples={"/": samples})
     assert found == {"BT150": ["part", "part"], "BT151": ["same"]}
+
+
+def test_common_messages_are_counted_exactly_whatever_their_number() -> None:
+    random = np.random.default_rng(1)
+    samples = {f"q{n}": random.choice(20_000, size=3_000 + n, replace=False) + 10**15 for n in range(5)}
+    names, common = shared(samples)
+    for row, one in enumerate(names):
+        for column, other in enumerate(names):
+            assert common[row, column] == len(set(samples[one]) & set(samples[other]))
 
 
 # -- the report -------------------------------------------------------------------------------------
