@@ -135,6 +135,7 @@ class DefinitionsRefused(InvalidInput):
         self.report = report
 
     def as_data(self) -> dict[str, object]:
+        """The error as JSON-ready data, with the whole report."""
         return super().as_data() | {"report": self.report}
 
 
