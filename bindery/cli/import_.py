@@ -40,7 +40,11 @@ def import_(
         text = definitions.read_bytes()
     except OSError as error:
         raise InvalidInput(f"cannot read it: {error.strerror}", where=str(definitions)) from None
-    parsed = parse_definitions(text, vhost=vhost)
+    try:
+        parsed = parse_definitions(text, vhost=vhost)
+    except InvalidInput as error:
+        error.where = str(definitions) if error.where is None else f"{definitions}: {error.where}"
+        raise
     folder = DataDir.open(data, create=True)
     try:
         edit = TopologyStore(folder).edit(

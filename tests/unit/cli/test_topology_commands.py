@@ -1,0 +1,129 @@
+"""`bindery import`, `queues` and what `route` refuses before it starts Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bindery.cli import main as cli
+from jobs.bridge import check_bridge
+from jobs.config import load_job
+from router.errors import Refused
+from router.model import Binding
+from store.paths import DataDir
+from store.topology import TopologyStore
+
+SAMPLES = Path(__file__).parents[3] / "configs" / "samples"
+DEFINITIONS = SAMPLES / "definitions-orders.json"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Run the command as the shell does: exit code, standard output, standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["bindery", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return int(left.value.code or 0), out, err
+
+    return call
+
+
+def test_an_import_declares_everything_and_again_changes_nothing(run, tmp_path: Path) -> None:
+    code, out, _ = run("import", DEFINITIONS, "--data", tmp_path / "data", "--json")
+    assert code == 0
+    report = json.loads(out)
+    assert report["created"] == {"exchange": 3, "queue": 4, "binding": 4, "divert": 1}
+    _, out, _ = run("import", DEFINITIONS, "--data", tmp_path / "data", "--json")
+    again = json.loads(out)
+    assert (again["created"], again["version"]) == ({}, report["version"])
+
+
+def test_queues_lists_what_is_declared_with_its_folder(run, tmp_path: Path) -> None:
+    run("import", DEFINITIONS, "--data", tmp_path / "data")
+    code, out, _ = run("queues", "--data", tmp_path / "data", "--json")
+    assert code == 0
+    listed = {queue["name"]: queue for queue in json.loads(out)}
+    assert list(listed) == ["archive.paid", "orders.eu", "orders.large", "orders.stray"]
+    assert {queue["messages"] for queue in listed.values()} == {0}
+    assert listed["orders.eu"]["path"] == str(tmp_path / "data" / "queues" / "~2F" / "orders~2Eeu")
+    assert "orders.eu" in run("queues", "--data", tmp_path / "data")[1]
+
+
+def test_a_malformed_selector_is_refused_with_its_place_and_nothing_changes(run, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.json"
+    broken.write_text(DEFINITIONS.read_text().replace("state IN ('new', 'paid')", "state IN ('new' 'paid')"))
+    code, _, err = run("import", broken, "--data", tmp_path / "data")
+    assert code == 2
+    assert "bindings[1]" in err
+    assert TopologyStore(DataDir.open(tmp_path / "data")).create().in_vhost("/")[1] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot read"),
+        ("{", "definitions.json: line 1, column 2"),
+        ('{"queues": [{"vhost": "nope", "name": "q"}]}', "nope"),
+    ],
+)
+def test_a_bad_definitions_file_exits_with_2(run, tmp_path: Path, text: str | None, said: str) -> None:
+    file = tmp_path / "definitions.json"
+    if text is not None:
+        file.write_text(text)
+    code, _, err = run("import", file, "--data", tmp_path / "data")
+    assert code == 2
+    assert said in err
+
+
+def test_a_bad_job_file_exits_with_2_and_writes_nothing(run, tmp_path: Path) -> None:
+    run("import", DEFINITIONS, "--data", tmp_path / "data")
+    before = sorted(tmp_path.rglob("*"))
+    job = tmp_path / "job.yaml"
+    job.write_text((SAMPLES / "job-orders.yaml").read_text().replace("routing_key", "routingkey"))
+    code, _, err = run("route", "--config", job, "--data", tmp_path / "data")
+    assert code == 2
+    assert "message.routingkey" in err
+    assert "line 10" in err
+    assert "did you mean 'routing_key'" in err
+    assert sorted(tmp_path.rglob("*")) == sorted([*before, job])
+
+
+def test_a_vhost_that_does_not_exist_is_refused_before_spark_starts(run, tmp_path: Path) -> None:
+    run("import", DEFINITIONS, "--data", tmp_path / "data")
+    job = tmp_path / "job.yaml"
+    job.write_text((SAMPLES / "job-orders.yaml").read_text() + "vhost: nope\n")
+    code, _, err = run("route", "--config", job, "--data", tmp_path / "data")
+    assert (code, "no vhost 'nope'" in err) == (2, True)
+
+
+def test_a_data_directory_without_a_topology_is_named(run, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for command in (["queues"], ["route", "--config", SAMPLES / "job-orders.yaml"]):
+        code, _, err = run(*command, "--data", tmp_path / "empty")
+        assert code != 0
+        assert str(tmp_path / "empty") in err
+    code, _, err = run("queues", "--data", tmp_path / "none")
+    assert (code, "no data directory" in err) == (2, True)
+
+
+def test_the_sample_bridge_fits_its_topology_and_a_loop_is_refused(run, tmp_path: Path) -> None:
+    run("import", DEFINITIONS, "--data", tmp_path / "data")
+    store = TopologyStore(DataDir.open(tmp_path / "data"))
+    bridge = load_job(SAMPLES / "job-bridge.yaml")
+    check_bridge(bridge, store.load())
+    store.edit(lambda editor: editor.bind(Binding(0, "/", "archive", "orders", "exchange")), author="test")
+    with pytest.raises(Refused):
+        check_bridge(bridge, store.load())
+
+
+@pytest.mark.parametrize("command", ["import", "route", "queues"])
+def test_help_has_an_example(run, command: str) -> None:
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert f"Example: bindery {command}" in " ".join(out.split())
