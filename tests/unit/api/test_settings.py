@@ -84,7 +84,7 @@ def test_what_is_unsafe_is_refused(given: dict[str, Any], reason: str) -> None:
         Settings(**{"data": "/d", **given})
 
 
-def test_a_secret_that_everybody_may_read_is_refused_in_production(tmp_path: Path) -> None:
+def test_a_key_that_everybody_may_read_is_refused_in_production(tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     key.write_text("")
     given: dict[str, Any] = {"environment": "production", "data": "/d", "ssl_certfile": certificate, "ssl_keyfile": key}

@@ -1,0 +1,231 @@
+"""The compose file: loaded as docker compose loads it, and every command in it read by the program it starts."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+import typer
+import yaml
+
+from api.settings import Settings
+from bindery.cli.main import app
+from jobs.config import load_job
+
+PROJECT = Path(__file__).parents[2]
+FILE = PROJECT / "docker-compose.yml"
+LOADER = PROJECT / "tests" / "compose"
+ADMINISTRATOR = {"BINDERY_ADMIN_USER": "admin", "BINDERY_ADMIN_PASSWORD": "correct horse battery"}
+#: Paths in the image -> where they come from.
+IMAGE = {"/opt/bindery/jobs": PROJECT / "jobs", "/opt/bindery/configs": PROJECT / "configs"}
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(FILE.read_text())
+    return loaded
+
+
+def command(compose: dict[str, Any], service: str) -> list[str]:
+    words: list[str] = compose["services"][service]["command"]
+    assert all(isinstance(word, str) for word in words)
+    return words
+
+
+def in_project(path: str) -> Path:
+    (root,) = (root for root in IMAGE if path.startswith(root + "/"))
+    return IMAGE[root] / path.removeprefix(root + "/")
+
+
+# -- the loader of docker compose ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def loader(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """`docker compose config`, or a program on the library that it loads files with; {} stands for the file."""
+    docker = shutil.which("docker")
+    if docker and subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode == 0:
+        return [docker, "compose", "--file", "{}", "config", "--quiet"]
+    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if go is None:
+        pytest.skip("neither docker compose nor go is installed")
+    program = tmp_path_factory.mktemp("compose") / "load"
+    build = [go, "build", "-o", str(program), "."]
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
+    built = subprocess.run(build, cwd=LOADER, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    if built.returncode != 0:
+        pytest.skip(f"the loader cannot be built: {built.stderr[-300:]}")
+    return [str(program), "{}"]
+
+
+def load(loader: list[str], file: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("BINDERY_")}
+    arguments = [str(file) if word == "{}" else word for word in loader]
+    return subprocess.run(
+        arguments, env=outside | environment, cwd=file.parent, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_docker_compose_loads_it(loader: list[str]) -> None:
+    done = load(loader, FILE, **ADMINISTRATOR)
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_is_no_default_password(loader: list[str]) -> None:
+    done = load(loader, FILE, BINDERY_ADMIN_USER="admin")
+    assert done.returncode != 0
+    assert "BINDERY_ADMIN_PASSWORD" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("condition: service_healthy", "condition: service_happy"),
+        ("volumes:\n  bindery:", "volumes:\n  other:"),
+        ("    stop_grace_period: 40s", "    stop_grace: 40s"),
+        ("    networks: [inside, edge]", "    networks: [inside, outside]"),
+    ],
+)
+def test_the_loader_would_notice(loader: list[str], tmp_path: Path, before: str, after: str) -> None:
+    text = FILE.read_text()
+    assert before in text
+    broken = tmp_path / "docker-compose.yml"
+    broken.write_text(text.replace(before, after, 1))
+    assert load(loader, broken, **ADMINISTRATOR).returncode != 0
+
+
+# -- the commands --------------------------------------------------------------------------------------
+
+
+def test_the_control_plane_starts_with_settings_that_it_accepts(
+    compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, name, *arguments = command(compose, "control-plane")
+    assert program == "bindery"
+    with typer.main.get_command(app).commands[name].make_context(name, arguments) as context:  # type: ignore[attr-defined]
+        config = in_project(str(context.params["config"]))
+    for variable, value in ADMINISTRATOR.items():
+        monkeypatch.setenv(variable, value)
+    settings = Settings.configured(config)
+    assert settings.environment == "production"
+    published = [port.split(":") for port in compose["services"]["control-plane"]["ports"]]
+    assert published == [["127.0.0.1", str(settings.port), str(settings.port)]], "plain HTTP stays on this machine"
+    volume = compose["x-bindery"]["volumes"][0].partition(":")[2]
+    assert all(str(path).startswith(volume + "/") for path in (settings.data, *settings.jobs.roots))
+    edge = compose["networks"]["edge"]["ipam"]["config"][0]["subnet"]
+    assert settings.trusted_proxies == (edge,)
+    monkeypatch.setenv("BINDERY_ADMIN_PASSWORD", "guest")
+    with pytest.raises(ValueError, match="shorter than 12"):
+        Settings.configured(config)
+
+
+def test_the_image_starts_the_control_plane_as_the_compose_file_does(compose: dict[str, Any]) -> None:
+    (started,) = re.findall(r"^CMD (\[.*\])$", (PROJECT / "Dockerfile").read_text(), re.MULTILINE)
+    assert yaml.safe_load(started) == command(compose, "control-plane")
+
+
+def test_the_streaming_job_is_one_that_runs(compose: dict[str, Any]) -> None:
+    words = command(compose, "incoming")
+    script = words.index("/opt/bindery/jobs/route.py")
+    assert in_project(words[script]).is_file()
+    options = words[script + 1 :]
+    job = load_job(in_project(options[options.index("--config") + 1])).job
+    config = Settings.configured(PROJECT / "configs" / "production.yaml")
+    assert job.source.path in config.jobs.roots  # type: ignore[union-attr]
+    assert options[options.index("--data") + 1] == str(config.data)
+    # a job file that is not there is reported by the job itself, once its own parser has read the options
+    options[options.index("--config") + 1] = "/no/such/job.yaml"
+    done = subprocess.run(
+        [sys.executable, str(PROJECT / "jobs" / "route.py"), *options],
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "cannot read the job file" in done.stderr, done.stderr
+
+
+def test_spark_reads_the_options_of_the_streaming_job(compose: dict[str, Any]) -> None:
+    java = shutil.which("java")
+    if java is None:
+        pytest.skip("no Java")
+    words = command(compose, "incoming")
+    assert words[0] == "/opt/spark/bin/spark-submit"
+
+    def read(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+        jars = str(Path(pyspark.__file__).parent / "jars" / "*")
+        main = ["org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit"]
+        environment = {**os.environ, "SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_SCALA_VERSION": "2.13"}
+        return subprocess.run(
+            [java, "-Xmx64m", "-cp", jars, *main, *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    accepted = read(words[1:])
+    assert ("route.py" in accepted.stdout, accepted.stderr) == (True, "")
+    broken = ["--mistress" if word == "--master" else word for word in words[1:]]
+    assert "Unrecognized option: --mistress" in read(broken).stderr
+
+
+@pytest.mark.parametrize("service", ["spark-master", "spark-worker"])
+def test_sparks_own_classes_are_there(compose: dict[str, Any], service: str) -> None:
+    program, name, *_ = command(compose, service)
+    assert (Path(pyspark.__file__).parent / program.removeprefix("/opt/spark/")).is_file()
+    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("spark-core_*.jar")
+    with zipfile.ZipFile(jar) as archive:
+        assert name.replace(".", "/") + ".class" in archive.namelist()
+
+
+# -- safety --------------------------------------------------------------------------------------------
+
+
+def test_every_service_is_confined_watched_and_shares_the_volume(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["healthcheck"]["test"], name
+        assert "privileged" not in service, name
+        assert service["hostname"] == name
+        if name != "spark-master":
+            assert service["volumes"] == ["bindery:/var/lib/bindery"], name
+        if name != "control-plane":
+            assert "ports" not in service, name
+    assert compose["networks"]["inside"]["internal"]
+
+
+@pytest.mark.parametrize("service", ["control-plane", "spark-master", "spark-worker", "incoming"])
+def test_what_a_health_check_runs_is_python(compose: dict[str, Any], service: str) -> None:
+    how, program, option, code = compose["services"][service]["healthcheck"]["test"]
+    assert (how, program, option) == ("CMD", "python", "-c")
+    compile(code, service, "exec")
+
+
+def test_the_image_runs_as_a_user_of_its_own_with_what_it_copies() -> None:
+    text = (PROJECT / "Dockerfile").read_text()
+    stages = text.split("\nFROM ")
+    assert "USER bindery" in stages[-1]
+    kept = {line[1:] for line in (PROJECT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for line in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
+        for path in line.split():
+            assert (PROJECT / path).exists(), path
+            assert path in kept, f"{path} is left out by .dockerignore"
+
+
+def test_jobs_use_the_jars_of_the_image() -> None:
+    assert "/opt/ivy/jars /opt/delta" in (PROJECT / "Dockerfile").read_text()
+    conf = Settings.configured(PROJECT / "configs" / "production.yaml").jobs.conf
+    assert conf["spark.jars"] == "/opt/delta/*.jar"
