@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bindery.cli.render import visible
 from router.errors import DefinitionsRefused, InvalidInput
+
+if TYPE_CHECKING:
+    from router.definitions import Report
+    from router.model import TopologyEditor
 
 
 def import_(
@@ -47,11 +55,14 @@ def import_(
         raise
     folder = DataDir.open(data, create=True)
     try:
-        edit = TopologyStore(folder).edit(
-            lambda editor: apply(parsed, editor, overwrite=overwrite, skip_dangling=skip_dangling),
-            author="bindery import",
-            reason=f"import of {definitions.name}",
-        )
+        with _progress(len(parsed.entries)) as (declared, committing):
+
+            def change(editor: TopologyEditor) -> Report:
+                done = apply(parsed, editor, overwrite=overwrite, skip_dangling=skip_dangling, done=declared)
+                committing()
+                return done
+
+            edit = TopologyStore(folder).edit(change, author="bindery import", reason=f"import of {definitions.name}")
     except DefinitionsRefused as error:
         if as_json:
             typer.echo(json.dumps(error.report, ensure_ascii=False))
@@ -67,3 +78,24 @@ def import_(
     for entry in report["skipped"]:
         typer.echo(f"skipped:   {visible(json.dumps(entry, ensure_ascii=False))}")
     typer.echo(f"topology version {edit.version}")
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
+    """A bar on a terminal, nothing elsewhere; gives what to call per declaration, and before the commit."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("declaring", total=total)
+        yield (
+            lambda number: bar.update(task, completed=number),
+            lambda: bar.update(task, description="creating tables and committing", total=None),
+        )

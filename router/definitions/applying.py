@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -68,7 +68,12 @@ class Report:
 
 
 def apply(
-    definitions: Definitions, editor: TopologyEditor, *, overwrite: bool = False, skip_dangling: bool = False
+    definitions: Definitions,
+    editor: TopologyEditor,
+    *,
+    overwrite: bool = False,
+    skip_dangling: bool = False,
+    done: Callable[[int], None] | None = None,
 ) -> Report:
     """Declare everything in the document through the editor; gives what was done.
 
@@ -76,9 +81,9 @@ def apply(
     other properties (unless `overwrite`) or a declaration is refused: the editor is then to be thrown
     away, as TopologyStore.edit does. Vhost metadata, policies and parameters are replaced. Nothing is
     deleted. With `skip_dangling` a binding or divert from or to something that does not exist is
-    skipped and reported, as RabbitMQ does it.
+    skipped and reported, as RabbitMQ does it. `done` is told the number of each entry as it is reached.
     """
-    report = _apply(definitions, editor, overwrite, skip_dangling)
+    report = _apply(definitions, editor, overwrite, skip_dangling, done)
     if report.refused:
         raise _refusal(report)
     return report
@@ -91,9 +96,17 @@ def check(
     return _apply(definitions, topology.edit(), overwrite, skip_dangling)
 
 
-def _apply(definitions: Definitions, editor: TopologyEditor, overwrite: bool, skip_dangling: bool) -> Report:
+def _apply(
+    definitions: Definitions,
+    editor: TopologyEditor,
+    overwrite: bool,
+    skip_dangling: bool,
+    done: Callable[[int], None] | None = None,
+) -> Report:
     report = Report()
-    for entry in definitions.entries:
+    for number, entry in enumerate(definitions.entries, start=1):
+        if done is not None:
+            done(number)
         try:
             _declare(entry.item, editor, overwrite, report)
         except InequivalentArgument:

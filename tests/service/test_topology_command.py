@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from bindery.cli.main import app
-from router.definitions import protection_key
+from router.definitions import apply, parse_definitions, protection_key
 from router.errors import InUse
 from router.model import Binding, Exchange, Queue, Setting, TopologyEditor, Vhost
 from router.values import Table
@@ -92,3 +92,19 @@ def test_rollback_spares_protected_vhosts(store: TopologyStore) -> None:
     refused = run(store, "rollback", str(newest), "--yes")
     assert isinstance(refused.exception, InUse)
     assert "kept" in store.load().vhosts
+
+
+def test_import_draws_no_bar_where_nobody_looks(store: TopologyStore, tmp_path: Path) -> None:
+    document = tmp_path / "definitions.json"
+    document.write_text(json.dumps({"queues": [{"name": "new", "vhost": "/", "durable": True}]}))
+    done = CliRunner().invoke(app, ["import", str(document), "--data", store.data.root])
+    assert done.exit_code == 0
+    assert done.stderr == ""
+    assert "1 queue" in done.stdout
+
+
+def test_import_tells_each_entry_as_it_is_reached(store: TopologyStore) -> None:
+    document = parse_definitions({"queues": [{"name": name, "vhost": "/", "durable": True} for name in "abc"]})
+    reached: list[int] = []
+    store.edit(lambda editor: apply(document, editor, done=reached.append), author="t")
+    assert reached == [1, 2, 3]
