@@ -31,7 +31,12 @@ _ROOT: Final = Path(__file__).parents[1]
 _SHELL: Final = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "bindery-job")
 #: Formats that are read through Delta's own Spark classes.
 _DELTA_FORMATS: Final = frozenset({"delta", "queue"})
-_DEFAULTS: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+#: Logs are kept as long as a run lasts: at Spark's own level they would grow with every batch.
+_DEFAULTS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "WARN",
+}
 _LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 

@@ -208,7 +208,10 @@ def _watch(spark: SparkSession, reporter: Reporter, ended: threading.Event) -> N
             if query is not None:
                 status = query.status
                 busy = bool(status["isTriggerActive"] and status["isDataAvailable"])
-                reporter.look(busy=busy, progress=query.lastProgress)
+                progress = query.lastProgress
+                # before its first look at the source a query has no data to route, and yet is not idle
+                if busy or progress is not None or status["message"].startswith("Waiting"):
+                    reporter.look(busy=busy, progress=progress)
         except Exception:
             if ended.is_set():
                 return
