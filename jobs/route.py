@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import signal
 import sys
@@ -19,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark import Broadcast
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -45,6 +47,7 @@ from store.writer import BatchStamp
 
 #: Seconds between two looks at a running query.
 _POLL: Final = 1
+_PYTHON_ERROR: Final = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$", re.MULTILINE)
 #: Records per Arrow batch until their mean size is known.
 _FIRST_BATCH_RECORDS: Final = 4096
 
@@ -120,6 +123,8 @@ class RouteJob:
             trigger: dict[str, Any] = {"availableNow": True} if now else {"processingTime": self.job.trigger}
             try:
                 self._await(writer.foreachBatch(self._route_batch).trigger(**trigger).start())
+            except (PySparkException, Py4JError) as error:
+                raise StreamFailed(_stream_reason(error), where=f"stream {self.job.stream!r}") from error
             finally:
                 self._routers.clear()
 
@@ -134,9 +139,9 @@ class RouteJob:
                     with self._between_batches:
                         pass  # a batch that is running ends first
                     query.stop()
-        except StreamingQueryException as error:
+        except StreamingQueryException:
             if self._error is None and not self._stopping.is_set():
-                raise StreamFailed(_stream_reason(error), where=f"stream {self.job.stream!r}") from error
+                raise
         finally:
             if query.isActive:
                 query.stop()
@@ -275,9 +280,14 @@ def _by_filter_text(topology: Topology, vhost: str, trouble: Mapping[int, int]) 
 
 
 def _stream_reason(error: Exception) -> str:
-    """The line of a streaming error that says what happened, without plan and stack."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    """The line of a streaming error that says what happened, without plan and stack.
+
+    Of an error in a worker that is the last line of its Python traceback.
+    """
+    text = str(error)
+    in_python = _PYTHON_ERROR.findall(text)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return in_python[-1] if in_python else lines[0] if lines else type(error).__name__
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

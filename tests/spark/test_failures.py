@@ -1,0 +1,58 @@
+"""What stops a stream that is neither a bad record nor a rival: one line, and the same batch again."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.route import StreamFailed
+from router.errors import InvalidInput
+from router.message import Message
+from tests.spark.installation import Installation
+
+
+def test_a_file_that_is_no_parquet_stops_the_stream_and_its_repair_goes_on(installation: Installation) -> None:
+    installation.queue("all")
+    installation.publish([Message(exchange="amq.topic", routing_key="a")], file="a.parquet")
+    installation.route()
+    broken = installation.inbox / "b.parquet"
+    broken.write_bytes(b"not parquet at all")
+    with pytest.raises(StreamFailed) as caught:
+        # the schema was read while the inbox was whole
+        job = installation.job()
+        job.run()
+    assert "\n" not in caught.value.message
+    assert caught.value.where == "stream 's'"
+
+    broken.unlink()
+    installation.publish([Message(exchange="amq.topic", routing_key="b")], file="b.parquet")
+    installation.route()
+    assert installation.counts() == {"all": 2}
+
+
+def test_an_error_in_a_worker_is_told_by_its_last_line(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation.queue("all")
+    installation.publish([Message(exchange="amq.topic", routing_key="a")], file="a.parquet")
+    job = installation.job()
+    monkeypatch.setattr(job, "_fold", "no fold at all")
+    with pytest.raises(StreamFailed, match="TypeError: 'str' object is not callable"):
+        job.run()
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "parquet", "delta"])
+def test_a_source_that_does_not_exist_is_an_error_of_the_job_file(installation: Installation, kind: str) -> None:
+    schema = "schema: id BIGINT, " if kind in ("json", "csv") else ""
+    with pytest.raises(InvalidInput) as caught:
+        installation.route(
+            f"stream: s\nsource: {{format: {kind}, {schema}path: INBOX/none}}\ntrigger: available-now\n"
+            "message: {exchange: \"'x'\"}\n"
+        )
+    assert caught.value.message.startswith("source")
+    assert caught.value.where == "job.yaml, line 2"
+
+
+def test_a_bad_schema_is_an_error_of_the_job_file(installation: Installation) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        installation.route("stream: s\nsource:\n  format: csv\n  path: INBOX\n  schema: id WHAT\n")
+    assert (caught.value.where, caught.value.message.startswith("source.schema")) == ("job.yaml, line 5", True)
