@@ -1,10 +1,10 @@
 """Streaming jobs on record: `DIR/jobs/<stream>`, shared by every process that serves the data directory.
 
-    job.json     the document, who submitted it, and its newest run
-    status.json  what that run says about itself
-    exit.json    how a run's process ended, if the process that started it lived to see it
-    alive        locked by the run's process from its first moment to its last
-    run-<n>.log  what a run printed
+    job.json           the document, who submitted it, and its newest run
+    status-<run>.json  what a run says about itself
+    exit-<run>.json    how a run's process ended, if the process that started it lived to see it
+    alive              locked by the run's process from its first moment to its last
+    run-<n>.log        what a run printed
 
 Whether a run lives is told by the lock on `alive`: the process inherits it, the kernel drops it when the
 process ends in whatever way, and no two processes can hold it. Process numbers only serve to signal.
@@ -184,7 +184,7 @@ class JobFolder:
     def status(self, run: str) -> RunStatus | None:
         """What that run last said; None when it has said nothing yet."""
         try:
-            raw = json.loads((self.path / "status.json").read_bytes())
+            raw = json.loads(self._said(run).read_bytes())
             driver = raw.pop("driver", None)
             said = RunStatus(**raw, driver=None if driver is None else Process(**driver))
         except (OSError, ValueError, TypeError):
@@ -193,20 +193,19 @@ class JobFolder:
 
     def report(self, status: RunStatus) -> None:
         """Replace the status; for the run itself."""
-        _replace(self.path / "status.json", asdict(status))
+        _replace(self._said(status.run), asdict(status))
 
     def exit_code(self, run: str) -> int | None:
         """How that run's process ended, if that is on record."""
         try:
-            raw = json.loads((self.path / "exit.json").read_bytes())
-            return int(raw["code"]) if raw["run"] == run else None
+            return int(json.loads(self._exit(run).read_bytes())["code"])
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
     def ended(self, run: str, code: int) -> None:
         """Put on record how that run's process ended; nothing when the job was forgotten meanwhile."""
         with suppress(FileNotFoundError):
-            _replace(self.path / "exit.json", {"run": run, "code": code})
+            _replace(self._exit(run), {"code": code})
 
     def log(self, number: int) -> Path:
         """The log of a run."""
@@ -221,9 +220,20 @@ class JobFolder:
         except FileNotFoundError:
             return []
 
-    def drop_old_logs(self, number: int) -> None:
-        """Forget the logs of all but the newest runs."""
-        self.log(number - _KEPT_LOGS).unlink(missing_ok=True)
+    def drop_older(self, run: Run) -> None:
+        """Forget what older runs said, and the logs of all but the newest."""
+        kept = (self._said(run.id), self._exit(run.id))
+        for pattern in ("status-*.json", "exit-*.json"):
+            for file in self.path.glob(pattern):
+                if file not in kept:
+                    file.unlink(missing_ok=True)
+        self.log(run.number - _KEPT_LOGS).unlink(missing_ok=True)
+
+    def _said(self, run: str) -> Path:
+        return self.path / f"status-{run}.json"
+
+    def _exit(self, run: str) -> Path:
+        return self.path / f"exit-{run}.json"
 
     def is_alive(self) -> bool:
         """Whether the newest run's process lives."""
@@ -264,7 +274,8 @@ class JobRegistry:
         if not self._root.is_dir():
             return []
         with self._locked(fcntl.LOCK_SH):
-            found = [self._look(JobFolder(entry)) for entry in self._root.iterdir() if entry.is_dir()]
+            folders = [entry for entry in self._root.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+            found = [self._look(JobFolder(entry)) for entry in folders]
         return sorted((job for job in found if job is not None), key=lambda job: job.record.stream)
 
     def get(self, stream: str) -> Found:
@@ -303,9 +314,10 @@ class JobRegistry:
                 number = 1 + (0 if known is None or known.run is None else known.run.number)
                 run = secrets.token_hex(16)
                 process, let_go = launch(folder, record, run=run, number=number, alive=descriptor, new_epoch=new_epoch)
-                started = replace(record, run=Run(run, number, process, time.time(), new_epoch))
+                newest = Run(run, number, process, time.time(), new_epoch)
+                started = replace(record, run=newest)
                 folder.save(started)
-                folder.drop_old_logs(number)
+                folder.drop_older(newest)
                 let_go()
                 return started
             finally:
@@ -335,7 +347,10 @@ class JobRegistry:
                 raise NotFound(f"no job for stream {stream!r}", where="job")
             if folder.is_alive():
                 raise JobConflict(f"stream {stream!r} has a job that runs", where="job", hint="stop it first")
-            shutil.rmtree(folder.path)
+            # out of sight first: whoever saw the process end may still be writing that down
+            gone = self._root / f".{secrets.token_hex(8)}"
+            folder.path.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
 
     def _look(self, folder: JobFolder) -> Found | None:
         # Alive is looked at first: a run says its last word before it ends.

@@ -227,8 +227,13 @@ def test_what_an_older_run_said_does_not_count(data: DataDir, processes: Process
     second = JobRegistry(data).start("s", processes.launch)
     assert second.run is not None
     assert second.run.number == 2
+    # a driver that has outlived its JVM may still speak
+    folder.report(RunStatus(first.run.id, "failed", 2.0, this_process(), {"code": "own"}))
     found = JobRegistry(data).get("s")
     assert (found.state, found.status, found.exit_code) == ("starting", None, None)
+    folder.report(RunStatus(second.run.id, "idle", 3.0, this_process()))
+    folder.report(RunStatus(first.run.id, "failed", 4.0, this_process(), {"code": "own"}))
+    assert JobRegistry(data).get("s").state == "idle"
 
 
 def test_stop_and_forget_need_the_right_state(data: DataDir, processes: Processes) -> None:
