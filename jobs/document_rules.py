@@ -81,6 +81,12 @@ class DocumentRules:
                     where="source.options",
                     hint='refer to it: {"secret": "NAME"}',
                 )
+        elif is_reference(value):
+            raise InvalidInput(
+                f"source.options.{option}: takes no secret",
+                where="source.options",
+                hint="secrets are for " + ", ".join(sorted(CREDENTIALS)),
+            )
         elif name not in HARMLESS_OPTIONS:
             raise InvalidInput(
                 f"source.options.{option}: not an option that a submitted job may set",

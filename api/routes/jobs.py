@@ -17,7 +17,7 @@ from api.answers import answer, created_at, no_content
 from api.bodies import parse_object, read_bytes
 from api.control_plane import ControlPlane
 from api.deps import AdministratorUser, Plane, resource
-from api.errors import Refusal, bad_request, object_not_found
+from api.errors import ErrorBody, Refusal, bad_request, object_not_found
 from api.raw_path import Segment
 from jobs.bridge import check_bridge
 from jobs.config import Job, JobFile
@@ -41,6 +41,9 @@ _EXAMPLE: Final = {
     "trigger": "10 seconds",
 }
 
+_CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
+    409: {"description": "The job is in a state in which that cannot be done", "model": ErrorBody}
+}
 StreamPath = Annotated[str, Path(description="stream of the job, percent-encoded")]
 NewEpoch = Annotated[
     bool, Query(description="go on with another checkpoint than the last one: records may be repeated or skipped")
@@ -59,6 +62,7 @@ def list_all(plane: Plane, _: AdministratorUser) -> Response:
     "/jobs",
     status_code=201,
     summary="Submit a job",
+    responses=_CONFLICT,
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -91,30 +95,30 @@ def show(plane: Plane, _: AdministratorUser, stream: StreamPath) -> Response:
     return answer(_item(plane, _found(plane, stream), plane.totals.totals()))
 
 
-@router.post("/jobs/{stream:segment}/stop", status_code=202, summary="Stop a job")
+@router.post("/jobs/{stream:segment}/stop", status_code=202, summary="Stop a job", responses=_CONFLICT)
 def stop(plane: Plane, _: AdministratorUser, stream: StreamPath, force: Force = False) -> Response:
     """Ask a job to end after the batch that is running; answers at once."""
     _stop(plane, stream, force=force)
     return _accepted(plane, stream)
 
 
-@router.post("/jobs/{stream:segment}/restart", status_code=202, summary="Restart a job")
+@router.post("/jobs/{stream:segment}/restart", status_code=202, summary="Restart a job", responses=_CONFLICT)
 def restart(plane: Plane, _: AdministratorUser, stream: StreamPath, new_epoch: NewEpoch = False) -> Response:
     """Start a job again, after its end if it runs; goes on where it was.
 
     409 when it has not ended within the setting jobs.stop_wait, or somebody else has started it meanwhile.
     """
     found = _found(plane, stream)
+    _checked(plane, found.record.document)
     if found.alive:
         _stop(plane, stream, force=False)
         _await_end(plane, stream)
-    _checked(plane, found.record.document)
     with _refusals():
         plane.jobs.start(stream, launcher(plane).launch, new_epoch=new_epoch)
     return _accepted(plane, stream)
 
 
-@router.delete("/jobs/{stream:segment}", status_code=204, summary="Forget a job")
+@router.delete("/jobs/{stream:segment}", status_code=204, summary="Forget a job", responses=_CONFLICT)
 def forget(plane: Plane, _: AdministratorUser, stream: StreamPath) -> Response:
     """Forget a job that does not run, with its logs; its checkpoint and what it has routed stay."""
     with _refusals():

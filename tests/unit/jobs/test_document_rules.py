@@ -247,6 +247,12 @@ def test_a_credential_in_clear_is_refused_and_not_repeated(rules: DocumentRules)
     assert rules.check(with_secrets()).job.stream == "s"
 
 
+def test_only_credentials_take_secrets(rules: DocumentRules, allowed: Path) -> None:
+    """An option such as the separator would show the secret in what is read."""
+    asked = document(allowed, source={"options": {"nullValue": {"secret": "S3_KEY"}}})
+    assert refused(rules, asked) == "source.options.nullValue: takes no secret"
+
+
 def test_a_job_inherits_its_own_secrets_and_nothing_of_the_service(
     data: DataDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
