@@ -26,7 +26,7 @@ from typing import Any, Final
 from api.errors import Reason, bad_request
 from router.errors import InvalidInput
 from router.message import Message
-from router.values import INT64_MAX, Table, Timestamp, Value, decode, encode
+from router.values import INT64_MAX, INT64_MIN, Table, Timestamp, Value, decode, encode
 
 _ANNOTATIONS: Final = {"type": "x-opt-jms-type", "app_id": "x-basic-app-id", "cluster_id": "x-basic-cluster-id"}
 _SENDER_SELECTED: Final = ("CC", "BCC")
@@ -195,7 +195,10 @@ def _routing_keys(name: str, raw: Any) -> tuple[str, ...]:
 
 
 def _delivery_mode(parts: _Parts, name: str, value: Any) -> None:
-    parts.header["durable"] = _integer(name, value, 1, 2) == 2
+    mode = _integer(name, value, INT64_MIN, INT64_MAX)
+    if mode not in (1, 2):
+        raise _precondition(f"invalid message: {{delivery_mode_unknown,{mode}}}")
+    parts.header["durable"] = mode == 2
 
 
 def _priority(parts: _Parts, name: str, value: Any) -> None:
@@ -209,7 +212,7 @@ def _timestamp(parts: _Parts, name: str, value: Any) -> None:
 def _expiration(parts: _Parts, name: str, value: Any) -> None:
     text = _text(name, value)
     if not (text.isascii() and text.isdecimal() and text == str(int(text[:19])) and int(text) <= INT64_MAX):
-        raise _precondition(f"invalid expiration '{text[:64]}'")
+        raise _precondition(f"invalid expiration '{text[:64]}': no_integer")
     parts.header["ttl"] = int(text)
 
 

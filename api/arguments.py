@@ -32,34 +32,71 @@ def type_name(value: Value) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
+    """What a value may be; `refused` is the broker's explanation of a value of a wrong type."""
+
     accepts: Callable[[Value], bool]
     expected: str
+    at_least: int = 0
+    at_most: int | None = None
+    among: tuple[str, ...] = ()
+    refused: str = '"expected {expected}, got {type}"'
+    unknown: str = "{value}"
 
 
 def _is_count(value: Value) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_text(value: Value) -> bool:
+    return isinstance(value, str)
+
+
+def _is_flag(value: Value) -> bool:
+    return isinstance(value, bool)
+
+
 _COUNT: Final = _Rule(_is_count, "integer")
-_TEXT: Final = _Rule(lambda value: isinstance(value, str), "longstr")
-_FLAG: Final = _Rule(lambda value: isinstance(value, bool), "bool")
+_TEXT: Final = _Rule(_is_text, "longstr")
 #: Queue arguments that a broker knows, stored here and reported; their types are checked all the same.
 QUEUE_ARGUMENTS: Final[Mapping[str, _Rule]] = {
-    "x-expires": _COUNT,
+    "x-expires": _Rule(_is_count, "integer", at_least=1),
     "x-message-ttl": _COUNT,
     "x-max-length": _COUNT,
     "x-max-length-bytes": _COUNT,
-    "x-max-priority": _COUNT,
+    "x-max-priority": _Rule(_is_count, "integer", at_most=255),
     "x-delivery-limit": _COUNT,
     "x-dead-letter-exchange": _TEXT,
     "x-dead-letter-routing-key": _TEXT,
-    "x-overflow": _TEXT,
-    "x-queue-mode": _TEXT,
-    "x-queue-type": _TEXT,
-    "x-single-active-consumer": _FLAG,
+    "x-overflow": _Rule(
+        _is_text, "longstr", among=("drop-head", "reject-publish", "reject-publish-dlx"), unknown="invalid_overflow"
+    ),
+    "x-queue-mode": _Rule(
+        _is_text, "longstr", among=("default", "lazy"), unknown="\"unsupported queue mode '{value}'\""
+    ),
+    "x-queue-type": _Rule(
+        _is_text, "longstr", among=("classic", "quorum", "stream"), unknown="\"unsupported queue type '{value}'\""
+    ),
+    "x-single-active-consumer": _Rule(_is_flag, "bool", refused="{{unacceptable_type,{type}}}"),
 }
-QUEUE_TYPES: Final = ("classic", "quorum", "stream")
-QUEUE_TYPE: Final = "x-queue-type"
+_DEAD_LETTER_KEY: Final = "x-dead-letter-routing-key"
+_DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
+
+
+def refuse_null(arguments: Mapping[str, Any], *, but: frozenset[str] = frozenset()) -> None:
+    """Refuse a null in the arguments of a queue or exchange, at any depth, with 400.
+
+    Only bindings ask for presence with a void. `but` names arguments that are filters: a null is a
+    reference value there.
+    """
+    open_values = [value for key, value in arguments.items() if key not in but]
+    while open_values:
+        match open_values.pop():
+            case None:
+                raise bad_request("null_not_allowed")
+            case dict() as members:
+                open_values += members.values()
+            case list() as items:
+                open_values += items
 
 
 def check_queue_arguments(arguments: Table, *, vhost: str, name: str) -> None:
@@ -69,12 +106,27 @@ def check_queue_arguments(arguments: Table, *, vhost: str, name: str) -> None:
         if key not in arguments:
             continue
         value = arguments[key]
-        if not rule.accepts(value):
-            raise bad_request(f"invalid arg '{key}' {where}: \"expected {rule.expected}, got {type_name(value)}\"")
-        if isinstance(value, int) and not isinstance(value, bool) and value < 0:
-            raise bad_request(f"invalid arg '{key}' {where}: {{value_negative,{value}}}")
-    if arguments.get(QUEUE_TYPE, QUEUE_TYPES[0]) not in QUEUE_TYPES:
-        raise bad_request(f"invalid arg '{QUEUE_TYPE}' {where}: one of {', '.join(QUEUE_TYPES)}")
+        fault = _fault(rule, value)
+        if fault is not None:
+            raise bad_request(f"invalid arg '{key}' {where}: {fault}")
+    if _DEAD_LETTER_KEY in arguments and _DEAD_LETTER_EXCHANGE not in arguments:
+        raise bad_request(f"invalid arg '{_DEAD_LETTER_KEY}' {where}: routing_key_but_no_dlx_defined")
+
+
+def _fault(rule: _Rule, value: Value) -> str | None:
+    """What the broker says about a value that its rule refuses."""
+    if not rule.accepts(value):
+        return rule.refused.format(expected=rule.expected, type=type_name(value))
+    if isinstance(value, int):
+        if value < min(rule.at_least, 0):
+            return f"{{value_negative,{value}}}"
+        if value < rule.at_least:
+            return f"{{value_zero,{value}}}"
+        if rule.at_most is not None and value > rule.at_most:
+            return f"{{max_value_exceeded,{value}}}"
+    if rule.among and value not in rule.among:
+        return rule.unknown.format(value=value)
+    return None
 
 
 def _alternate_exchange(value: Value, where: str) -> str:

@@ -19,6 +19,8 @@ from api.errors import Reason, Refusal, bad_request, payload_too_large
 
 Model = TypeVar("Model", bound="Body")
 
+#: Columns of a line in the broker's printed terms.
+_LINE: Final = 80
 _DOUBLE_ENCODED: Final = "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
 
 
@@ -75,11 +77,18 @@ def refusal_of(error: ValidationError) -> Refusal:
     details = error.errors(include_url=False, include_input=False)
     missing = [str(item["loc"][0]) for item in details if item["type"] == "missing"]
     if missing:
-        return bad_request("[" + ",".join(f"{{key_missing,{key}}}" for key in missing) + "]")
+        return bad_request(_missing_keys(missing))
     first = details[0]
     if first["type"] == "reason":
         return bad_request(first["ctx"]["reason"])
     return bad_request(".".join(str(part) for part in first["loc"]) + ": " + first["msg"])
+
+
+def _missing_keys(names: list[str]) -> str:
+    """The list as the broker prints it: a term a line when it does not fit into one."""
+    terms = [f"{{key_missing,{name}}}" for name in names]
+    line = f"[{','.join(terms)}]"
+    return line if len(line) <= _LINE else "[" + ",\n ".join(terms) + "]"
 
 
 def documented(model: type[BaseModel], example: Mapping[str, Any], *, required: bool = False) -> dict[str, Any]:
@@ -138,7 +147,7 @@ def read_integer(value: Any) -> int:
 
 def read_arguments(value: Any) -> dict[str, Any]:
     """A JSON object; an empty array, which some clients send, is an empty one."""
-    if value is None or value == []:
+    if value == []:
         return {}
     if isinstance(value, dict):
         return value
@@ -154,6 +163,17 @@ def read_routing_key(value: Any) -> str:
     if isinstance(value, bool | int | float):
         return json.dumps(value)
     refuse(["not_string", "routing_key"])
+
+
+def read_description(value: Any) -> str:
+    """Any JSON scalar as text; null is none."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    if isinstance(value, str):
+        return value
+    refuse(["not_string", "description"])
 
 
 def read_exchange_type(value: Any) -> str:
@@ -187,6 +207,9 @@ RawArguments = Annotated[
 ]
 RoutingKey = Annotated[
     str, BeforeValidator(read_routing_key), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})
+]
+Description = Annotated[
+    str, BeforeValidator(read_description), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})
 ]
 Tags = Annotated[
     tuple[str, ...],
@@ -233,7 +256,7 @@ class DivertBody(Body):
 class VhostBody(Body):
     """What a vhost is declared with."""
 
-    description: str = ""
+    description: Description = ""
     tags: Tags = ()
     default_queue_type: str | None = None
     tracing: Flag = False
@@ -297,7 +320,7 @@ class PublishBody(Body):
 class GetBody(Body):
     """How many messages to get, and what becomes of them; count, ackmode and encoding are mandatory."""
 
-    count: Count
     ackmode: str
+    count: Count
     encoding: str
     truncate: Count | None = None

@@ -7,6 +7,7 @@ each segment after the split. HEAD is answered as GET without its body.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
@@ -17,6 +18,8 @@ from api.errors import bad_request
 
 #: Longest path that is looked at, in bytes as sent: two names of 255 bytes, each byte encoded, fit many times.
 MAX_PATH: Final = 16_384
+#: A percent sign that begins no encoded byte.
+_BROKEN: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 class Segment(Convertor[str]):
@@ -53,7 +56,7 @@ class RawPath:
             return
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         raw = raw.split(b"?", 1)[0]
-        if len(raw) > MAX_PATH or not _decodes(raw):
+        if len(raw) > MAX_PATH or _BROKEN.search(raw) or not _decodes(raw):
             await bad_request("the path is not percent-encoded UTF-8 of a sensible length").response()(
                 scope, receive, send
             )

@@ -8,11 +8,8 @@ from router.model import Topology
 
 
 def visible_vhosts(topology: Topology, identity: Identity, header: str | None = None) -> list[str]:
-    """The vhosts that a list over all of them covers; `x-vhost` narrows it to one."""
-    if header is not None and header not in topology.vhosts:
-        raise object_not_found()
-    names = topology.vhosts if header is None else [header]
-    return [name for name in names if identity.sees(name)]
+    """The vhosts that a list over all of them covers; `x-vhost` narrows it to one, or to none."""
+    return [name for name in topology.vhosts if header in (None, name) and identity.sees(name)]
 
 
 def visible_vhost(topology: Topology, identity: Identity, name: str) -> str:

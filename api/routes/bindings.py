@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from fastapi import Depends, Path, Response
+from fastapi.concurrency import run_in_threadpool
 
 from api import properties_key
 from api.answers import answer, created_at, no_content
@@ -15,7 +16,7 @@ from api.as_of import AsOf
 from api.auth import DEFAULT_EXCHANGE, Identity
 from api.bodies import BindingBody, documented
 from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
-from api.errors import access_refused, bad_request, object_not_found
+from api.errors import access_refused, bad_request, not_found, object_not_found
 from api.listing import ListingParameters
 from api.scope import visible_vhost, visible_vhosts
 from api.views import BINDING_ORDER, binding_item, bindings_in, bindings_of_queue, implicit_binding
@@ -112,6 +113,8 @@ async def bind(
 ) -> Response:
     """Bind a queue or exchange to an exchange; binding twice is the same as once."""
     user.require_sight(ends.vhost)
+    if ends.vhost not in (await run_in_threadpool(plane.topology)).vhosts:
+        raise not_found("vhost_not_found")
     ends.check(user)
     wanted = Binding(
         0, ends.vhost, ends.source, ends.destination, ends.kind, body.routing_key, decode_arguments(body.arguments)

@@ -23,8 +23,8 @@ from api.routes.permissions import permission_item, topic_permission_item
 from api.routes.users import user_item
 from router import definitions
 from router.definitions import Definitions, Report
-from router.errors import DefinitionsRefused, InvalidInput
-from router.model import EXCHANGE_TYPES, Exchange, TopologyEditor
+from router.errors import DefinitionsRefused, InvalidInput, NotFound
+from router.model import EXCHANGE_TYPES, Exchange, TopologyEditor, Vhost
 from store.access import AccessEditor
 from store.access_definitions import apply_access
 
@@ -157,7 +157,8 @@ async def _import(
         )
         return answer(report.as_data())
     access = await run_in_threadpool(plane.access.load)
-    apply_access(document, AccessEditor(access))  # refused before anything has changed
+    known = set((await run_in_threadpool(plane.topology)).vhosts)
+    _check_access(document, AccessEditor(access), known)  # refused before anything has changed
 
     def change(editor: TopologyEditor) -> Report:
         return definitions.apply(document, editor, overwrite=overwrite, skip_dangling=True)
@@ -171,6 +172,23 @@ async def _import(
             lambda editor: apply_access(document, editor), author=author, action="imported definitions"
         )
     return no_content()
+
+
+def _check_access(document: Definitions, editor: AccessEditor, vhosts: set[str]) -> None:
+    """Refuse users and permissions that cannot be stored, where the broker has words for it with those."""
+    for user in document.users:
+        if isinstance(user, Mapping) and "tags" not in user:
+            raise bad_request("tags_not_present")
+    try:
+        apply_access(document, editor)
+    except NotFound:
+        granted = (*document.permissions, *document.topic_permissions)
+        unknown = next(item["user"] for item in granted if item["user"] not in editor.users)
+        raise bad_request(["no_such_user", unknown]) from None
+    vhosts |= {entry.item.name for entry in document.entries if isinstance(entry.item, Vhost)}
+    for item in (*document.permissions, *document.topic_permissions):
+        if item["vhost"] not in vhosts:
+            raise bad_request(["no_such_vhost", item["vhost"]])
 
 
 async def _document(request: Request, limit: int) -> bytes:

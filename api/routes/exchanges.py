@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from fastapi import Query, Response
 
 from api.answers import answer, no_content, put_answer
-from api.arguments import in_brokers_words
+from api.arguments import in_brokers_words, refuse_null
 from api.as_of import AsOf
 from api.auth import Identity
 from api.bodies import ExchangeBody, documented
@@ -106,6 +106,7 @@ async def declare(
 ) -> Response:
     """Declare an exchange; declaring it again with equal properties changes nothing (204)."""
     user.require_sight(vhost)
+    refuse_null(body.arguments)
     exchange = Exchange(
         vhost=vhost,
         name=name,

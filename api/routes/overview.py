@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
+import ssl
 import time
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from fastapi import Path, Request, Response
@@ -24,7 +27,7 @@ from api.deps import (
     json_body,
     resource,
 )
-from api.errors import Refusal, object_not_found
+from api.errors import Refusal, bad_request, object_not_found
 from api.listing import Item, ListingParameters
 from api.routes.vhosts import message_totals
 from api.scope import visible_vhost, visible_vhosts
@@ -352,14 +355,36 @@ def health(
     return answer({"status": "ok"})
 
 
+#: Units of the certificate check, in days.
+_DAYS: Final = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+#: The validity of an X.509 certificate: two times of ASN.1 (RFC 5280 §4.1.2.5), of which the second is the end.
+_VALIDITY: Final = re.compile(rb"[\x17\x18][\x0d\x0f]\d{12,14}Z[\x17\x18][\x0d\x0f](\d{12,14})Z")
+
+
+def certificate_end(pem: str) -> float:
+    """When the first certificate of a PEM file ends, in seconds since 1970."""
+    start, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    first = start + pem.partition(start)[2].partition(end)[0] + end
+    found = _VALIDITY.search(ssl.PEM_cert_to_DER_cert(first))
+    if found is None:
+        raise Refusal(503, "service_unavailable", "the certificate has no validity")
+    text = found[1].decode()
+    if len(text) == 12:  # UTCTime: years from 50 are of the twentieth century
+        text = ("19" if text[:2] >= "50" else "20") + text
+    return datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp()
+
+
 @router.get("/health/checks/port-listener/{port:segment}", summary="Health check of a listener")
 def port_listener(
     _: ManagementUser, request: Request, port: Annotated[str, Path(description="a port number", examples=["15672"])]
 ) -> Response:
     """Whether the service listens on that port."""
     listening = (request.scope.get("server") or ("", 0))[1]
-    if port != str(listening):
-        raise Refusal(503, "service_unavailable", "no active listener", more={"status": "failed", "missing": port})
+    if not (port.isascii() and port.isdecimal() and len(port) < 10):
+        raise bad_request("Invalid port")
+    if int(port) != listening:
+        missing = {"status": "failed", "missing": int(port), "ports": [listening]}
+        raise Refusal(503, "service_unavailable", "No active listener", more=missing)
     return answer({"status": "ok", "port": listening})
 
 
@@ -370,8 +395,34 @@ def protocol_listener(
     """Whether the service speaks that protocol: http, or https with TLS."""
     spoken = "https" if plane.settings.is_tls else "http"
     if protocol != spoken:
-        raise Refusal(503, "service_unavailable", "no active listener", more={"status": "failed", "missing": protocol})
+        missing = {"status": "failed", "missing": protocol, "protocols": [spoken]}
+        raise Refusal(503, "service_unavailable", "No active listener", more=missing)
     return answer({"status": "ok", "protocol": spoken})
+
+
+@router.get(
+    "/health/checks/certificate-expiration/{within:segment}/{unit:segment}",
+    summary="Health check of the certificate",
+)
+def certificate_expiration(
+    plane: Plane,
+    _: ManagementUser,
+    within: Annotated[str, Path(description="a number", examples=["4"])],
+    unit: Annotated[str, Path(description="days, weeks, months or years", examples=["weeks"])],
+) -> Response:
+    """Whether the certificate that the service answers with, if any, is valid for that long."""
+    days = _DAYS.get(unit)
+    if days is None:
+        raise bad_request(f"Time unit not recognised. Supported units: {', '.join(_DAYS)}.")
+    if not (within.isascii() and within.isdecimal() and len(within) < 6):
+        raise bad_request("Invalid expiration value.")
+    certificate = plane.settings.ssl_certfile
+    if certificate is not None:
+        ends = certificate_end(certificate.read_text())
+        if ends < time.time() + int(within) * days * 86_400:
+            missing = {"status": "failed", "expires": ends}
+            raise Refusal(503, "service_unavailable", "Certificates expiring", more=missing)
+    return answer({"status": "ok"})
 
 
 @router.get("/aliveness-test/{vhost:segment}", summary="Aliveness test")

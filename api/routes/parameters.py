@@ -288,7 +288,7 @@ async def put_user_limit(
 
     def change(editor: AccessEditor) -> None:
         if name not in editor.users:
-            raise object_not_found()
+            raise bad_request(["no_such_user", name])
         user = editor.users[name]
         editor.put_user(replace(user, limits={**user.limits, limit: value}))
 

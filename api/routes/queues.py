@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import Query, Response
 
 from api.answers import answer, no_content, put_answer
-from api.arguments import check_queue_arguments
+from api.arguments import check_queue_arguments, refuse_null
 from api.as_of import AsOf
 from api.bodies import QueueBody, documented
 from api.control_plane import ControlPlane
@@ -20,7 +20,7 @@ from api.listing import Costly, Item, ListingParameters
 from api.scope import visible_vhost, visible_vhosts
 from api.statistics import with_rates
 from api.views import queue_item
-from router.arguments import decode_arguments
+from router.arguments import FILTER_SET_ARGUMENTS, decode_arguments
 from router.model import MAX_NAME_BYTES, Queue, Topology, TopologyEditor
 from router.policies import OPERATOR_POLICY, Policies
 
@@ -163,6 +163,7 @@ async def declare(
 ) -> Response:
     """Declare a queue; declaring it again with equal properties changes nothing (204)."""
     user.require_sight(vhost)
+    refuse_null(body.arguments, but=FILTER_SET_ARGUMENTS)
     queue = Queue(vhost, name, body.durable, body.auto_delete, decode_arguments(body.arguments))
 
     def change(editor: TopologyEditor) -> bool:

@@ -64,11 +64,13 @@ def list_without_permissions(plane: Plane, _: AdministratorUser, listing: Listin
 async def delete_many(
     plane: Plane, user: AdministratorUser, body: Annotated[UsersBody, json_body(UsersBody)]
 ) -> Response:
-    """Delete users with their permissions; names that are no user's are passed over."""
+    """Delete users with their permissions: all of them, or none when a name is no user's."""
     _refuse_self(user, *body.users)
 
     def change(editor: AccessEditor) -> None:
-        for name in set(body.users) & set(editor.users):
+        for name in dict.fromkeys(body.users):
+            if name not in editor.users:
+                raise bad_request(["no_such_user", name])
             editor.delete_user(name)
 
     await plane.change_access(change, author=user.name, action=f"deleted users {sorted(body.users)!r}")

@@ -69,7 +69,7 @@ def test_sender_selected_keys_leave_the_headers_and_only_cc_comes_back() -> None
             '406 PRECONDITION_FAILED - invalid message: {unacceptable_type_in_header,"CC",longstr}',
         ),
         ({"headers": 5}, ["not_table", "headers"]),
-        ({"expiration": "soon"}, "406 PRECONDITION_FAILED - invalid expiration 'soon'"),
+        ({"expiration": "soon"}, "406 PRECONDITION_FAILED - invalid expiration 'soon': no_integer"),
         (
             {"user_id": "ann"},
             "406 PRECONDITION_FAILED - user_id property set to 'ann' but authenticated user was 'guest'",

@@ -1,0 +1,186 @@
+"""Answers as RabbitMQ 3.10 was seen to give them to calls that the recording does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.service.http import Client
+
+pytestmark = pytest.mark.service
+
+AT = "answers"
+
+
+@pytest.fixture(autouse=True)
+def vhost(client: Client) -> Iterator[None]:
+    client.delete(f"/vhosts/{AT}")
+    assert client.put(f"/vhosts/{AT}").status == 201
+    yield
+    client.delete(f"/vhosts/{AT}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        ({"x-expires": 0}, "'x-expires' for queue 'q' in vhost 'answers': {value_zero,0}"),
+        ({"x-expires": -1}, "'x-expires' for queue 'q' in vhost 'answers': {value_negative,-1}"),
+        ({"x-max-length": "5"}, "'x-max-length' for queue 'q' in vhost 'answers': \"expected integer, got longstr\""),
+        ({"x-max-priority": 300}, "'x-max-priority' for queue 'q' in vhost 'answers': {max_value_exceeded,300}"),
+        ({"x-overflow": "no"}, "'x-overflow' for queue 'q' in vhost 'answers': invalid_overflow"),
+        ({"x-queue-mode": "no"}, "'x-queue-mode' for queue 'q' in vhost 'answers': \"unsupported queue mode 'no'\""),
+        ({"x-queue-type": "no"}, "'x-queue-type' for queue 'q' in vhost 'answers': \"unsupported queue type 'no'\""),
+        (
+            {"x-single-active-consumer": "yes"},
+            "'x-single-active-consumer' for queue 'q' in vhost 'answers': {unacceptable_type,longstr}",
+        ),
+        (
+            {"x-dead-letter-routing-key": "k"},
+            "'x-dead-letter-routing-key' for queue 'q' in vhost 'answers': routing_key_but_no_dlx_defined",
+        ),
+    ],
+)
+def test_queue_arguments_that_mean_nothing_are_refused(client: Client, arguments: dict[str, Any], fault: str) -> None:
+    refused = client.put(f"/queues/{AT}/q", {"arguments": arguments})
+    assert (refused.status, refused.json["reason"]) == (400, f"invalid arg {fault}")
+    assert client.get(f"/queues/{AT}/q").status == 404
+
+
+def test_known_queue_arguments_are_accepted(client: Client) -> None:
+    arguments = {
+        "x-expires": 1,
+        "x-message-ttl": 0,
+        "x-max-priority": 255,
+        "x-overflow": "reject-publish",
+        "x-queue-mode": "lazy",
+        "x-queue-type": "classic",
+        "x-dead-letter-exchange": "dead",
+        "x-dead-letter-routing-key": "k",
+        "x-single-active-consumer": True,
+    }
+    assert client.put(f"/queues/{AT}/q", {"arguments": arguments}).status == 201
+    assert client.get(f"/queues/{AT}/q").json["arguments"] == arguments
+
+
+@pytest.mark.parametrize("kind", ["queues", "exchanges"])
+@pytest.mark.parametrize("arguments", [{"a": None}, {"a": {"b": [1, None]}}])
+def test_only_bindings_take_null_arguments(client: Client, kind: str, arguments: dict[str, Any]) -> None:
+    refused = client.put(f"/{kind}/{AT}/n", {"arguments": arguments})
+    assert (refused.status, refused.json["reason"]) == (400, "null_not_allowed")
+    client.put(f"/queues/{AT}/q")
+    assert client.post(f"/bindings/{AT}/e/amq.headers/q/q", {"arguments": arguments}).status == 201
+
+
+def test_a_filter_set_of_a_queue_may_refer_to_null(client: Client) -> None:
+    present = {"f": {"descriptor": "amqp:application-properties-filter", "value": {"a": None}}}
+    assert client.put(f"/queues/{AT}/q", {"arguments": {"x-queue-filter": present}}).status == 201
+
+
+@pytest.mark.parametrize("kind", ["queues", "exchanges"])
+def test_null_is_no_object_of_arguments(client: Client, kind: str) -> None:
+    assert client.put(f"/{kind}/{AT}/n", {"arguments": None}).status == 400
+
+
+@pytest.mark.parametrize(("given", "stored"), [(None, ""), (5, "5"), ("d", "d")])
+def test_a_description_is_any_scalar(client: Client, given: Any, stored: str) -> None:
+    assert client.put(f"/vhosts/{AT}", {"description": given}).status == 204
+    assert client.get(f"/vhosts/{AT}").json["description"] == stored
+
+
+def test_broken_percent_encoding_is_refused(client: Client) -> None:
+    for name in ("a%2", "a%zz", "%"):
+        assert client.put(f"/exchanges/{AT}/{name}", {}).status == 400
+
+
+def test_a_list_narrowed_to_an_unknown_vhost_is_empty(client: Client) -> None:
+    answer = client.call("GET", "/exchanges", headers={"x-vhost": "no such vhost"})
+    assert (answer.status, answer.json) == (200, [])
+
+
+def test_binding_in_an_unknown_vhost_is_not_found(client: Client) -> None:
+    refused = client.post("/bindings/no-such-vhost/e/x/q/q", {})
+    assert (refused.status, refused.json) == (404, {"error": "not_found", "reason": "vhost_not_found"})
+
+
+def test_missing_keys_are_listed_in_the_order_of_the_broker(client: Client) -> None:
+    publish = client.post(f"/exchanges/{AT}/amq.topic/publish", {})
+    keys = ["routing_key", "properties", "payload", "payload_encoding"]
+    assert publish.json["reason"] == "[" + ",\n ".join(f"{{key_missing,{key}}}" for key in keys) + "]"
+    get = client.post(f"/queues/{AT}/q/get", {})
+    assert get.json["reason"] == "[{key_missing,ackmode},{key_missing,count},{key_missing,encoding}]"
+
+
+@pytest.mark.parametrize(
+    ("properties", "reason"),
+    [
+        ({"delivery_mode": 7}, "406 PRECONDITION_FAILED - invalid message: {delivery_mode_unknown,7}"),
+        ({"expiration": "x"}, "406 PRECONDITION_FAILED - invalid expiration 'x': no_integer"),
+    ],
+)
+def test_properties_that_mean_nothing_are_refused(client: Client, properties: dict[str, Any], reason: str) -> None:
+    body = {"routing_key": "k", "properties": properties, "payload": "", "payload_encoding": "string"}
+    refused = client.post(f"/exchanges/{AT}/amq.topic/publish", body)
+    assert (refused.status, refused.json["reason"]) == (400, reason)
+
+
+def test_deleting_users_is_all_or_nothing(client: Client) -> None:
+    client.put("/users/ann", {"password": "secret", "tags": ""})
+    refused = client.post("/users/bulk-delete", {"users": ["ann", "nobody"]})
+    assert (refused.status, refused.json["reason"]) == (400, ["no_such_user", "nobody"])
+    assert client.get("/users/ann").status == 200
+    assert client.post("/users/bulk-delete", {"users": ["ann", "ann"]}).status == 204
+    assert client.get("/users/ann").status == 404
+
+
+def test_limits_of_an_unknown_user_are_refused(client: Client) -> None:
+    refused = client.put("/user-limits/nobody/max-connections", {"value": 5})
+    assert (refused.status, refused.json["reason"]) == (400, ["no_such_user", "nobody"])
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ({"users": [{"name": "ann"}]}, "tags_not_present"),
+        (
+            {"permissions": [{"user": "nobody", "vhost": AT, "configure": "", "write": "", "read": ""}]},
+            ["no_such_user", "nobody"],
+        ),
+        (
+            {"permissions": [{"user": "guest", "vhost": "nowhere", "configure": "", "write": "", "read": ""}]},
+            ["no_such_vhost", "nowhere"],
+        ),
+    ],
+)
+def test_an_import_of_unknown_users_or_vhosts_is_refused(client: Client, document: dict[str, Any], reason: Any) -> None:
+    refused = client.post("/definitions", document)
+    assert (refused.status, refused.json["reason"]) == (400, reason)
+
+
+def test_permissions_may_come_with_their_vhost(client: Client) -> None:
+    granted = {"user": "guest", "vhost": "answers new", "configure": "a", "write": "b", "read": "c"}
+    assert client.post("/definitions", {"vhosts": [{"name": "answers new"}], "permissions": [granted]}).status == 204
+    assert client.get("/permissions/answers%20new/guest").json == granted
+    client.delete("/vhosts/answers%20new")
+
+
+@pytest.mark.parametrize(
+    ("check", "status", "said"),
+    [
+        ("certificate-expiration/4/weeks", 200, {"status": "ok"}),
+        ("certificate-expiration/x/weeks", 400, {"reason": "Invalid expiration value."}),
+        (
+            "certificate-expiration/1/eons",
+            400,
+            {"reason": "Time unit not recognised. Supported units: days, weeks, months, years."},
+        ),
+        ("port-listener/x", 400, {"reason": "Invalid port"}),
+        ("port-listener/1", 503, {"status": "failed", "reason": "No active listener", "missing": 1}),
+        ("protocol-listener/zz", 503, {"status": "failed", "missing": "zz", "protocols": ["http"]}),
+    ],
+)
+def test_health_checks(client: Client, check: str, status: int, said: dict[str, Any]) -> None:
+    answer = client.get(f"/health/checks/{check}")
+    assert answer.status == status
+    assert {key: answer.json[key] for key in said} == said
