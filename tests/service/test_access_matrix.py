@@ -185,7 +185,7 @@ class Matrix:
             connection.close()
 
     def call(self, name: str, method: str, template: str) -> Answer:
-        path = re.sub(r"\{(\w+)}", lambda match: self._value(match[1], template), template)
+        path = re.sub(r"\{(\w+)}", lambda match: self._value(match[1], method, template), template)
         if (method, template) == ("GET", "/api/topology/diff"):
             path += "?from=0"
         return self.send(_user(name), CALLERS[name], method, path, self._body(method, template))
@@ -206,7 +206,7 @@ class Matrix:
 
         self.plane.access.edit(back, author="test", action="restored")
 
-    def _value(self, parameter: str, template: str) -> str:
+    def _value(self, parameter: str, method: str, template: str) -> str:
         fixed = {
             "vhost": "mtx-v",
             "user": "mtx-user",
@@ -225,7 +225,13 @@ class Matrix:
         }
         if template == "/api/nodes/{name}":
             return str(self.plane.node)
-        return fixed[parameter] if parameter in fixed else NAMES[template.split("/")[2]]
+        if parameter in fixed:
+            return fixed[parameter]
+        if parameter == "name":
+            return NAMES[template.split("/")[2]]
+        stated = self.server.app.openapi()["paths"][template][method.lower()]["parameters"]
+        (example,) = next(one for one in stated if one["name"] == parameter)["schema"]["examples"]
+        return str(example)
 
     def _body(self, method: str, template: str) -> Any:
         key = f"{method} {template}"

@@ -182,7 +182,7 @@ def test_a_caller_who_goes_away_leaves_no_traceback(target: Server, caplog: pyte
         ("/api/queues/%2F/%c0%ae%c0%ae", 400),
         ("/api/queues/%2F/%ff", 400),
         ("/api/queues/%ED%A0%80", 400),
-        ("/api/queues/%2F/%zz", 404),
+        ("/api/queues/%2F/%zz", 400),
         ("//api/queues", 404),
         ("/API/queues", 404),
         ("/api/queues;x", 404),
@@ -460,6 +460,27 @@ def test_nobody_publishes_as_somebody_else(narrow: Client, admin: Client) -> Non
     own = forged.replace(b"6775657374", b"narrow".hex().encode())
     assert narrow.call("POST", "/inbox/%2F", raw=own).status == 200
     assert admin.call("POST", "/inbox/%2F", raw=own).status == 200, "an administrator may, as an impersonator may"
+
+
+def test_a_vhost_that_one_may_not_see_cannot_be_told_from_none(target: Server, admin: Client) -> None:
+    admin.put("/users/prober", {"password": "p", "tags": "management"})
+    prober = target.client("prober", "p")
+    for path in ("/queues", "/bindings", "/lint", "/connections"):
+        present = prober.call("GET", path, headers={"x-vhost": "/"})
+        absent = prober.call("GET", path, headers={"x-vhost": "nothing"})
+        assert (present.status, present.raw) == (absent.status, absent.raw), path
+    for method, path, body in (
+        ("GET", "/queues/{}", None),
+        ("PUT", "/queues/{}/x", {}),
+        ("GET", "/queues/{}?version=0", None),
+        ("GET", "/topology/diff?from=0&vhost={}", None),
+        ("POST", "/inbox/{}", {}),
+        ("GET", "/unroutable/{}", None),
+    ):
+        answers = [prober.call(method, path.format(vhost), body) for vhost in ("%2F", "nothing")]
+        assert answers[0].status == 404
+        assert answers[0].raw == answers[1].raw, path
+    admin.delete("/users/prober")
 
 
 def test_messages_of_unreadable_queues_are_not_compared(target: Server, admin: Client) -> None:

@@ -107,6 +107,19 @@ def test_every_get_of_topology_objects_answers_as_of_a_version(admin: Client) ->
     assert admin.get(f"/vhosts/{V}?version={full}").json["name"] == VHOST
 
 
+def test_no_route_of_topology_objects_is_left_out(server: Server) -> None:
+    """What lists or shows objects of the topology takes a version and a time."""
+    objects = (
+        *("vhosts", "exchanges", "queues", "bindings", "diverts", "policies", "operator-policies"),
+        *("parameters", "global-parameters", "vhost-limits", "definitions"),
+    )
+    live = ("/connections", "/channels", "/permissions", "/topic-permissions")
+    for path, methods in server.app.openapi()["paths"].items():
+        if "get" in methods and path.split("/")[2:3] and path.split("/")[2] in objects and not path.endswith(live):
+            names = {parameter["name"] for parameter in methods["get"].get("parameters", ())}
+            assert {"version", "at"} <= names, path
+
+
 def test_every_get_answers_as_of_a_time(admin: Client) -> None:
     admin.put(f"/queues/{V}/later", {"durable": True})
     first, second = admin.get("/topology/versions?limit=2").json["versions"]
