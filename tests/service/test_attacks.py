@@ -14,7 +14,8 @@ from urllib.parse import quote
 
 import pytest
 
-from api.auth import FailedLogins, Refusal
+from api.auth import FailedLogins
+from api.errors import Refusal
 from tests.service.conftest import Server
 from tests.service.http import Answer, Client
 
@@ -297,6 +298,16 @@ def test_no_query_breaks_the_service(admin: Client, query: str) -> None:
         answer = admin.get(f"{path}?{query}")
         assert answer.status < 500, (path, answer.raw)
         assert isinstance(answer.json, list | dict)
+
+
+@pytest.mark.parametrize(("docs", "status"), [(True, 200), (False, 404)])
+def test_the_documentation_is_behind_a_setting(tmp_path: Path, docs: bool, status: int) -> None:
+    server = Server(tmp_path / "data", docs=docs).start()
+    try:
+        assert status_of(server, "GET", "/docs") == status
+        assert status_of(server, "GET", "/openapi.json") == status
+    finally:
+        server.stop()
 
 
 # -- regular expressions --------------------------------------------------------------------------------
