@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -119,25 +120,43 @@ def test_of_starts_that_race_one_wins(data: DataDir, processes: Processes) -> No
     assert len(processes.started) == 1
 
 
-def test_looks_never_refuse_a_start(data: DataDir, processes: Processes) -> None:
+@pytest.mark.parametrize("look", ["all", "get"])
+def test_looks_never_refuse_a_start(
+    data: DataDir, processes: Processes, look: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a job lives is told by its lock: a look holds that lock itself, here for long."""
     registry = JobRegistry(data)
     processes.command = ("true",)
-    looking = threading.Event()
+    start(data, processes)
+    processes.started[0].wait()
+    looks, looking = threading.Event(), threading.Event()
+    claim = JobFolder.claim
 
-    def look() -> None:
+    def slow(folder: JobFolder, kind: int = fcntl.LOCK_EX) -> int | None:
+        descriptor = claim(folder, kind)
+        if kind == fcntl.LOCK_SH:
+            looks.set()
+            time.sleep(0.05)
+        return descriptor
+
+    monkeypatch.setattr(JobFolder, "claim", slow)
+
+    def watch() -> None:
         while not looking.is_set():
-            registry.all()
+            registry.all() if look == "all" else registry.get("s")
 
-    watcher = threading.Thread(target=look)
+    watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        for _ in range(20):
+        for _ in range(3):
+            assert looks.wait(20)
+            looks.clear()
             start(data, processes)
-            until(lambda: not registry.get("s").alive)
+            processes.started[-1].wait()
     finally:
         looking.set()
         watcher.join()
-    assert len(processes.started) == 20
+    assert len(processes.started) == 4
 
 
 @pytest.mark.parametrize("moment", ["before the run is on record", "before it is let go"])
