@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
 import pyarrow as pa
@@ -71,6 +72,8 @@ def explain(
         version, clock = one.topology_version, one.clock_ms
     topology = plane.topologies.load(version=version)
     if body.proposal is not None:
+        for vhost in _vhosts(body.proposal):
+            user.require_sight(vhost)
         topology = propose(topology, body.vhost, body.proposal)
     explainer = _explainer(topology, body.vhost, kept=body.proposal is None)
     explanations = explainer.explain(batch, clock_ms=clock, queues=body.queues)
@@ -128,3 +131,14 @@ def _batch(
         except InvalidRecord as error:
             raise bad_request(f"messages[{number}]: {error.where}: {error.message}") from None
     return to_batch(messages), None
+
+
+def _vhosts(proposal: Mapping[str, Any]) -> Iterator[str]:
+    """The vhosts that a proposal names: what is refused in them would tell what they hold."""
+    document = proposal.get("definitions")
+    for stated in (proposal, document if isinstance(document, Mapping) else {}):
+        for section, listed in stated.items():
+            for item in listed if isinstance(listed, list) else ():
+                name = item.get("name" if section == "vhosts" else "vhost") if isinstance(item, Mapping) else None
+                if isinstance(name, str):
+                    yield name

@@ -480,6 +480,23 @@ def test_a_vhost_that_one_may_not_see_cannot_be_told_from_none(target: Server, a
         present = prober.call("GET", path, headers={"x-vhost": "/"})
         absent = prober.call("GET", path, headers={"x-vhost": "nothing"})
         assert (present.status, present.raw) == (absent.status, absent.raw), path
+    admin.put("/users/prober", {"password": "p", "tags": "management"})
+    admin.put("/vhosts/own")
+    admin.put("/permissions/own/prober", ALL)
+    binding = {"source": "x", "destination": "q", "destination_type": "queue", "routing_key": "", "arguments": {}}
+    for proposed in (
+        {"bindings": [{**binding, "vhost": "/"}]},
+        {"definitions": {"bindings": [{**binding, "vhost": "/"}]}},
+        {"definitions": {"vhosts": [{"name": "/"}]}},
+    ):
+        stated = json.dumps(proposed)
+        answers = [
+            prober.post("/route", {"vhost": "own", "message": {}, "proposal": json.loads(text)})
+            for text in (stated, stated.replace('"/"', '"nothing"'), stated.replace('"x"', '"absent"'))
+        ]
+        assert {(answer.status, answer.raw) for answer in answers} == {(404, answers[0].raw)}, proposed
+    assert prober.post("/route", {"vhost": "own", "message": {}, "proposal": {"queues": [{"name": "n"}]}}).status == 200
+    admin.delete("/vhosts/own")
     for method, path, body in (
         ("GET", "/queues/{}", None),
         ("PUT", "/queues/{}/x", {}),
