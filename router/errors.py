@@ -108,7 +108,7 @@ class FilterError(InvalidInput):
 
 
 class InvalidRecord(InvalidInput):
-    """A message record that does not fit the canonical schema (semantics: message record)."""
+    """A message record that does not fit the canonical schema (AMQP 1.0 part 3, §3.2)."""
 
     code = "invalid_record"
 

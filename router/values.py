@@ -150,7 +150,7 @@ def decode(raw: Any, *, where: str = "value", nested: bool = False, depth: int =
     """The typed value that a parsed JSON value states.
 
     `nested` says that the value stands inside a list or map, where an integer outside 64 bits is kept
-    as it is (semantics: message record). Raises InvalidInput, naming `where`, for a value that does not fit.
+    as it is (AMQP 1.0 part 3, §3.2). Raises InvalidInput, naming `where`, for a value that does not fit.
     """
     if depth > MAX_DEPTH:
         raise InvalidInput(f"nested deeper than {MAX_DEPTH} levels", where=where)

@@ -123,7 +123,7 @@ def _kind(node: Node, result: Result, values: Sequence[Value], context: Context)
 
 
 def _unlike(node: Node, context: Context) -> bool:
-    """Whether a comparison is false because its operands are of unlike families (semantics 3.1)."""
+    """Whether a comparison is false because its operands are of unlike families (docs/filters.md)."""
     match node:
         case Compare(_, left, right):
             operands = [left, right]

@@ -1,5 +1,5 @@
 # ruff: noqa: D102  # the methods of the builder are named after the grammar rules that they serve
-"""Parse events to tree, with the type rules that hold when a filter is defined (semantics 3.1, 3.2).
+"""Parse events to tree, with the type rules that hold when a filter is defined (docs/filters.md).
 
 The methods are named after the grammar's rules and get the parts of a sentence bottom-up; nothing recurses.
 """

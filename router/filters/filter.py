@@ -48,7 +48,7 @@ def evaluate(filter: Filter, message: Message, *, clock_ms: int = 0) -> bool | N
 
 
 def is_troubled(filter: Filter, message: Message, *, clock_ms: int = 0) -> bool:
-    """Whether the filter does not accept and met run-time trouble (semantics 3.1; XPATH limits and DOCTYPEs)."""
+    """Whether the filter does not accept and met run-time trouble (docs/filters.md; XPATH limits and DOCTYPEs)."""
     context = Context(message, clock_ms)
     result = context.value(filter.expression)
     return result is TROUBLE or (result is not True and context.counted)

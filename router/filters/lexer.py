@@ -137,7 +137,7 @@ def _token(kind: str, text: str, position: int) -> Token:
 
 
 def _index_opening(text: str) -> tuple[str, str]:
-    """A bracket right after a name opens an index (semantics: `[` right after a name or `]`)."""
+    """A bracket right after a name opens an index (docs/filters.md: `[` right after a name or `]`)."""
     return "LSQB", text[0]
 
 

@@ -1,4 +1,4 @@
-"""The reference evaluator: one message, one node at a time, to the letter of semantics 3.1 and 3.2.
+"""The reference evaluator: one message, one node at a time, to the letter of docs/filters.md.
 
 Slow and obvious on purpose: it exists to check the vectorised evaluator, to explain a result (`trace`), and to
 try a filter without a batch. Conditions give False, None (unknown), `TROUBLE` (unknown because of run-time
@@ -292,7 +292,7 @@ def _between(node: Between, context: Context) -> Result:
 @rule(In)
 def _in(node: In, context: Context) -> Result:
     value = context.value(node.operand)
-    # no conversion of strings in IN (semantics 3.2)
+    # no conversion of strings in IN (docs/filters.md)
     return any_of(*(compare("=", value, context.value(member), Rules()) for member in node.members))
 
 

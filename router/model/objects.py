@@ -39,7 +39,7 @@ QUEUE_FILTER: Final = "x-queue-filter"
 OWNER_CONNECTION: Final = "x-owner-connection"
 
 X_MATCH_FORMS: Final = ("all", "any", "all-with-x", "any-with-x")
-#: Binding arguments that are never header criteria (semantics: headers exchange).
+#: Binding arguments that are never header criteria (docs/routing.md).
 NOT_HEADER_CRITERIA: Final = frozenset({X_MATCH, SELECTOR_ARGUMENT, FILTERS_ARGUMENT, REPLACEMENT_KEY})
 
 DestinationType = Literal["queue", "exchange"]
@@ -111,7 +111,7 @@ class Binding:
 
     @property
     def identity(self) -> tuple[str, str, str, str, str, str]:
-        """What makes two bindings the same (semantics 2): arguments by key and typed value."""
+        """What makes two bindings the same (docs/routing.md): arguments by key and typed value."""
         return (
             self.vhost,
             self.source,

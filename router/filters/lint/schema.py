@@ -12,7 +12,7 @@ from router.columns import BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP,
 from router.message import HEADER_DEFAULTS, MAP_SECTIONS, SECTION_FIELDS
 from router.values import Table, Timestamp, Value
 
-#: Families of text filters: unlike ones never compare true (semantics 3.1).
+#: Families of text filters: unlike ones never compare true (docs/filters.md).
 NUMBER: Final = "number"
 _FAMILY_OF_TAG: Final = {
     BOOL: "boolean",

@@ -1,4 +1,4 @@
-"""Rules that hold in every text dialect (JMS 2.0 §3.8.1.2, seed 002, semantics 3.1)."""
+"""Rules that hold in every text dialect (JMS 2.0 §3.8.1.2, seed 002, docs/filters.md)."""
 
 from __future__ import annotations
 
