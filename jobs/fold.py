@@ -36,6 +36,8 @@ class MappedColumn:
     `column` is a column of MESSAGE_SCHEMA, `name` a member or map key of it ("" = the column itself).
     `guarded` columns arrive as struct<v>, null where the expression failed; `shown` is the expression.
     `member` is the field of the VALUE union for a map entry or a value ("" = no folding needed).
+    `boxed` structs arrive as lists of one: for a null struct Spark would write a null to every member of
+    Arrow's, one by one, and most messages use few of them.
     """
 
     arrow: str
@@ -44,6 +46,7 @@ class MappedColumn:
     guarded: bool = False
     shown: str = ""
     member: str = ""
+    boxed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,8 @@ class Fold:
                 where = mapped.column + (f".{mapped.name}" if mapped.name else "")
                 problems.add(failed, _INVALID, f"message.{where}: {mapped.shown} failed")
                 array = array.flatten()[0]
+            if mapped.boxed:
+                array = _unboxed(array)
             parts.setdefault(mapped.column, {})[mapped.name] = (mapped, array)
         return [_column(field, parts.get(field.name, {}), rows) for field in MESSAGE_SCHEMA]
 
@@ -179,6 +184,15 @@ def _described(error: Exception) -> str:
     where = getattr(error, "where", None)
     text = f"{where}: {error}" if where else str(error)
     return text.encode("utf-8", "replace").decode()
+
+
+def _unboxed(array: pa.ListArray) -> pa.Array:
+    """The items of lists of one; a null list gives a null."""
+    items = array.flatten()
+    if len(items) == len(array):
+        return items
+    valid = _valid(array)
+    return items.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
 
 
 def _source(batch: pa.RecordBatch) -> pa.Array:

@@ -45,7 +45,7 @@ def mapped(records: Records, file: JobFile) -> tuple[DataFrame, Fold]:
         else:
             plan.add((column,), content)
     own = [] if job.message and not records.is_queue else _message_columns(records, file)
-    frame = plan.frame([column.column for column in own])
+    frame = plan.frame(own)
     if own:
         fold = Fold(tuple(own), False, job.max_record_bytes, records.consumer, tuple(plan.columns))
     else:
@@ -57,6 +57,14 @@ def _place(records: Records) -> list[Column]:
     """Where each record came from; a stream of a Delta table does not tell."""
     members = ", ".join(f"{expression} AS `{name}`" for name, expression in records.place.items())
     return [functions.expr(f"struct({members})").alias(SOURCE_COLUMN)] if members else []
+
+
+def _sent(own: MappedColumn) -> Column:
+    """A message column on its way to a worker; see MappedColumn for boxes."""
+    column = functions.col(own.column)
+    if not own.boxed:
+        return column
+    return functions.when(column.isNotNull(), functions.array(column)).alias(own.arrow)
 
 
 def _message_columns(records: Records, file: JobFile) -> list[MappedColumn]:
@@ -79,7 +87,7 @@ def _message_columns(records: Records, file: JobFile) -> list[MappedColumn]:
                 f"column {name!r} is {found.simpleString()}, which is not the type of that message column",
                 hint=f"give an expression for it under `message`: {name}: …",
             )
-        columns.append(MappedColumn(name, name))
+        columns.append(MappedColumn(name, name, boxed=isinstance(found, types.StructType)))
     return columns
 
 
@@ -115,18 +123,18 @@ class _Plan:
         self._selected.append((_attempted(parsed) if guarded else parsed).alias(arrow))
         self.columns.append(MappedColumn(arrow, column, name, guarded, _shown(expression), member))
 
-    def frame(self, untouched: Sequence[str]) -> DataFrame:
+    def frame(self, own: Sequence[MappedColumn]) -> DataFrame:
         """One projection, then the raw form of just those records that failed in it."""
         records = self.records
         failed = [f"{column.arrow} IS NULL" for column in self.columns if column.guarded]
-        own = ", ".join(f"`{name.replace('`', '``')}`" for name in records.columns)
-        inner = [*map(functions.col, untouched), *self._selected, *_place(records)]
+        record = ", ".join(f"`{name.replace('`', '``')}`" for name in records.columns)
+        inner = [*map(_sent, own), *self._selected, *_place(records)]
         raw = []
         if records.may_be_corrupt:
             inner.append(functions.col(CORRUPT).alias(CORRUPT_COLUMN))
             raw.append(CORRUPT_COLUMN)
         if failed:
-            inner.append(functions.expr(f"struct({own})").alias("__record"))
+            inner.append(functions.expr(f"struct({record})").alias("__record"))
             as_json = _attempted(functions.expr("to_json(__record)"))
             chosen = functions.when(functions.expr(" OR ".join(failed)), as_json.getField("v"))
         frame = records.frame.select(*inner)
@@ -176,7 +184,7 @@ _VALUE: Final = MESSAGE_SCHEMA.field("amqp_value").type
 
 
 def _folded(kind: DataType) -> tuple[Cast, str]:
-    """The member of the VALUE union for a Spark type (semantics: message record)."""
+    """The member of the VALUE union for a Spark type (AMQP 1.0 part 3, §3.2)."""
     name = kind.typeName()
     if name.startswith(("array", "map", "struct")):
         return _as_json(kind), "nested"

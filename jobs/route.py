@@ -172,7 +172,6 @@ class RouteJob:
         prepared = time.perf_counter()
         stamp = BatchStamp(self.job.stream, batch_id, pin.topology_version, pin.clock_ms)
         task = RouteTask(self.data, self.job.vhost, stamp, self._fold, router, self.job.task_buffer_bytes)
-        # Spark's own cap on the bytes of a batch measures every column for every row: it costs more than routing
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self._batch_records))
         results = [json.loads(row.result) for row in frame.mapInArrow(task, RESULT_SCHEMA).collect()]
         routed = time.perf_counter()

@@ -30,6 +30,9 @@ _DELTA: Final = DELTA_SETTINGS | {
 _ROUTING: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
+    # no limit in bytes: Spark would measure every column for every row, which costs more than routing;
+    # jobs/route.py bounds the rows of a batch by their mean size instead
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     # a common part of two guarded expressions must not be computed outside of both guards (jobs/mapping.py)
     "spark.sql.subexpressionElimination.enabled": "false",
 }

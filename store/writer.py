@@ -168,7 +168,7 @@ class QueueWriter:
         stamp: BatchStamp,
         attempt: str = "0",
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
-        compression: str = "zstd",
+        compression: str = "snappy",
     ) -> None:
         self._data = data
         self._vhost = vhost
@@ -210,7 +210,7 @@ class QueueWriter:
     def add_refused(self, batch: pa.RecordBatch, *, reason: pa.Array, detail: pa.Array, raw: pa.Array) -> None:
         """Take over records (BATCH_SCHEMA) that were never routed, each with its reason, detail and raw form.
 
-        A mandatory record is returned, every other one discarded (semantics: unroutable).
+        A mandatory record is returned, every other one discarded (docs/routing.md).
         """
         rows = batch.num_rows
         if not rows:
@@ -274,7 +274,6 @@ class QueueWriter:
             table,
             path,
             compression=self._compression,
-            compression_level=1 if self._compression == "zstd" else None,
             use_dictionary=[*flush.dictionaries, *_CONSTANT],
             column_encoding=_DELTA_ENCODED,
             write_statistics=_WITH_STATISTICS,

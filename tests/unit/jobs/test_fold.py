@@ -155,3 +155,13 @@ def test_a_line_that_is_no_message_is_refused_with_its_text(text: str, detail: s
     assert refused is not None
     assert refused.raw.to_pylist() == [text.encode()]
     assert detail in refused.detail[0].as_py()
+
+
+def test_a_boxed_struct_is_unboxed_and_a_null_box_is_a_null() -> None:
+    header = to_batch([Message(header={"priority": 1}), Message(), Message(header={"ttl": 2})]).column("header")
+    box = pa.list_(header.type)
+    boxes = pa.array([None if row is None else [row] for row in header.to_pylist()], box)
+    for some in (boxes, boxes.slice(1), boxes.slice(1, 1), boxes.slice(2)):
+        batch = pa.RecordBatch.from_arrays([some], names=["header"])
+        folded, _ = Fold((MappedColumn("header", "header", boxed=True),), False, CAP)(batch, seq(len(some)))
+        assert folded.column("header").to_pylist() == [row and row[0] for row in some.to_pylist()]
