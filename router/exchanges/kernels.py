@@ -39,8 +39,8 @@ def hash_bytes(data, start, end):
 
 @kernel
 def hash_number(value):
-    """A 64-bit hash of one integer (the finaliser of splitmix64)."""
-    mixed = np.uint64(value) + np.uint64(_MIX_FACTOR)
+    """A 64-bit hash of one unsigned integer (the finaliser of splitmix64)."""
+    mixed = value + np.uint64(_MIX_FACTOR)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
@@ -93,7 +93,7 @@ def find_texts(table_data, table_offsets, slots, data, offsets, which):
 def find_pair(keys, values, key):
     """The value under an integer key of a table, or -1."""
     mask = np.uint64(len(keys) - 1)
-    slot = hash_number(key) & mask
+    slot = hash_number(np.uint64(key)) & mask
     while True:
         present = keys[slot]
         if present == key:
@@ -108,7 +108,7 @@ def build_pairs(new_keys, new_values, keys, values):
     """Enter distinct non-negative integer keys into a table."""
     mask = np.uint64(len(keys) - 1)
     for entry in range(len(new_keys)):
-        slot = hash_number(new_keys[entry]) & mask
+        slot = hash_number(np.uint64(new_keys[entry])) & mask
         while keys[slot] >= 0:
             slot = (slot + np.uint64(1)) & mask
         keys[slot] = new_keys[entry]
