@@ -218,7 +218,9 @@ def test_the_inbox_takes_records_and_publishes_nothing_yet(server: Server, clien
     assert (answer.status, answer.json["records"]) == (200, 3)
     inbox = DeltaTable(DataDir.open(server.settings.data).inbox(NAME))
     assert inbox.version() == answer.json["version"]
-    assert sorted(inbox.to_pyarrow_table()["body"].to_pylist()) == [b"b0", b"b1", b"b2"]
+    # the table outlives the vhost of another test, which left a record without an exchange
+    mine = [row["body"] for row in inbox.to_pyarrow_table().to_pylist() if row["exchange"] == "x"]
+    assert sorted(mine) == [b"b0", b"b1", b"b2"]
     assert get(client) == []
 
 
