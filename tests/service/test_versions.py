@@ -93,7 +93,8 @@ def test_every_get_of_topology_objects_answers_as_of_a_version(admin: Client) ->
         assert state.status == 200, path
         assert state.json["name"] == then[path]["name"]
         assert state.json.get("arguments") == then[path].get("arguments")
-    assert "x" in listed(admin, f"/exchanges?version={full}") - listed(admin, "/exchanges")
+    assert "x" in listed(admin, f"/exchanges?version={full}")
+    assert "x" in listed(admin, f"/exchanges/{V}?version={full}") - listed(admin, f"/exchanges/{V}")
     assert "q" in listed(admin, f"/queues/{V}?version={full}") - listed(admin, f"/queues/{V}")
     assert admin.get(f"/diverts/{V}/d?version={before}").status == 404
     assert admin.get(f"/bindings/{V}/e/x/q/q/{segment(key)}?version={full}").json["arguments"] == {
