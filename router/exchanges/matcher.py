@@ -7,6 +7,7 @@ knows nothing of destinations, filters or other exchanges.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -76,15 +77,15 @@ class Compile(Protocol):
         ...
 
 
-class KeyMatcher:
+class KeyMatcher(ABC):
     """Matches every distinct key once, and gives sets of keys the union of what their members meet."""
 
     base: int
     rule_count: int
 
+    @abstractmethod
     def match_keys(self, keys: Texts, which: Int64s) -> Matches:
         """The rules of the keys numbered in `which`."""
-        raise NotImplementedError
 
     def match(self, states: States) -> Matches:
         """See `Matcher.match`."""

@@ -9,6 +9,7 @@ by the budget.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
@@ -54,7 +55,7 @@ class Run:
         return text
 
 
-class Expression:
+class Expression(ABC):
     """Base: `depends` on the context at all, `positional` as a predicate."""
 
     __slots__ = ("depends", "numeric", "positional_inside")
@@ -77,8 +78,8 @@ class Expression:
             run.known[self] = self._compute(run, node, position, size)
         return cast(XPathValue, run.known[self])
 
-    def _compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
-        raise NotImplementedError
+    @abstractmethod
+    def _compute(self, run: Run, node: int, position: int, size: int) -> XPathValue: ...
 
 
 def _traits(parts: Iterable[Expression]) -> tuple[bool, bool]:
