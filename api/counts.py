@@ -43,20 +43,19 @@ class Counts:
     def of(self, vhost: str, name: str) -> Held:
         """What one queue holds now; raises UnsupportedTable for a damaged table."""
         path = self._data.queue(vhost, name)
-        log = Path(path, "_delta_log")
+        folder = Path(path, "_delta_log")
         try:
-            changed = log.stat().st_mtime_ns
+            changed = folder.stat().st_mtime_ns
         except FileNotFoundError:
             return Held()  # deleted with its folder while a list was made
         known = self._known.get((vhost, name))
         if known is not None and known[0] == changed:
             return known[1]
-        if [entry.name for entry in log.iterdir()] == [_FIRST_VERSION]:
+        if [entry.name for entry in folder.iterdir()] == [_FIRST_VERSION]:
             held = Held(changed=changed / 1e9)  # tables are created empty
         else:
-            files = tables.open_table(path, tables.QUEUE, vhost=vhost, name=name)
-            sizes = tables.files_of(files)
-            held = Held(tables.rows_in(files), sum(size for size, _ in sizes.values()), changed / 1e9)
+            log = tables.open_log(path, tables.QUEUE, vhost=vhost, name=name, files=True)
+            held = Held(tables.rows_in(log), sum(file.size for file in tables.files_of(log).values()), changed / 1e9)
         if time.time_ns() - changed > _SETTLED_NS:
             self._known[vhost, name] = (changed, held)
         return held

@@ -19,7 +19,7 @@ from api.bodies import finite_float
 from router.errors import InvalidInput, InvalidRecord
 from router.message import MESSAGE_SCHEMA, VALUE, Message, to_batch
 from router.values import MAX_DEPTH, from_nested_text
-from store import tables
+from store import data_files, tables
 from store.paths import DataDir
 
 ARROW_TYPES: Final = frozenset({"application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.file"})
@@ -240,17 +240,11 @@ def users_of(records: pa.Table) -> set[bytes]:
 def append(data: DataDir, vhost: str, records: pa.Table, *, author: str) -> int:
     """Append records to the vhost's inbox in one commit; gives the table's version that holds them."""
     path = data.inbox(vhost)
-    table = tables.ensure_inbox_table(data, vhost)
-    added = tables.write_file(path, records)
-    for attempt in range(tables.ATTEMPTS):
-        version = tables.commit(
-            table,
-            [added],
-            tables.INBOX.delta_schema,
-            info={"isBlindAppend": True, "bindery.author": author},
-        )
+    log = tables.ensure_inbox_table(data, vhost)
+    added = data_files.write_file(path, records)
+    for _ in tables.attempts(path):
+        version = log.commit([added], info={"isBlindAppend": True, "bindery.author": author})
         if version is not None:
             return version
-        tables.back_off(attempt)
-    tables.drop_unused(path, [added.path])
-    raise tables.conflict(path)
+        log.refresh()
+    raise AssertionError("attempts() ends by raising")

@@ -14,7 +14,9 @@
     │   ├── Fenced                  another driver owns this stream
     │   ├── CheckpointMismatch      the stream was last run with another checkpoint
     │   └── UnsupportedTable        a table this version must not read or write
-    └── CommitConflict              a bounded number of commit attempts all lost the race (exit 1)
+    ├── CommitConflict              a bounded number of commit attempts all lost the race (exit 1)
+    ├── CommitUnknown               a commit failed and nobody could read whether it took place
+    └── StorageFailed               the disk refused: full, read-only, broken             (exit 1)
 
 An error says what is wrong (`str(error)`), where (`where`) and what to do (`hint`).
 """
@@ -187,3 +189,15 @@ class CommitConflict(BinderyError):
     """A bounded number of commit attempts all lost the race."""
 
     code = "commit_conflict"
+
+
+class CommitUnknown(BinderyError):
+    """A commit failed, and whether it took place could not be read; nothing that it may refer to was deleted."""
+
+    code = "commit_unknown"
+
+
+class StorageFailed(BinderyError):
+    """The storage refused an operation: a full disk, no permission, a device that fails."""
+
+    code = "storage_failed"

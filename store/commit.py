@@ -13,22 +13,20 @@ Commits are compare-and-swap on each table's version: what was checked holds whe
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
 import pyarrow as pa
-from deltalake import DeltaTable
-from deltalake.transaction import Transaction
 
 from router.errors import Fenced, InvalidInput, UnsupportedTable
-from store import tables
+from store import data_files, effects, tables
+from store.log import TableLog, Transaction
 from store.manifest import MANIFEST, BatchCounts, TableCommit, manifest_row, open_manifest, read_manifest
 from store.paths import DataDir
 from store.streams import Claim
@@ -120,17 +118,16 @@ class BatchCommitter:
         self.app_id = app_id
         self._fault = fault or (lambda _step: None)
         self._lock = threading.Lock()
-        self._handles: dict[str, DeltaTable] = {}
-        self._refreshing: dict[str, Future[None]] = {}
+        self._logs: dict[str, TableLog] = {}
         self._pool = ThreadPoolExecutor(workers, "commit")
         self._claim = Claim(data, app_id) if claim else None
         self._manifest = open_manifest(data)
         self._pins = Path(data.pins(app_id))
 
     def close(self) -> None:
-        """Stop the thread pool and forget the handles."""
+        """Stop the thread pool and forget the logs."""
         self._pool.shutdown()
-        self._handles.clear()
+        self._logs.clear()
 
     def __enter__(self) -> BatchCommitter:
         return self
@@ -147,7 +144,7 @@ class BatchCommitter:
         """
         with self._lock:
             self._check_claim()
-            tables.refresh(self._manifest, self.data.manifest)
+            self._manifest.refresh()
             recorded = self._manifest.transaction_version(self.app_id)
             if recorded is not None and recorded >= batch_id:
                 return self._pin_of_done(batch_id, Pin(topology_version, clock_ms, done=True))
@@ -181,31 +178,16 @@ class BatchCommitter:
             raise UnsupportedTable(f"damaged batch pin {path}: {error}", where=str(path)) from error
 
     def _write_pin(self, batch_id: int, pin: Pin) -> None:
-        """Put-if-absent: written and synced under another name, then linked to its own."""
-        self._pins.mkdir(parents=True, exist_ok=True)
-        draft = self._pins / f"{batch_id}.{os.getpid()}.{time.monotonic_ns()}.tmp"
+        """Put-if-absent; a rival that was faster is right."""
+        effects.make_folder(self._pins)
         content = {"topology_version": pin.topology_version, "clock_ms": pin.clock_ms}
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(draft, self._pin_path(batch_id))
-        except FileExistsError:
-            pass  # a rival was faster: its record counts
-        finally:
-            draft.unlink()
-        folder = os.open(self._pins, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        effects.put_new(self._pin_path(batch_id), json.dumps(content).encode())
 
     def _drop_older_pins(self, batch_id: int) -> None:
         """Pins of batches before the last two go: Spark replays at most the last uncommitted batch."""
         for path in self._pins.glob("*.json"):
             if path.stem.isdecimal() and int(path.stem) < batch_id - 1:
-                path.unlink(missing_ok=True)
+                effects.remove(path)
 
     # -- committing ---------------------------------------------------------------------------------
 
@@ -234,7 +216,6 @@ class BatchCommitter:
             version = self._end(batch_id, pin, committed, counts, elapsed)
             self._fault("manifest")
             self._drop_older_pins(batch_id)
-            self._refresh_ahead(targets.values())
             return BatchResult(batch_id, committed, version, (time.monotonic() - started) * 1000)
 
     def _path(self, target: _Target) -> str:
@@ -242,37 +223,24 @@ class BatchCommitter:
             return self.data.queue(target.vhost, target.name)
         return self.data.unroutable(target.vhost)
 
-    def _refresh_ahead(self, targets: Iterable[_Target]) -> None:
-        """Bring the handles to the new versions while the next batch is read and routed."""
-        for path in map(self._path, targets):
-            handle = self._handles.get(path)
-            if handle is not None:
-                self._refreshing[path] = self._pool.submit(tables.refresh, handle, path)
-
     def _append(self, target: _Target, pin: Pin, batch_id: int) -> TableCommit:
         kind = _KINDS.get(target.kind)
         if kind is None:
             raise InvalidInput(f"a written file is of kind {target.kind!r}", where="commit", hint=", ".join(_KINDS))
         is_queue = kind is tables.QUEUE
         path = self._path(target)
-        stated = {"vhost": target.vhost, "name": target.name if is_queue else None}
-        for attempt in range(tables.ATTEMPTS):
-            table = self._handle(path, kind, target)
-            recorded = table.transaction_version(self.app_id)
+        for attempt in tables.attempts(path):
+            log = self._log(path, kind, target)
+            recorded = log.transaction_version(self.app_id)
             if recorded is not None and recorded >= batch_id:
                 if attempt:
                     raise self._fenced(f"batch {batch_id} was committed to {path} meanwhile")
-                return TableCommit(target.kind, target.vhost, target.name, table.version(), target.rows, retries=0)
-            tables.check_table(table, path, kind, **stated)
-            if is_queue and tables.undeclared_since(table) >= pin.topology_version:
-                return TableCommit(
-                    target.kind, target.vhost, target.name, table.version(), 0, attempt, dropped=target.rows
-                )
+                return TableCommit(target.kind, target.vhost, target.name, log.version, target.rows, retries=0)
+            if is_queue and tables.undeclared_since(log) >= pin.topology_version:
+                return TableCommit(target.kind, target.vhost, target.name, log.version, 0, attempt, dropped=target.rows)
             self._fault(f"append {target.kind} {target.vhost} {target.name}")
-            version = tables.commit(
-                table,
-                [tables.add_action(file.path, file.size, file.rows, file.stats) for file in target.files],
-                kind.delta_schema,
+            version = log.commit(
+                [data_files.add_file(file.path, file.size, file.rows, file.stats) for file in target.files],
                 transactions=[Transaction(self.app_id, batch_id)],
                 info={
                     "isBlindAppend": True,
@@ -284,26 +252,25 @@ class BatchCommitter:
             if version is not None:
                 self._fault(f"appended {target.kind} {target.vhost} {target.name}")
                 return TableCommit(target.kind, target.vhost, target.name, version, target.rows, attempt)
-            tables.back_off(attempt)
-        raise tables.conflict(path)
+        raise AssertionError("attempts() ends by raising")
 
-    def _handle(self, path: str, kind: tables.Kind, target: _Target) -> DeltaTable:
-        """The table at its newest version; handles are kept, since opening costs ten refreshes."""
-        ahead = self._refreshing.pop(path, None)
-        if ahead is not None:
-            ahead.result()
-        table = self._handles.get(path)
-        if table is None:
+    def _log(self, path: str, kind: tables.Kind, target: _Target) -> TableLog:
+        """The table's log at its newest version, checked; logs are kept, since opening one reads a checkpoint."""
+        name = target.name if kind is tables.QUEUE else None
+        log = self._logs.get(path)
+        if log is None:
             if kind is tables.UNROUTABLE:
-                table = tables.ensure_unroutable_table(self.data, target.vhost)
+                log = tables.ensure_unroutable_table(self.data, target.vhost)
             else:
-                table = tables.open_table(path, kind, vhost=target.vhost, name=target.name)
-            if tables.grow(table, kind):
-                tables.refresh(table, path)
-            self._handles[path] = table
-        else:
-            tables.refresh(table, path)
-        return table
+                log = tables.open_log(path, kind, vhost=target.vhost, name=name)
+            self._logs[path] = log
+        state = log.state
+        log.refresh()
+        if log.state is not state:
+            tables.check_table(log.state, path, kind, vhost=target.vhost, name=name)
+        if log.state.schema != kind.delta_schema:
+            tables.grow(log, kind)
+        return log
 
     def _end(
         self, batch_id: int, pin: Pin, committed: Sequence[TableCommit], counts: BatchCounts, elapsed: float
@@ -318,25 +285,21 @@ class BatchCommitter:
             counts=counts,
             commit_ms=elapsed,
         )
-        added = tables.write_file(self.data.manifest, pa.Table.from_pylist([row], schema=MANIFEST.schema))
-        for attempt in range(tables.ATTEMPTS):
-            tables.refresh(self._manifest, self.data.manifest)
+        added = data_files.write_file(self.data.manifest, pa.Table.from_pylist([row], schema=MANIFEST.schema))
+        for _ in tables.attempts(self.data.manifest):
+            self._manifest.refresh()
             recorded = self._manifest.transaction_version(self.app_id)
             if recorded is not None and recorded >= batch_id:
-                tables.drop_unused(self.data.manifest, [added.path])
+                data_files.drop_unused(self.data.manifest, [added.path])
                 raise self._fenced(f"batch {batch_id} was ended by another driver")
-            tables.check_table(self._manifest, self.data.manifest, MANIFEST)
-            version = tables.commit(
-                self._manifest,
+            version = self._manifest.commit(
                 [added],
-                MANIFEST.delta_schema,
                 transactions=[Transaction(self.app_id, batch_id)],
                 info={"isBlindAppend": True, "bindery.stream": self.stream, "bindery.batch": batch_id},
             )
             if version is not None:
                 return version
-            tables.back_off(attempt)
-        raise tables.conflict(self.data.manifest)
+        raise AssertionError("attempts() ends by raising")
 
     def _check_claim(self) -> None:
         if self._claim is not None and not self._claim.holds():

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from router.message import TIMESTAMP
 from store import tables
+from store.log import TableLog
 from store.paths import DataDir
 
 _COUNTS: Final = pa.map_(pa.string(), pa.int64())
@@ -97,11 +97,11 @@ class BatchCounts:
     timings_ms: Mapping[str, float] = field(default_factory=dict)
 
 
-def open_manifest(data: DataDir) -> DeltaTable:
-    """The manifest table, created when missing."""
-    if tables.exists(data.manifest):
-        return tables.open_table(data.manifest, MANIFEST)
-    return tables.create_table(data.manifest, MANIFEST)
+def open_manifest(data: DataDir) -> TableLog:
+    """The log of the manifest table, which is created when missing and grows new columns."""
+    log = tables.ensure_table(data.manifest, MANIFEST)
+    tables.grow(log, MANIFEST)
+    return log
 
 
 def manifest_row(

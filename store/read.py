@@ -18,15 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
-from deltalake.transaction import AddAction, RemoveAction
 
 from router.columns import BatchView
 from router.errors import InvalidInput, NotFound
 from router.filters import Filter, FilterGroups, parse
 from router.filters.sets import parse_filter_set
 from router.message import HEADER, MESSAGE_SCHEMA, QUEUE_SCHEMA
-from store import tables
+from store import data_files, tables
+from store.log import AddFile, RemoveFile, TableLog
 from store.paths import DataDir
 
 #: Rows that are filtered at once.
@@ -137,24 +136,23 @@ def take(
     before. Two consumers never take the same row: each commit holds for exactly the version that was
     read. Raises CommitConflict when every attempt lost its race.
     """
-    for attempt in range(tables.ATTEMPTS):
+    for _ in tables.attempts(data.queue(vhost, queue)):
         source = _open(data, queue, vhost, None)
         chosen = _first(source, limit, condition)
-        held = tables.rows_in(source.table)
+        held = source.rows
         if not chosen.positions:
             return Taken(QUEUE_SCHEMA.empty_table(), held)
         rows = chosen.rows(source)
         masks = {file: chosen.mask(file, source) for file in chosen.positions}
         if _commit(source, masks, "requeue" if requeue else "get", redeliver=requeue):
             return Taken(rows, held)
-        tables.back_off(attempt)
-    raise tables.conflict(data.queue(vhost, queue))
+    raise AssertionError("attempts() ends by raising")
 
 
 def delete_rows(data: DataDir, queue: str, rows: Iterable[RowId], *, vhost: str = "/") -> int:
     """Delete the rows with those identities in one commit; gives how many of them were still there."""
     wanted = set(rows)
-    for attempt in range(tables.ATTEMPTS):
+    for _ in tables.attempts(data.queue(vhost, queue)):
         source = _open(data, queue, vhost, None)
         masks = {}
         for file in source.files:
@@ -163,17 +161,16 @@ def delete_rows(data: DataDir, queue: str, rows: Iterable[RowId], *, vhost: str 
                 masks[file] = mask
         if not masks or _commit(source, masks, "delete"):
             return int(sum(mask.sum() for mask in masks.values()))
-        tables.back_off(attempt)
-    raise tables.conflict(data.queue(vhost, queue))
+    raise AssertionError("attempts() ends by raising")
 
 
 def delete_matching(data: DataDir, queue: str, condition: Filter | None, *, vhost: str = "/") -> int:
     """Delete every row that the condition accepts (None: all of them) in one commit; gives how many."""
     masks: Mapping[str, Rows | None]
-    for attempt in range(tables.ATTEMPTS):
+    for _ in tables.attempts(data.queue(vhost, queue)):
         source = _open(data, queue, vhost, None)
         if condition is None:
-            deleted = tables.rows_in(source.table)
+            deleted = source.rows
             masks = dict.fromkeys(source.files)
         else:
             selected = {file: _accepted_in(source.path, file, condition) for file in source.files}
@@ -181,8 +178,7 @@ def delete_matching(data: DataDir, queue: str, condition: Filter | None, *, vhos
             masks = {file: mask for file, mask in selected.items() if mask.any()}
         if not masks or _commit(source, masks, "purge" if condition is None else "delete"):
             return deleted
-        tables.back_off(attempt)
-    raise tables.conflict(data.queue(vhost, queue))
+    raise AssertionError("attempts() ends by raising")
 
 
 def row_ids(rows: pa.Table) -> list[RowId]:
@@ -197,11 +193,16 @@ def row_ids(rows: pa.Table) -> list[RowId]:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """One version of a queue table: its files with their sizes."""
+    """One version of a queue table: its files with their sizes; `log` is that of the newest version."""
 
     path: str
-    table: DeltaTable
     files: Mapping[str, int]
+    log: TableLog | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows the newest version has."""
+        return 0 if self.log is None else tables.rows_in(self.log)
 
 
 def _open(data: str | Path | DataDir, queue: str, vhost: str, version: int | None) -> _Source:
@@ -209,8 +210,12 @@ def _open(data: str | Path | DataDir, queue: str, vhost: str, version: int | Non
     path = directory.queue(vhost, queue)
     if not tables.exists(path):
         raise NotFound(f"no queue {queue!r} in vhost {vhost!r}", where=path)
+    if version is None:
+        log = tables.open_log(path, tables.QUEUE, vhost=vhost, name=queue, files=True)
+        return _Source(path, {name: file.size for name, file in tables.files_of(log).items()}, log)
     table = tables.open_table(path, tables.QUEUE, vhost=vhost, name=queue, version=version)
-    return _Source(path, table, {name: size for name, (size, _) in tables.files_of(table).items()})
+    files = pa.table(table.get_add_actions()).select(["path", "size_bytes"]).to_pydict()
+    return _Source(path, dict(zip(files["path"], files["size_bytes"], strict=True)))
 
 
 def _columns(columns: Sequence[str] | None) -> list[str]:
@@ -317,9 +322,9 @@ def _first(source: _Source, limit: int | None, condition: Filter | None) -> _Cho
 
 def _commit(source: _Source, masks: Mapping[str, Rows | None], change: str, *, redeliver: bool = False) -> bool:
     """Rewrite files without the masked rows (a None mask: drop the file); False for a lost race."""
-    actions: list[AddAction | RemoveAction] = []
+    actions: list[AddFile | RemoveFile] = []
     for file, mask in masks.items():
-        actions.append(tables.remove_action(file, source.files[file]))
+        actions.append(RemoveFile(file, source.files[file]))
         if mask is None:
             continue
         # with every column of the file, also those that only a newer schema knows
@@ -330,11 +335,12 @@ def _commit(source: _Source, masks: Mapping[str, Rows | None], change: str, *, r
         else:
             kept = rows.filter(pa.array(~mask))
         if kept.num_rows:
-            actions.append(tables.write_file(source.path, kept, prefix=change))
-    done = tables.commit(source.table, actions, tables.QUEUE.delta_schema, info={"bindery.change": change})
+            actions.append(data_files.write_file(source.path, kept, prefix=change))
+    assert source.log is not None  # noqa: S101  # only the newest version is ever changed
+    done = source.log.commit(actions, info={"bindery.change": change})
     if done is None:
-        added = [action.path for action in actions if isinstance(action, AddAction)]
-        tables.drop_unused(source.path, added)
+        added = [action.path for action in actions if isinstance(action, AddFile)]
+        data_files.drop_unused(source.path, added)
     return done is not None
 
 

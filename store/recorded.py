@@ -114,8 +114,7 @@ def rows_of(
     if not tables.exists(path):
         return
     kind = tables.UNROUTABLE if queue is None else tables.QUEUE
-    table = tables.open_table(path, kind, vhost=vhost, name=queue)
-    for file in tables.files_of(table):
+    for file in tables.files_of(tables.open_log(path, kind, vhost=vhost, name=queue, files=True)):
         dataset = ds.dataset(str(Path(path, file)), schema=kind.schema, format="parquet")
         for batch in dataset.to_batches(columns=columns, filter=where, batch_size=BATCH_ROWS, use_threads=False):
             if batch.num_rows:

@@ -32,13 +32,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from deltalake.transaction import AddAction, RemoveAction, Transaction
 
 from router.engine import REASONS, Deliveries, Router
 from router.errors import InvalidInput, UnsupportedTable
 from router.message import MESSAGE_SCHEMA, REDRIVEN, UNROUTABLE_SCHEMA
-from store import tables
+from store import data_files, tables
 from store.commit import BatchCommitter, BatchCounts
+from store.log import AddFile, RemoveFile, Transaction
 from store.manifest import read_manifest
 from store.paths import DataDir, encode_name
 from store.read import RowId, row_ids
@@ -241,36 +241,32 @@ class Redriver:
         """Set `redriven` of rows in one commit; False unless all of them stand under the batch `instead_of`."""
         path = self._data.unroutable(self._vhost)
         known: dict[str, np.ndarray[Any, np.dtype[np.bool_]] | None] = {}
-        for attempt in range(tables.ATTEMPTS):
-            table = tables.open_table(path, tables.UNROUTABLE, vhost=self._vhost)
-            if table.transaction_version(once.app_id) is not None:
+        log = tables.open_log(path, tables.UNROUTABLE, vhost=self._vhost, files=True)
+        tables.grow(log, tables.UNROUTABLE)
+        for _ in tables.attempts(path):
+            log.refresh()
+            if log.transaction_version(once.app_id) is not None:
                 return True
-            if tables.grow(table, tables.UNROUTABLE):
-                continue
-            files = tables.files_of(table)
+            files = tables.files_of(log)
             for name in files:
                 if name not in known:
                     known[name] = _holding(Path(path, name), wanted, instead_of)
             touched = {name: mask for name in files if (mask := known[name]) is not None}
             if sum(int(mask.sum()) for mask in touched.values()) != len(wanted):
                 return False
-            actions: list[AddAction | RemoveAction] = []
+            actions: list[AddFile | RemoveFile] = []
             for name, mask in touched.items():
-                actions.append(tables.remove_action(name, files[name][0]))
-                actions.append(tables.write_file(path, _with_redriven(Path(path, name), mask, value), prefix="redrive"))
+                actions.append(RemoveFile(name, files[name].size))
+                actions.append(
+                    data_files.write_file(path, _with_redriven(Path(path, name), mask, value), prefix="redrive")
+                )
             self._fault("marking")
-            done = tables.commit(
-                table,
-                actions,
-                tables.UNROUTABLE.delta_schema,
-                transactions=[once],
-                info={"bindery.change": "redrive", "bindery.batch": once.app_id},
-            )
+            info = {"bindery.change": "redrive", "bindery.batch": once.app_id}
+            done = log.commit(actions, transactions=[once], info=info)
             if done is not None:
                 return True
-            tables.drop_unused(path, [action.path for action in actions if isinstance(action, AddAction)])
-            tables.back_off(attempt)
-        raise tables.conflict(path)
+            data_files.drop_unused(path, [action.path for action in actions if isinstance(action, AddFile)])
+        raise AssertionError("attempts() ends by raising")
 
     def _deliver(self, plan: _Plan, outcome: Outcome) -> None:
         router = Router.compile(self._store.load(version=plan.topology_version), self._vhost)

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from deltalake import DeltaTable
-from deltalake.transaction import Transaction
+import pyarrow.parquet as pq
 
 from router.errors import CheckpointMismatch
 from router.message import TIMESTAMP
-from store import tables
+from store import data_files, tables
+from store.log import TableLog, Transaction
 from store.paths import DataDir
 
 STREAMS: Final = tables.keep_forever(
@@ -54,9 +55,10 @@ def register(data: DataDir, stream: str, checkpoint_id: str, *, new_epoch: bool 
     Raises CheckpointMismatch when another checkpoint is on record and no new epoch is asked for.
     """
     app_id = f"{stream}:{checkpoint_id}"
-    for attempt in range(tables.ATTEMPTS):
-        table = _open(data)
-        known = [epoch for epoch in epochs(data, table=table) if epoch.stream == stream]
+    log = _open(data, files=True)
+    for _ in tables.attempts(data.streams):
+        log.refresh()
+        known = [epoch for epoch in _epochs(log) if epoch.stream == stream]
         if known and known[-1].checkpoint_id == checkpoint_id:
             return app_id
         if known and not new_epoch:
@@ -74,18 +76,22 @@ def register(data: DataDir, stream: str, checkpoint_id: str, *, new_epoch: bool 
             "app_id": app_id,
             "registered_at": datetime.now(UTC),
         }
-        added = tables.write_file(data.streams, pa.Table.from_pylist([row], schema=STREAMS.schema))
+        added = data_files.write_file(data.streams, pa.Table.from_pylist([row], schema=STREAMS.schema))
         fence = Transaction(f"{_REGISTRATION}{stream}", epoch)
-        if tables.commit(table, [added], STREAMS.delta_schema, transactions=[fence]) is not None:
+        if log.commit([added], transactions=[fence]) is not None:
             return app_id
-        tables.drop_unused(data.streams, [added.path])
-        tables.back_off(attempt)
-    raise tables.conflict(data.streams)
+        data_files.drop_unused(data.streams, [added.path])
+    raise AssertionError("attempts() ends by raising")
 
 
-def epochs(data: DataDir, *, table: DeltaTable | None = None) -> list[StreamEpoch]:
+def epochs(data: DataDir) -> list[StreamEpoch]:
     """Every epoch of every stream, by stream and epoch."""
-    rows = (table or _open(data)).to_pyarrow_table().to_pylist()
+    return _epochs(_open(data, files=True))
+
+
+def _epochs(log: TableLog) -> list[StreamEpoch]:
+    files = [Path(log.path, name) for name in tables.files_of(log)]
+    rows = [row for file in files for row in pq.read_table(file, schema=STREAMS.schema).to_pylist()]
     return sorted((StreamEpoch(**row) for row in rows), key=lambda row: (row.stream, row.epoch))
 
 
@@ -93,24 +99,19 @@ class Claim:
     """The right of one driver to commit for an app id; a later claim ends it."""
 
     def __init__(self, data: DataDir, app_id: str) -> None:
-        self._path = data.streams
         self._key = f"{_CLAIM}{app_id}"
-        for attempt in range(tables.ATTEMPTS):
-            self._table = _open(data)
-            self.number = (self._table.transaction_version(self._key) or 0) + 1
-            fence = Transaction(self._key, self.number)
-            if tables.commit(self._table, [], STREAMS.delta_schema, transactions=[fence]) is not None:
+        self._log = _open(data)
+        for _ in tables.attempts(data.streams):
+            self._log.refresh()
+            self.number = (self._log.transaction_version(self._key) or 0) + 1
+            if self._log.commit((), transactions=[Transaction(self._key, self.number)]) is not None:
                 return
-            tables.back_off(attempt)
-        raise tables.conflict(self._path)
 
     def holds(self) -> bool:
         """Whether no other driver has claimed the app id since."""
-        tables.refresh(self._table, self._path)
-        return bool(self._table.transaction_version(self._key) == self.number)
+        self._log.refresh()
+        return self._log.transaction_version(self._key) == self.number
 
 
-def _open(data: DataDir) -> DeltaTable:
-    if tables.exists(data.streams):
-        return tables.open_table(data.streams, STREAMS)
-    return tables.create_table(data.streams, STREAMS)
+def _open(data: DataDir, *, files: bool = False) -> TableLog:
+    return tables.ensure_table(data.streams, STREAMS, files=files)

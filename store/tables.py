@@ -2,39 +2,36 @@
 
 Every table carries `bindery.format_version` and `bindery.kind`; tables that belong to a name carry it
 too, since folder names may be shortened. All commits are compare-and-swap on the table version
-(`commit` with no internal retries): what was checked against version n can only become version n + 1.
+(`store.log`): what was checked against version n can only become version n + 1.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.schema import Field
-from deltalake.transaction import AddAction, RemoveAction, Transaction
 
-from router.errors import BinderyError, CommitConflict, UnsupportedTable
+from router.errors import CommitConflict, UnsupportedTable
 from router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA
+from store import checkpoints
+from store.log import AddFile, TableLog, TableState, Transaction, create_log, is_table
 from store.paths import DataDir
+from store.rewriting import UNCHANGED, Rewriting, Unchanged
 
 FORMAT_VERSION: Final = 1
 #: Reader and writer version of a table without any optional feature.
 _MINIMAL_PROTOCOL: Final = (1, 2)
-#: A commit and the refresh after it each cost 0.3 ms more per version since the last checkpoint, a
-#: checkpoint 13 ms (measured): every tenth version is near the optimum.
-CHECKPOINT_INTERVAL: Final = "10"
 _FOREVER: Final = {
     "delta.enableExpiredLogCleanup": "false",
     "delta.logRetentionDuration": "interval 36500 days",
@@ -44,8 +41,8 @@ _A_MONTH: Final = {
     "delta.logRetentionDuration": "interval 30 days",
     "delta.deletedFileRetentionDuration": "interval 30 days",
 }
-#: Attempts before a lost race is reported; a lost attempt costs a few milliseconds.
-ATTEMPTS: Final = 60
+#: Attempts before a lost race is reported; one costs well under a millisecond, most of it is waiting.
+ATTEMPTS: Final = 200
 #: Transaction id in queue tables: the newest topology version at which the queue was seen undeclared.
 _UNDECLARED: Final = "bindery.undeclared"
 
@@ -79,6 +76,9 @@ def reason_of(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
+# -- creating and opening -------------------------------------------------------------------------------
+
+
 def create_table(
     path: str,
     kind: Kind,
@@ -86,31 +86,36 @@ def create_table(
     vhost: str | None = None,
     name: str | None = None,
     transactions: Sequence[Transaction] = (),
-) -> DeltaTable:
-    """Create an empty table; when another process was faster, that table is opened instead."""
+    files: bool = False,
+) -> TableLog:
+    """Create an empty table; when another process was faster, that table is opened instead.
+
+    Raises StorageFailed, and UnsupportedTable for a table of another kind or name.
+    """
     properties = {
         "bindery.format_version": str(FORMAT_VERSION),
         "bindery.kind": kind.name,
-        "delta.checkpointInterval": CHECKPOINT_INTERVAL,
+        "delta.checkpointInterval": str(checkpoints.ENTRIES),
         **kind.retention,
     }
     if vhost is not None:
         properties["bindery.vhost"] = vhost
     if name is not None:
         properties["bindery.name"] = name
-    Path(path).mkdir(parents=True, exist_ok=True)
-    try:
-        return DeltaTable.create(
-            path,
-            kind.delta_schema,
-            configuration=properties,
-            raise_if_key_not_exists=False,
-            commit_properties=CommitProperties(app_transactions=list(transactions)),
-        )
-    except DeltaError as error:
-        if not DeltaTable.is_deltatable(path):
-            raise UnsupportedTable(f"cannot create the table {path}: {reason_of(error)}", where=path) from error
-    return open_table(path, kind, vhost=vhost, name=name)
+    create_log(path, kind.delta_schema, properties, transactions=transactions)
+    return open_log(path, kind, vhost=vhost, name=name, files=files)
+
+
+def open_log(
+    path: str, kind: Kind, *, vhost: str | None = None, name: str | None = None, files: bool = False
+) -> TableLog:
+    """The log of a table, for committing; checked.
+
+    Raises UnsupportedTable naming the path when the table is missing, damaged or not what is expected.
+    """
+    log = TableLog(path, files=files)
+    check_table(log.state, path, kind, vhost=vhost, name=name)
+    return log
 
 
 def open_table(
@@ -121,7 +126,10 @@ def open_table(
     name: str | None = None,
     version: int | None = None,
 ) -> DeltaTable:
-    """Open and check a table; raises UnsupportedTable naming the path when it is missing or damaged."""
+    """A table for reading, at its newest version or another one; checked.
+
+    Raises UnsupportedTable naming the path when it is missing or damaged.
+    """
     try:
         table = DeltaTable(path, version=version)
     except TableNotFoundError:
@@ -135,31 +143,23 @@ def open_table(
             where=path,
             hint="its log is damaged or incomplete; restore _delta_log",
         ) from error
-    check_table(table, path, kind, vhost=vhost, name=name)
+    check_table(TableState.of(table), path, kind, vhost=vhost, name=name)
     return table
 
 
 def exists(path: str) -> bool:
     """Whether a Delta table stands at that path."""
-    return Path(path, "_delta_log").is_dir() and DeltaTable.is_deltatable(path)
+    return is_table(path)
 
 
-def refresh(table: DeltaTable, path: str) -> None:
-    """Bring a handle to the newest version."""
-    try:
-        table.update_incremental()
-    except (DeltaError, OSError) as error:
-        raise UnsupportedTable(f"cannot read the table {path}: {reason_of(error)}", where=path) from error
-
-
-def check_table(table: DeltaTable, path: str, kind: Kind, *, vhost: str | None = None, name: str | None = None) -> None:
+def check_table(state: TableState, path: str, kind: Kind, *, vhost: str | None = None, name: str | None = None) -> None:
     """Raise UnsupportedTable unless this version of Bindery may read and write the table.
 
     Refused: another kind or name, a newer format, table features beyond the minimal protocol (row
     tracking, clustering, deletion vectors … would be broken by commits that do not know them), and
     columns of another type. Columns that only a newer schema has must be nullable, and are ignored.
     """
-    properties = table.metadata().configuration
+    properties = state.configuration
     found = properties.get("bindery.format_version")
     if found is None or not found.isdecimal():
         raise UnsupportedTable(f"{path} is no Bindery table", where=path, hint="property bindery.format_version")
@@ -177,23 +177,21 @@ def check_table(table: DeltaTable, path: str, kind: Kind, *, vhost: str | None =
                 where=path,
                 hint="two names may share a folder on a file system that ignores case",
             )
-    protocol = table.protocol()
-    if (protocol.min_reader_version, protocol.min_writer_version) > _MINIMAL_PROTOCOL or (
-        protocol.min_writer_version > _MINIMAL_PROTOCOL[1]
+    if (state.min_reader_version, state.min_writer_version) > _MINIMAL_PROTOCOL or (
+        state.min_writer_version > _MINIMAL_PROTOCOL[1]
     ):
-        features = sorted({*(protocol.reader_features or ()), *(protocol.writer_features or ())})
         raise UnsupportedTable(
-            f"{path} uses Delta protocol {protocol.min_reader_version}/{protocol.min_writer_version}"
-            + (f" with {', '.join(features)}" if features else ""),
+            f"{path} uses Delta protocol {state.min_reader_version}/{state.min_writer_version}"
+            + (f" with {', '.join(state.features)}" if state.features else ""),
             where=path,
             hint="Bindery writes tables of protocol 1/2 without table features; copy the data into a new table",
         )
-    if table.schema() != kind.delta_schema:
-        _check_schema(table, path, kind)
+    if state.schema != kind.delta_schema:
+        _check_schema(state.schema, path, kind)
 
 
-def _check_schema(table: DeltaTable, path: str, kind: Kind) -> None:
-    present = {field.name: field for field in table.schema().fields}
+def _check_schema(schema: Schema, path: str, kind: Kind) -> None:
+    present = {field.name: field for field in schema.fields}
     for field in kind.delta_schema.fields:
         other = present.pop(field.name, None)
         if other is None:
@@ -206,86 +204,43 @@ def _check_schema(table: DeltaTable, path: str, kind: Kind) -> None:
         raise UnsupportedTable(f"{path}: column {required[0]!r} is unknown and not nullable", where=path)
 
 
-def grow(table: DeltaTable, kind: Kind) -> bool:
-    """Add the nullable columns that the table does not have yet; True when there were any."""
-    present = {field.name for field in table.schema().fields}
-    missing: list[Field] = [field for field in kind.delta_schema.fields if field.name not in present]
-    if missing:
-        table.alter.add_columns(missing)
-    return bool(missing)
+def grow(log: TableLog, kind: Kind) -> bool:
+    """Add the nullable columns that the table does not have yet; True when there were any.
 
-
-def commit(
-    table: DeltaTable,
-    actions: Sequence[AddAction | RemoveAction],
-    schema: Schema,
-    *,
-    transactions: Sequence[Transaction] = (),
-    info: Mapping[str, Any] | None = None,
-) -> int | None:
-    """Commit on top of exactly the version that the handle holds; the new version, None for a lost race.
-
-    The handle stays where it was: `refresh` it before its next use. A failure that is no lost race
-    raises BinderyError.
+    Raises CommitConflict when every attempt lost its race.
     """
-    base = table.version()
-    try:
-        table.create_write_transaction(
-            list(actions),
-            "append",
-            schema,
-            commit_properties=CommitProperties(
-                custom_metadata=dict(info or {}), max_commit_retries=0, app_transactions=list(transactions)
-            ),
-        )
-    except DeltaError as error:
-        refresh(table, path_of(table))
-        if table.version() == base:
-            path = path_of(table)
-            raise BinderyError(f"cannot commit to {path}: {reason_of(error)}", where=path) from error
-        return None
-    return base + 1
+    for _ in attempts(log.path):
+        log.refresh()
+        fields = list(log.state.schema.fields)
+        present = {field.name for field in fields}
+        missing: list[Field] = [field for field in kind.delta_schema.fields if field.name not in present]
+        if not missing:
+            return False
+        state = replace(log.state, schema_text=Schema([*fields, *missing]).to_json())
+        if log.commit((), state=state, info={"operation": "ADD COLUMN"}) is not None:
+            return True
+    raise AssertionError("attempts() ends by raising")
 
 
-def path_of(table: DeltaTable) -> str:
-    """The folder of a local table."""
-    return table.table_uri.removeprefix("file://").rstrip("/")
+# -- committing -----------------------------------------------------------------------------------------
 
 
-def back_off(attempt: int) -> None:
-    """Wait a little before the next attempt, unlike the neighbour's wait."""
-    time.sleep(min(0.002 * (attempt + 1), 0.05) * (0.5 + os.urandom(1)[0] / 255))
+def attempts(path: str) -> Iterator[int]:
+    """Numbers of attempts to commit to a table, with a pause before each but the first.
 
-
-def conflict(path: str) -> CommitConflict:
-    """The error of a commit that lost every race."""
-    return CommitConflict(
+    Raises CommitConflict after the last.
+    """
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            # unlike the neighbour's pause
+            time.sleep(min(0.002 * attempt, 0.05) * (0.5 + os.urandom(1)[0] / 255))
+        yield attempt
+    raise CommitConflict(
         f"{ATTEMPTS} attempts to commit to {path} lost the race", where=path, hint="many writers; try again"
     )
 
 
-def write_file(path: str, rows: pa.Table, *, prefix: str = "part") -> AddAction:
-    """Write one Parquet file into a table's folder; its AddAction, not committed yet."""
-    name = f"{prefix}-{uuid.uuid4().hex}.parquet"
-    target = Path(path, name)
-    pq.write_table(rows, target, compression="zstd")
-    return add_action(name, target.stat().st_size, rows.num_rows)
-
-
-def add_action(name: str, size: int, rows: int, stats: str | None = None) -> AddAction:
-    """The action that adds a file of that many bytes and rows."""
-    return AddAction(name, size, {}, time.time_ns() // 1_000_000, True, stats or json.dumps({"numRecords": rows}))
-
-
-def remove_action(name: str, size: int) -> RemoveAction:
-    """The action that removes a file."""
-    return RemoveAction(name, True, time.time_ns() // 1_000_000, size, {})
-
-
-def files_of(table: DeltaTable) -> dict[str, tuple[int, int]]:
-    """File name -> (bytes, rows) of the handle's version."""
-    added = pa.table(table.get_add_actions(flatten=False)).select(["path", "size_bytes", "num_records"])
-    return {row["path"]: (row["size_bytes"], row["num_records"]) for row in added.to_pylist()}
+# -- queue tables ---------------------------------------------------------------------------------------
 
 
 def ensure_queue_table(data: DataDir, vhost: str, name: str, *, undeclared_at: int = -1) -> None:
@@ -298,8 +253,8 @@ def ensure_queue_table(data: DataDir, vhost: str, name: str, *, undeclared_at: i
     path = data.queue(vhost, name)
     if not exists(path):
         fence = Transaction(_UNDECLARED, undeclared_at)
-        table = create_table(path, QUEUE, vhost=vhost, name=name, transactions=[fence])
-        if undeclared_since(table) == undeclared_at:
+        log = create_table(path, QUEUE, vhost=vhost, name=name, transactions=[fence])
+        if undeclared_since(log) == undeclared_at:
             return
     clear_queue_table(data, vhost, name, undeclared_at=undeclared_at)
 
@@ -313,31 +268,26 @@ def clear_queue_table(data: DataDir, vhost: str, name: str, *, undeclared_at: in
     and its table cleared, so whoever comes late with an earlier version has nothing to do.
     """
     path = data.queue(vhost, name)
-    for attempt in range(ATTEMPTS):
-        table = open_table(path, QUEUE, vhost=vhost, name=name)
-        if undeclared_since(table) >= undeclared_at:
-            return
-        actions: list[AddAction | RemoveAction] = []
-        for file, (size, _) in files_of(table).items():
-            newer = _routed_after(Path(path, file), undeclared_at)
-            kept = pc.sum(newer, min_count=0).as_py()
-            if kept and kept == len(newer):
-                continue
-            actions.append(remove_action(file, size))
-            if kept:
-                actions.append(write_file(path, pq.read_table(Path(path, file), partitioning=None).filter(newer)))
-        done = commit(
-            table,
-            actions,
-            QUEUE.delta_schema,
-            transactions=[Transaction(_UNDECLARED, undeclared_at)],
-            info={"bindery.change": "clear", "bindery.topologyVersion": undeclared_at},
-        )
-        if done is not None:
-            return
-        drop_unused(path, [action.path for action in actions if isinstance(action, AddAction)])
-        back_off(attempt)
-    raise conflict(path)
+
+    def newer_rows(file: str) -> pa.Table | Unchanged | None:
+        newer = _routed_after(Path(path, file), undeclared_at)
+        kept = pc.sum(newer, min_count=0).as_py()
+        if kept and kept == len(newer):
+            return UNCHANGED
+        return pq.read_table(Path(path, file), partitioning=None).filter(newer) if kept else None
+
+    log = open_log(path, QUEUE, vhost=vhost, name=name, files=True)
+    with Rewriting(log, newer_rows, prefix="clear") as rewriting:
+        for _ in attempts(path):
+            log.refresh()
+            if undeclared_since(log) >= undeclared_at:
+                return
+            done = rewriting.commit(
+                transactions=[Transaction(_UNDECLARED, undeclared_at)],
+                info={"bindery.change": "clear", "bindery.topologyVersion": undeclared_at},
+            )
+            if done is not None:
+                return
 
 
 def _routed_after(path: Path, version: int) -> pa.ChunkedArray:
@@ -347,44 +297,48 @@ def _routed_after(path: Path, version: int) -> pa.ChunkedArray:
     return pc.fill_null(pc.greater(pc.struct_field(routing, "topology_version"), version), False)
 
 
-def undeclared_since(table: DeltaTable) -> int:
+def undeclared_since(log: TableLog | DeltaTable) -> int:
     """The newest topology version at which the table's queue was seen undeclared; -1 for none."""
-    version = table.transaction_version(_UNDECLARED)
+    version = log.transaction_version(_UNDECLARED)
     return -1 if version is None else version
 
 
-def ensure_unroutable_table(data: DataDir, vhost: str) -> DeltaTable:
+def ensure_unroutable_table(data: DataDir, vhost: str, *, files: bool = False) -> TableLog:
     """The vhost's unroutable table, created when missing."""
-    return _ensure(data.unroutable(vhost), UNROUTABLE, vhost)
+    return ensure_table(data.unroutable(vhost), UNROUTABLE, vhost, files=files)
 
 
-def ensure_inbox_table(data: DataDir, vhost: str) -> DeltaTable:
+def ensure_inbox_table(data: DataDir, vhost: str) -> TableLog:
     """The vhost's inbox table, created when missing."""
-    return _ensure(data.inbox(vhost), INBOX, vhost)
+    return ensure_table(data.inbox(vhost), INBOX, vhost)
 
 
-def _ensure(path: str, kind: Kind, vhost: str) -> DeltaTable:
-    return open_table(path, kind, vhost=vhost) if exists(path) else create_table(path, kind, vhost=vhost)
+def ensure_table(path: str, kind: Kind, vhost: str | None = None, *, files: bool = False) -> TableLog:
+    """The log of a table, created when missing."""
+    opened = open_log if exists(path) else create_table
+    return opened(path, kind, vhost=vhost, files=files)
+
+
+# -- counting -------------------------------------------------------------------------------------------
 
 
 def count_rows(data: DataDir, vhost: str, name: str) -> int:
     """Rows in a queue's table, from the statistics of its log; nothing is scanned."""
-    return rows_in(open_table(data.queue(vhost, name), QUEUE, vhost=vhost, name=name))
+    return rows_in(open_log(data.queue(vhost, name), QUEUE, vhost=vhost, name=name, files=True))
 
 
-def rows_in(table: DeltaTable) -> int:
-    """Rows in the handle's version; files without statistics are counted by their Parquet footers."""
-    counts = files_of(table)
-    known = sum(rows for _, rows in counts.values() if rows is not None)
-    return known + sum(_footer_rows(table, name) for name, (_, rows) in counts.items() if rows is None)
+def rows_in(log: TableLog) -> int:
+    """Rows in the version of a log with files; files without statistics are counted by their Parquet footers."""
+    return sum(_footer_rows(log, file.path) if file.rows is None else file.rows for file in files_of(log).values())
 
 
-def _footer_rows(table: DeltaTable, name: str) -> int:
-    rows: int = pq.read_metadata(Path(path_of(table), name)).num_rows
+def files_of(log: TableLog) -> Mapping[str, AddFile]:
+    """The files of a log that was opened with them, by path."""
+    if log.files is None:
+        raise ValueError(f"the log of {log.path} was opened without its files")
+    return log.files
+
+
+def _footer_rows(log: TableLog, name: str) -> int:
+    rows: int = pq.read_metadata(Path(log.path, name)).num_rows
     return rows
-
-
-def drop_unused(path: str, names: Iterable[str]) -> None:
-    """Delete files of an attempt that was not committed; what stays behind is left to VACUUM."""
-    for name in names:
-        Path(path, name).unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,11 +24,10 @@ from typing import Any, Final, Generic, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
-from deltalake.transaction import AddAction, Transaction
 
-from router.errors import BinderyError, InvalidInput, NotFound, UnsupportedTable
+from router.errors import InvalidInput, NotFound, UnsupportedTable
 from router.model import Object, ObjectKey, Queue, Sequence, Topology, TopologyEditor, object_key
-from store import tables
+from store import data_files, tables
 from store.group_commit import GroupCommitter
 from store.history import (
     ObjectChange,
@@ -39,6 +38,7 @@ from store.history import (
     read_version,
     version_at,
 )
+from store.log import AddFile, RemoveFile, TableLog, Transaction
 from store.objects import ROW_SCHEMA, from_rows, to_rows
 from store.paths import DataDir
 
@@ -87,7 +87,7 @@ class TopologyStore:
         self.data = data
         self._fault = fault or (lambda _step: None)
         self._lock = threading.RLock()
-        self._table: DeltaTable | None = None
+        self._log: TableLog | None = None
         self._head: _Head | None = None
         self._older: OrderedDict[int, Topology] = OrderedDict()
 
@@ -110,23 +110,18 @@ class TopologyStore:
     def create(self) -> Topology:
         """Create the topology table with the vhost "/" unless it is there; the newest topology."""
         with self._lock:
-            if self._table is None and not tables.exists(self.data.topology):
-                self._table = tables.create_table(self.data.topology, TOPOLOGY)
-            table = self._open()
-            while table.transaction_version(_NEXT_ID) is None:
+            if self._log is None:
+                self._log = tables.ensure_table(self.data.topology, TOPOLOGY, files=True)
+            log = self._log
+            log.refresh()
+            while log.transaction_version(_NEXT_ID) is None:
                 first = Topology.empty()
                 rows = to_rows((item for item in first.objects() if not isinstance(item, Sequence)), author="bindery")
-                added = tables.write_file(self.data.topology, rows)
-                done = tables.commit(
-                    table,
-                    [added],
-                    TOPOLOGY.delta_schema,
-                    transactions=[Transaction(_NEXT_ID, first.next_id)],
-                    info=commit_info("bindery", "initial topology", {}, first),
-                )
-                if done is None:
-                    tables.drop_unused(self.data.topology, [added.path])
-                tables.refresh(table, self.data.topology)
+                added = data_files.write_file(self.data.topology, rows)
+                info = commit_info("bindery", "initial topology", {}, first)
+                if log.commit([added], transactions=[Transaction(_NEXT_ID, first.next_id)], info=info) is None:
+                    data_files.drop_unused(self.data.topology, [added.path])
+                    log.refresh()
             return self._refresh().topology
 
     def history(self, *, before: int | None = None, limit: int | None = None) -> list[VersionInfo]:
@@ -166,7 +161,7 @@ class TopologyStore:
         with self._lock:
             if self._head is None:
                 self.create()
-            for attempt in range(tables.ATTEMPTS):
+            for _ in tables.attempts(self.data.topology):
                 head = self._refresh()
                 editor = head.topology.edit()
                 result = change(editor)
@@ -184,8 +179,7 @@ class TopologyStore:
                     self._clear(deleted, base + 1)
                     self._clear(recreated, base)
                     return Edit(result, head.topology, head.topology.version)
-                tables.back_off(attempt)
-            raise tables.conflict(self.data.topology)
+            raise AssertionError("attempts() ends by raising")
 
     def rollback(
         self, to: int, *, author: str, check: Callable[[Topology, list[ObjectChange]], None] | None = None
@@ -208,33 +202,33 @@ class TopologyStore:
 
     # -- the newest state ---------------------------------------------------------------------------
 
-    def _open(self) -> DeltaTable:
-        if self._table is None:
+    def _open(self) -> TableLog:
+        if self._log is None:
             if self.data.create and not tables.exists(self.data.topology):
                 self.create()
             else:
-                self._table = tables.open_table(self.data.topology, TOPOLOGY)
-        assert self._table is not None  # noqa: S101  # for the type checker; both branches set it
-        return self._table
+                self._log = tables.open_log(self.data.topology, TOPOLOGY, files=True)
+        assert self._log is not None  # noqa: S101  # for the type checker; both branches set it
+        return self._log
 
     def _refresh(self) -> _Head:
-        table = self._open()
-        tables.refresh(table, self.data.topology)
+        log = self._open()
+        log.refresh()
         head = self._head
-        if head is None or head.topology.version != table.version():
-            tables.check_table(table, self.data.topology, TOPOLOGY)
-            head = self._head = self._advance(head, table)
+        if head is None or head.topology.version != log.version:
+            tables.check_table(log.state, self.data.topology, TOPOLOGY)
+            head = self._head = self._advance(head, log)
         return head
 
-    def _advance(self, head: _Head | None, table: DeltaTable) -> _Head:
-        """The head of the table's version; only files that the last head did not know are read."""
-        files = tables.files_of(table)
+    def _advance(self, head: _Head | None, log: TableLog) -> _Head:
+        """The head of the log's version; only files that the last head did not know are read."""
+        files = tables.files_of(log)
         known: Mapping[str, list[ObjectKey]] = {} if head is None else head.files
         added = [name for name in files if name not in known]
         read = {name: self._read(name) for name in added}
         if head is None:
             objects = [item for name in added for item, _ in read[name]]
-            topology = Topology.of([*objects, _sequence(table)], version=table.version())
+            topology = Topology.of([*objects, _sequence(log)], version=log.version)
             head = _Head(topology)
         else:
             changes: dict[ObjectKey, Object | None] = {
@@ -242,23 +236,25 @@ class TopologyStore:
             }
             changes |= {object_key(item): item for items in read.values() for item, _ in items}
             editor = head.topology.edit()
-            editor.replay({**changes, ("sequence", "", ""): _sequence(table)})
-            editor.topology.version = table.version()
+            editor.replay({**changes, ("sequence", "", ""): _sequence(log)})
+            editor.topology.version = log.version
             head = _Head(editor.topology, dict(head.files), dict(head.sizes), dict(head.place), dict(head.authors))
             for name in [name for name in head.files if name not in files]:
                 _forget(head, name)
         for name, items in read.items():
-            _remember(head, name, files[name][0], [object_key(item) for item, _ in items])
+            _remember(head, name, files[name].size, [object_key(item) for item, _ in items])
             head.authors.update((object_key(item), author) for item, author in items)
         return head
 
     def _older_version(self, version: int) -> Topology:
         found = self._older.get(version)
         if found is None:
-            if version < 0 or version > self._open().version():
-                raise NotFound(f"no topology version {version}", where="version", hint=f"0 to {self._open().version()}")
+            newest = self._open().version
+            if not 0 <= version <= newest:
+                raise NotFound(f"no topology version {version}", where="version", hint=f"0 to {newest}")
             table = tables.open_table(self.data.topology, TOPOLOGY, version=version)
-            objects = [item for name in tables.files_of(table) for item, _ in self._read(name)]
+            names = pa.table(table.get_add_actions())["path"].to_pylist()
+            objects = [item for name in names for item, _ in self._read(name)]
             seeded = table.transaction_version(_NEXT_ID) is not None
             found = Topology.of([*objects, _sequence(table)], version=version) if seeded else Topology.empty()
             found.version = version
@@ -304,19 +300,13 @@ class TopologyStore:
         self._fault("queues")
         rewritten, files = self._rewrite(head, changes, author)
         self._fault("files")
-        done = None
-        try:
-            done = tables.commit(
-                self._open(),
-                [*(added for added, _ in files), *(tables.remove_action(n, head.sizes[n]) for n in rewritten)],
-                TOPOLOGY.delta_schema,
-                transactions=[Transaction(_NEXT_ID, topology.next_id)],
-                info=commit_info(author, reason, changes, head.topology),
-            )
-        finally:
-            if done is None:
-                self._drop_uncommitted(added for added, _ in files)
+        done = self._open().commit(
+            [*(added for added, _ in files), *(RemoveFile(name, head.sizes[name]) for name in sorted(rewritten))],
+            transactions=[Transaction(_NEXT_ID, topology.next_id)],
+            info=commit_info(author, reason, changes, head.topology),
+        )
         if done is None:
+            data_files.drop_unused(self.data.topology, [added.path for added, _ in files])
             return False
         self._fault("committed")
         topology.version = done
@@ -334,7 +324,7 @@ class TopologyStore:
 
     def _rewrite(
         self, head: _Head, changes: Mapping[ObjectKey, Object | None], author: str
-    ) -> tuple[set[str], list[tuple[AddAction, list[ObjectKey]]]]:
+    ) -> tuple[set[str], list[tuple[AddFile, list[ObjectKey]]]]:
         """Files to remove, and files to add with the keys of their rows."""
         rewritten = {head.place[key] for key in changes if key in head.place}
         new = [item for item in changes.values() if item is not None and not isinstance(item, Sequence)]
@@ -348,7 +338,7 @@ class TopologyStore:
             return rewritten, []
         return rewritten, [
             (
-                tables.write_file(self.data.topology, rows.slice(start, FILE_ROWS)),
+                data_files.write_file(self.data.topology, rows.slice(start, FILE_ROWS)),
                 keys[start : start + FILE_ROWS],
             )
             for start in range(0, len(keys), FILE_ROWS)
@@ -368,14 +358,6 @@ class TopologyStore:
             found.append(rows)
         return found
 
-    def _drop_uncommitted(self, added: Iterable[AddAction]) -> None:
-        """Remove files that no version refers to; a commit whose answer got lost keeps its files."""
-        try:
-            committed = tables.files_of(tables.open_table(self.data.topology, TOPOLOGY))
-        except BinderyError:
-            return
-        tables.drop_unused(self.data.topology, [one.path for one in added if one.path not in committed])
-
     def _clear(self, queues: list[tuple[str, str]], undeclared_at: int) -> None:
         _each(lambda q: tables.clear_queue_table(self.data, *q, undeclared_at=undeclared_at), queues)
 
@@ -390,7 +372,7 @@ def _each(work: Callable[[Any], None], items: list[Any]) -> None:
             pass
 
 
-def _sequence(table: DeltaTable) -> Sequence:
+def _sequence(table: TableLog | DeltaTable) -> Sequence:
     return Sequence(table.transaction_version(_NEXT_ID) or 1)
 
 

@@ -18,9 +18,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
 from store import tables
+from store.log import TableLog
 from store.manifest import MANIFEST
 from store.paths import DataDir
 
@@ -92,7 +92,7 @@ class ManifestTotals:
     def __init__(self, data: DataDir) -> None:
         self._data = data
         self._lock = threading.Lock()
-        self._table: DeltaTable | None = None
+        self._log: TableLog | None = None
         self._version = -1
         self._totals = Totals()
         self.files_read = 0
@@ -104,28 +104,30 @@ class ManifestTotals:
             return self._totals
 
     def _update(self) -> None:
-        if self._table is None:
+        if self._log is None:
             if not tables.exists(self._data.manifest):
                 return
-            self._table = tables.open_table(self._data.manifest, MANIFEST)
-        tables.refresh(self._table, self._data.manifest)
-        newest = self._table.version()
+            self._log = tables.open_log(self._data.manifest, MANIFEST)
+        self._log.refresh()
+        newest = self._log.version
         if newest == self._version:
             return
         if self._version < 0:
-            self._read_whole(self._table)
+            newest = self._read_whole()
         else:
             try:
                 added = list(self._added(self._version + 1, newest))
             except FileNotFoundError:
                 # compacted and vacuumed between two looks: the whole table has the same sums
-                self._read_whole(self._table)
+                newest = self._read_whole()
             else:
                 for rows in added:
                     self._totals.add(rows)
         self._version = newest
 
-    def _read_whole(self, table: DeltaTable) -> None:
+    def _read_whole(self) -> int:
+        """Read every row; the version that was read."""
+        table = tables.open_table(self._data.manifest, MANIFEST)
         self._totals = Totals()
         waiting: list[pa.RecordBatch] = []
         # a file holds one row as a rule: many of them are added up at once
@@ -137,6 +139,8 @@ class ManifestTotals:
         if waiting:
             self._totals.add(pa.Table.from_batches(waiting))
         self.files_read += len(table.file_uris())
+        version: int = table.version()
+        return version
 
     def _added(self, first: int, last: int) -> Iterator[pa.Table]:
         """The rows that versions added; a version that only rewrote rows has none."""

@@ -12,7 +12,7 @@ import pytest
 
 from router.message import QUEUE_SCHEMA
 from router.model import Queue, TopologyEditor
-from store import tables
+from store import data_files
 from store.commit import BatchCommitter, BatchCounts, BatchResult, WrittenFile
 from store.paths import DataDir
 from store.topology import TopologyStore
@@ -61,7 +61,7 @@ def queue_rows(batch_id: int, seqs: range, *, version: int, stream: str = STREAM
 
 
 def written(data: DataDir, name: str, rows: pa.Table) -> WrittenFile:
-    added = tables.write_file(data.queue("/", name), rows)
+    added = data_files.write_file(data.queue("/", name), rows)
     return WrittenFile("queue", "/", name, added.path, added.size, rows.num_rows, added.stats)
 
 

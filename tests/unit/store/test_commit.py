@@ -10,9 +10,9 @@ from deltalake import DeltaTable
 
 from router.errors import CommitConflict, Fenced, UnsupportedTable
 from router.message import UNROUTABLE_SCHEMA
-from router.model import Queue
-from store import tables
+from store import data_files, tables
 from store.commit import BatchCommitter, BatchCounts, Pin, WrittenFile
+from store.log import TableLog
 from store.manifest import read_manifest
 from store.paths import DataDir
 from store.topology import TopologyStore
@@ -111,7 +111,7 @@ def test_unroutable_rows_go_to_the_table_of_their_vhost(data: DataDir, version: 
         pin = committer.pin(0, version, 1)
         rows = pa.Table.from_pylist([{"exchange": "x", "reason": "no_binding"}], schema=UNROUTABLE_SCHEMA)
         tables.ensure_unroutable_table(data, "v w")
-        added = tables.write_file(data.unroutable("v w"), rows)
+        added = data_files.write_file(data.unroutable("v w"), rows)
         committer.commit(0, pin, [WrittenFile("unroutable", "v w", "", added.path, added.size, 1)], BatchCounts())
     assert DeltaTable(data.unroutable("v w")).to_pyarrow_table()["reason"].to_pylist() == ["no_binding"]
 
@@ -210,8 +210,7 @@ def test_an_append_that_loses_every_race_is_reported(
 
     def overtake(step: str) -> None:
         if step.startswith("append queue"):
-            table = DeltaTable(data.queue("/", "a"))
-            tables.commit(table, [], tables.QUEUE.delta_schema)
+            TableLog(data.queue("/", "a")).commit(())
 
     with committer_of(data, fault=overtake) as committer, pytest.raises(CommitConflict):
         deliver(data, committer, 0, version, "a")
@@ -236,7 +235,7 @@ def test_a_table_of_an_older_schema_grows_the_columns_that_rows_need(data: DataD
     older = pa.schema([field for field in UNROUTABLE_SCHEMA if field.name != "detail"])
     tables.create_table(data.unroutable("/"), tables.Kind("unroutable", older, {}), vhost="/")
     rows = pa.Table.from_pylist([{"detail": "why"}], schema=UNROUTABLE_SCHEMA)
-    added = tables.write_file(data.unroutable("/"), rows)
+    added = data_files.write_file(data.unroutable("/"), rows)
     with committer_of(data) as committer:
         pin = committer.pin(0, version, 1)
         committer.commit(0, pin, [WrittenFile("unroutable", "/", "", added.path, added.size, 1)], BatchCounts())
@@ -276,14 +275,3 @@ def test_a_deletion_in_the_middle_of_an_append_wins(
         result = deliver(data, committer, 0, version, "a")
     assert (result.tables[0].rows, result.dropped) == (0, 3)
     assert tables.count_rows(data, "/", "a") == 0
-
-
-def test_commits_leave_checkpoints_so_that_old_handles_stay_cheap(data: DataDir, store: TopologyStore) -> None:
-    version = store.edit(lambda e: e.declare_queue(Queue("/", "q")), author="t").version
-    with committer_of(data) as committer:
-        for batch in range(25):
-            deliver(data, committer, batch, version, "q", rows=1)
-    assert len(list(Path(data.queue("/", "q"), "_delta_log").glob("*.checkpoint.parquet"))) >= 2
-    fresh = DeltaTable(data.queue("/", "q"))
-    assert (fresh.transaction_version(APP), len(identities(data, "q"))) == (24, 25)
-    assert tables.undeclared_since(fresh) == version - 1

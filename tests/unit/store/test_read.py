@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ from router.errors import FilterError, InvalidInput, NotFound
 from router.message import QUEUE_SCHEMA
 from store import tables
 from store.commit import BatchCommitter
+from store.log import TableLog
 from store.paths import DataDir
 from store.read import RowId, browse, consumer_filter, delete_matching, delete_rows, row_ids, take
 from store.topology import TopologyStore
@@ -132,15 +134,15 @@ def test_requeued_rows_stay_with_one_delivery_more(data: DataDir) -> None:
 def test_an_append_during_a_take_survives_and_the_take_is_tried_again(
     data: DataDir, committer: BatchCommitter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit, raced = tables.commit, []
+    commit, raced = TableLog.commit, []
 
-    def overtaken(*arguments: object, **options: object) -> object:
+    def overtaken(log: TableLog, *arguments: Any, **options: Any) -> int | None:
         if not raced:
             raced.append(True)
             deliver(data, committer, 2, 10, "q")
-        return commit(*arguments, **options)  # type: ignore[arg-type]
+        return commit(log, *arguments, **options)
 
-    monkeypatch.setattr(tables, "commit", overtaken)
+    monkeypatch.setattr(TableLog, "commit", overtaken)
     assert ids(take(data, "q", limit=5).rows) == ALL[:5]
     assert ids(read_queue(data, "q")) == [("s", 1, 2), ("s", 2, 0), ("s", 2, 1), ("s", 2, 2)]
 

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from router.errors import BinderyError, CommitConflict, InequivalentArgument, InvalidInput, NotFound, UnsupportedTable
 from router.model import Binding, Divert, Exchange, Queue, Setting, Topology, TopologyEditor, Vhost
 from router.values import Table, Timestamp
-from store import tables
+from store import data_files, tables
 from store import topology as topology_module
 from store.commit import BatchCommitter
+from store.log import TableLog
 from store.objects import ROW_SCHEMA, from_rows, to_rows
 from store.paths import DataDir
 from store.topology import TopologyStore
@@ -255,8 +256,8 @@ def test_a_corrupt_row_is_named(data: DataDir, store: TopologyStore) -> None:
     broken = rows.set_column(rows.column_names.index("durable"), "durable", [[None]]).cast(ROW_SCHEMA)
     with pytest.raises(InvalidInput, match=r"kind 'queue', vhost '/', name 'q'.*no durable"):
         from_rows(broken)
-    added = tables.write_file(data.topology, broken)
-    assert tables.commit(DeltaTable(data.topology), [added], topology_module.TOPOLOGY.delta_schema) is not None
+    added = data_files.write_file(data.topology, broken)
+    assert TableLog(data.topology).commit([added]) is not None
     with pytest.raises(UnsupportedTable, match="corrupt row") as refused:
         store.load()
     assert refused.value.where == data.topology

@@ -1,0 +1,98 @@
+"""Checkpoints of Delta logs: written beside the commits, never by them.
+
+A checkpoint lists every file of a table, so what it costs grows with the table; a commit must neither wait
+for it nor fail with it. After a commit the table is handed to one thread of the process, which writes a
+checkpoint when enough entries have gathered. Whatever goes wrong there is logged and harms nothing: the
+log is whole without checkpoints, only slower to read, and the next commit hands it over again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import threading
+from pathlib import Path
+from typing import Final
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from store import faults
+
+#: Entries after a checkpoint at which the next one is due: a reader reads that many small files at most …
+ENTRIES: Final = 100
+#: … or, of a table with many files, one for so many files, that the cost of a commit stays what it is …
+_FILES_PER_ENTRY: Final = 20
+#: … but never more than this.
+MOST_ENTRIES: Final = 1_000
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+def interval(actions: int) -> int:
+    """Entries after which a checkpoint that lists so many actions is followed by the next."""
+    return min(max(ENTRIES, actions // _FILES_PER_ENTRY), MOST_ENTRIES)
+
+
+def is_due(path: str, version: int) -> bool:
+    """Whether a table that is at that version wants a checkpoint."""
+    try:
+        last = json.loads(Path(path, "_delta_log", "_last_checkpoint").read_bytes())
+        return version - int(last["version"]) >= interval(int(last.get("size") or 0))
+    except FileNotFoundError:
+        return version >= ENTRIES
+    except (OSError, ValueError, KeyError, TypeError):
+        return True  # a new one replaces what cannot be read
+
+
+def write_checkpoint(path: str) -> bool:
+    """Write a checkpoint of a table's newest version; False, and a line in the log, when that failed."""
+    try:
+        faults.reach("checkpoint.before", path)
+        DeltaTable(path).create_checkpoint()
+        faults.reach("checkpoint.after", path)
+    except (DeltaError, OSError, ValueError) as error:
+        _LOGGER.warning("no checkpoint of %s: %s", path, str(error).strip().partition("\n")[0])
+        return False
+    return True
+
+
+class _Writer:
+    """The thread that writes checkpoints; started by the first table that is handed over."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[tuple[str, int]] = queue.SimpleQueue()
+        self._known: set[str] = set()
+        self._gate = threading.Lock()
+        self._started = False
+
+    def hand_over(self, path: str, version: int) -> None:
+        """Have a checkpoint written if it is due; a table that waits already is not handed over twice."""
+        with self._gate:
+            if path in self._known:
+                return
+            self._known.add(path)
+            if not self._started:
+                self._started = True
+                threading.Thread(target=self._run, name="checkpoints", daemon=True).start()
+        self._waiting.put((path, version))
+
+    def _run(self) -> None:
+        while True:
+            path, version = self._waiting.get()
+            try:
+                if is_due(path, version):
+                    write_checkpoint(path)
+            except Exception:
+                _LOGGER.exception("no checkpoint of %s", path)
+            with self._gate:
+                self._known.discard(path)
+
+
+_writer: Final = _Writer()
+
+
+def consider(path: str, version: int) -> None:
+    """Called after the commit of a version: has a checkpoint written by and by, if it is time."""
+    if version % (ENTRIES // 4) == 0:
+        _writer.hand_over(path, version)

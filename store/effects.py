@@ -1,0 +1,149 @@
+"""Every durable effect on the local disk: made whole or not at all, synced, and with a point of failure on each side.
+
+An error here says that the effect may have happened or not: the caller asks the disk before it judges.
+Only errors of storage are raised (`StorageFailed`), so that a full disk never surfaces as something else.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from router.errors import StorageFailed
+from store import faults
+
+
+def put_new(path: Path, content: bytes) -> bool:
+    """Make a file that must not exist yet; False when it does. Nobody ever sees a part of it.
+
+    The content is synced under another name first and linked to its own, which is the one atomic
+    put-if-absent of a file system. Raises StorageFailed; the file may then exist all the same.
+    """
+    with _effect("put", path):
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+        try:
+            _write_synced(draft, content, 0o644)
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                return False
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+        _sync(path.parent)
+    return True
+
+
+def replace(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Replace a whole file: readers see the old one or the new one, also after a crash. Raises StorageFailed."""
+    with _effect("replace", path):
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+        try:
+            _write_synced(draft, content, mode)
+            draft.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise
+        _sync(path.parent)
+
+
+def append_line(path: Path, line: str, *, mode: int = 0o600) -> None:
+    """Append a line of text to a file, created when missing, and sync it. Raises StorageFailed."""
+    with _effect("append", path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
+        try:
+            _write_all(descriptor, (line + "\n").encode())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_parquet(path: Path, rows: pa.Table, **options: Any) -> int:
+    """Write a Parquet file under a name that nothing refers to yet; its size in bytes. Raises StorageFailed.
+
+    What is left of a file that could not be written is removed at once: a full disk needs the room.
+    """
+    with _effect("write", path):
+        try:
+            with path.open("wb") as file:
+                pq.write_table(rows, file, **options)
+                file.flush()
+                os.fsync(file.fileno())
+                return file.tell()
+        except BaseException:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            raise
+
+
+def make_folder(path: Path, *, mode: int = 0o777) -> None:
+    """Make a folder and those above it, unless they are there. Raises StorageFailed."""
+    if not path.is_dir():
+        with _effect("make", path):
+            path.mkdir(mode=mode, parents=True, exist_ok=True)
+
+
+def rename(path: Path, to: Path) -> None:
+    """Give a file or folder another name, in one step; nothing when it is gone. Raises StorageFailed."""
+    with _effect("rename", path):
+        with suppress(FileNotFoundError):
+            path.rename(to)
+        _sync(to.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it is there. Raises StorageFailed."""
+    with _effect("remove", path):
+        path.unlink(missing_ok=True)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder with everything in it, as far as that is possible."""
+    with _effect("remove", path):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _effect(name: str, path: Path) -> Iterator[None]:
+    try:
+        faults.reach(f"{name}.before", str(path))
+        yield
+        faults.reach(f"{name}.after", str(path))
+    except (OSError, pa.ArrowException) as error:
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise StorageFailed(
+            f"cannot {name} {path}: {reason}", where=str(path), hint="see to the disk; then the same can be tried again"
+        ) from error
+
+
+def _write_synced(path: Path, content: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        _write_all(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

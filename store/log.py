@@ -1,0 +1,505 @@
+"""The log of a Delta table as a committer needs it: what was committed, and the next entry.
+
+A `TableLog` holds the version, protocol, metadata and transaction identifiers of a table, and on request
+its files. It reads the newest checkpoint once and follows the entries after it; so neither looking for
+news nor committing reads or writes anything that grows with the table (Delta transaction protocol,
+"Delta Log Entries": an entry is made by put-if-absent and never changes).
+
+Every commit carries a token of its own. After an error the entry is read and the tokens are compared
+before anything is judged: the entry may be there although its writer was told otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, Schema
+
+from router.errors import CommitUnknown, StorageFailed, UnsupportedTable
+from store import checkpoints, effects
+
+#: Key of a commit's own token in its commitInfo.
+TOKEN: Final = "bindery.token"  # noqa: S105  # the name of a key, no secret
+_LOG: Final = "_delta_log"
+_CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+#: How lines of an entry begin that tell a committer nothing.
+_OF_FILES: Final = ('{"add"', '{"remove"')
+_SAFE: Final = "/-_.~"
+
+
+class Transaction(NamedTuple):
+    """A transaction identifier: how far an application has come in this table."""
+
+    app_id: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddFile:
+    """A file of the table: path relative to it, bytes, rows, Delta's statistics as JSON text.
+
+    `modified_ms` is since 1970; `data_change` is False for a file that only holds what others held.
+    """
+
+    path: str
+    size: int
+    rows: int | None
+    stats: str
+    modified_ms: int
+    data_change: bool = True
+
+    def as_action(self) -> dict[str, Any]:
+        """The action as it stands in an entry."""
+        return {
+            "add": {
+                "path": quote(self.path, safe=_SAFE),
+                "partitionValues": {},
+                "size": self.size,
+                "modificationTime": self.modified_ms,
+                "dataChange": self.data_change,
+                "stats": self.stats,
+            }
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFile:
+    """A file that the table no longer has."""
+
+    path: str
+    size: int
+    data_change: bool = True
+
+    def as_action(self) -> dict[str, Any]:
+        """The action as it stands in an entry."""
+        return {
+            "remove": {
+                "path": quote(self.path, safe=_SAFE),
+                "deletionTimestamp": time.time_ns() // 1_000_000,
+                "dataChange": self.data_change,
+                "extendedFileMetadata": True,
+                "partitionValues": {},
+                "size": self.size,
+            }
+        }
+
+
+Action = AddFile | RemoveFile
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What a table says about itself: id, properties, protocol and schema."""
+
+    table_id: str
+    configuration: Mapping[str, str]
+    min_reader_version: int
+    min_writer_version: int
+    features: tuple[str, ...]
+    schema_text: str = field(repr=False)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The Delta schema."""
+        return Schema.from_json(self.schema_text)
+
+    @classmethod
+    def of(cls, table: DeltaTable) -> TableState:
+        """The state of a table opened by deltalake."""
+        metadata, protocol = table.metadata(), table.protocol()
+        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+        return cls(
+            str(metadata.id),
+            metadata.configuration,
+            protocol.min_reader_version,
+            protocol.min_writer_version,
+            tuple(sorted(features)),
+            table.schema().to_json(),
+        )
+
+
+class TableLog:
+    """The log of one table, followed; not safe between threads.
+
+    `files` maps each file's path to what the log says of it, None unless they are asked for: a
+    committer that only appends has no use for them, and they grow with the table.
+    """
+
+    def __init__(self, path: str, *, files: bool = False) -> None:
+        """Read the table's newest state. Raises UnsupportedTable for a missing or damaged log."""
+        self.path = path
+        self.files: dict[str, AddFile] | None = {} if files else None
+        self._folder = Path(path, _LOG)
+        self._version = self._checkpoint = -1
+        self._anchor: tuple[int, int] | None = None
+        self._load()
+
+    # -- what is known ------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """The newest version that has been seen."""
+        return self._version
+
+    @property
+    def state(self) -> TableState:
+        """What the table says about itself; another object when that has changed."""
+        return self._state
+
+    @property
+    def checkpoint_version(self) -> int:
+        """The version of the checkpoint from which this log was read; -1 for none."""
+        return self._checkpoint
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """How far an application has come in this table; None when it never committed."""
+        return self._transactions.get(app_id)
+
+    # -- following ----------------------------------------------------------------------------------
+
+    def refresh(self) -> bool:
+        """Follow the log to its newest entry; True when there was one. Raises UnsupportedTable.
+
+        A log that was replaced below us (the table was removed and made again, its old entries were cleaned
+        up while this process was stopped) is read anew; one that has lost entries is refused.
+        """
+        if self._anchor != self._stamp(self._version):
+            return self._reload()
+        moved = False
+        while (entry := self._entry(self._version + 1)) is not None:
+            self._apply(entry)
+            self._version += 1
+            moved = True
+        if moved:
+            self._anchor = self._stamp(self._version)
+        return moved
+
+    def _reload(self) -> bool:
+        before = (self._state.table_id, self._version)
+        self._load()
+        if self._state.table_id == before[0] and self._version < before[1]:
+            raise UnsupportedTable(
+                f"the log of {self.path} has lost entries: it was at version {before[1]} and is at {self._version}",
+                where=self.path,
+                hint="restore the newest files of its _delta_log; what they held would be lost without a word",
+            )
+        return True
+
+    # -- committing ---------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        actions: Sequence[Action],
+        *,
+        transactions: Iterable[Transaction] = (),
+        info: Mapping[str, Any] | None = None,
+        state: TableState | None = None,
+    ) -> int | None:
+        """Make the entry after the newest one that was seen; its version, None for a lost race.
+
+        What was checked against the seen version holds for the commit. On success this log is at the new
+        version. `state` replaces what the table says about itself. Raises StorageFailed when the commit
+        certainly did not take place, CommitUnknown when that cannot be told: then nothing that the
+        actions name may be deleted.
+        """
+        version = self._version + 1
+        token = uuid.uuid4().hex
+        entry = _entry_text(actions, transactions, info, token, state)
+        path = self._path(version)
+        try:
+            made = effects.put_new(path, entry.encode())
+        except StorageFailed as error:
+            found = self._token_at(version, error)
+            if found is None:
+                raise
+            made = found == token
+        else:
+            made = made or self._token_at(version, None) == token
+        if not made:
+            return None
+        if self._anchor is not None and self._stamp(version - 1) is None:
+            self._withdraw(path)
+        self._apply(entry)
+        self._version = version
+        self._anchor = self._stamp(version)
+        checkpoints.consider(self.path, version)
+        return version
+
+    def _token_at(self, version: int, cause: Exception | None) -> str | None:
+        """The token of an entry ("" for one of another engine); None when there is no such entry."""
+        try:
+            entry = self._entry(version)
+            if entry is None:
+                return None
+            found: dict[str, Any] = next(
+                (action["commitInfo"] for action in _actions(entry) if "commitInfo" in action), {}
+            )
+            return str(found.get(TOKEN, ""))
+        except (UnsupportedTable, ValueError) as error:
+            raise CommitUnknown(
+                f"whether a commit to {self.path} took place cannot be read: {error}",
+                where=self.path,
+                hint="nothing was deleted; once the disk answers, the same can be tried again",
+            ) from (cause or error)
+
+    def _withdraw(self, path: Path) -> None:
+        """Take back an entry made below the newest checkpoint, where nobody reads it.
+
+        This process was stopped between its look at the log and its commit for so long that the entries it
+        had seen were cleaned up.
+        """
+        effects.remove(path)
+        raise StorageFailed(
+            f"the log of {self.path} was cleaned up while a commit was under way",
+            where=self.path,
+            hint="this process was stopped for longer than the log is kept; start it again",
+        )
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    def _path(self, version: int) -> Path:
+        return self._folder / f"{version:020}.json"
+
+    def _stamp(self, version: int) -> tuple[int, int] | None:
+        """What tells an entry from another one of the same number; None when it is not there."""
+        try:
+            found = self._path(version).stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unreadable(error) from error
+        return found.st_ino, found.st_mtime_ns
+
+    def _entry(self, version: int) -> str | None:
+        try:
+            return self._path(version).read_text("utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._unreadable(error) from error
+
+    def _load(self) -> None:
+        if not self._folder.is_dir():
+            raise UnsupportedTable(
+                f"no table at {self.path}",
+                where=self.path,
+                hint="it was removed, or this is another data directory",
+            )
+        self._transactions: dict[str, int] = {}
+        if self.files is not None:
+            self.files = {}
+        self._metadata: Mapping[str, Any] | None = None
+        self._protocol: Mapping[str, Any] | None = None
+        self._checkpoint = self._version = -1
+        try:
+            self._read_checkpoint()
+        except (OSError, pa.ArrowException, ValueError) as error:
+            raise self._unreadable(error) from error
+        while (entry := self._entry(self._version + 1)) is not None:
+            self._apply(entry)
+            self._version += 1
+        self._anchor = self._stamp(self._version)
+        if self._metadata is None or self._protocol is None:
+            raise self._unreadable("its first entries are missing")
+
+    def _read_checkpoint(self) -> None:
+        version = self._newest_checkpoint()
+        if version is None:
+            return
+        single = self._folder / f"{version:020}.checkpoint.parquet"
+        parts = [single] if single.exists() else sorted(self._folder.glob(f"{version:020}.checkpoint.*.parquet"))
+        for part in parts:
+            self._read_part(part)
+        self._version = self._checkpoint = version
+
+    def _newest_checkpoint(self) -> int | None:
+        """The checkpoint to begin with: the one on record if the log goes on from it, else the newest whole one."""
+        try:
+            version = int(json.loads((self._folder / "_last_checkpoint").read_bytes())["version"])
+        except (OSError, ValueError, KeyError, TypeError):
+            version = -1
+        name = f"{version:020}.checkpoint.parquet"
+        if version >= 0 and (self._folder / name).exists() and self._path(version).exists():
+            return version
+        parts: dict[int, int] = {}
+        whole: list[int] = []
+        for found in filter(None, map(_CHECKPOINT.fullmatch, (entry.name for entry in self._folder.iterdir()))):
+            version = int(found[1])
+            parts[version] = parts.get(version, 0) + 1
+            if found[3] is None or parts[version] == int(found[3]):
+                whole.append(version)
+        return max(whole, default=None)
+
+    def _read_part(self, path: Path) -> None:
+        with pq.ParquetFile(path) as file:
+            present = set(file.schema_arrow.names)
+            columns = [name for name in ("txn", "protocol", "metaData") if name in present]
+            if self.files is not None:
+                columns += ["add.path", "add.size", "add.modificationTime", "add.stats"]
+            rows = file.read(columns=columns)
+        for name in columns[:3]:
+            for action in rows[name].drop_null().to_pylist():
+                self._take(name, action)
+        if self.files is not None:
+            for action in rows["add"].drop_null().to_pylist():
+                self._take("add", action)
+
+    def _apply(self, entry: str) -> None:
+        try:
+            for action in _actions(entry, without=() if self.files is not None else _OF_FILES):
+                for name, content in action.items():
+                    self._take(name, content)
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._unreadable(f"entry {self._version + 1}: {error}") from error
+
+    def _take(self, name: str, content: Mapping[str, Any]) -> None:
+        """Take over one action of the log; maps of a checkpoint come as lists of pairs."""
+        if name == "txn":
+            self._transactions[content["appId"]] = int(content["version"])
+        elif name == "metaData":
+            self._metadata = content
+            self.__dict__.pop("_state", None)
+        elif name == "protocol":
+            self._protocol = content
+            self.__dict__.pop("_state", None)
+        elif self.files is not None and name == "add":
+            added = _added(content)
+            self.files[added.path] = added
+        elif self.files is not None and name == "remove":
+            self.files.pop(unquote(content["path"]), None)
+
+    @cached_property
+    def _state(self) -> TableState:
+        metadata, protocol = self._metadata, self._protocol
+        assert metadata is not None  # noqa: S101  # _load has refused a log without
+        assert protocol is not None  # noqa: S101
+        features = {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
+        return TableState(
+            metadata["id"],
+            dict(metadata.get("configuration") or {}),
+            int(protocol["minReaderVersion"]),
+            int(protocol["minWriterVersion"]),
+            tuple(sorted(features)),
+            metadata["schemaString"],
+        )
+
+    def _unreadable(self, reason: object) -> UnsupportedTable:
+        return UnsupportedTable(
+            f"cannot read the log of {self.path}: {str(reason).partition(chr(10))[0]}",
+            where=self.path,
+            hint="its log is damaged or incomplete; restore _delta_log",
+        )
+
+
+def create_log(
+    path: str, schema: Schema, configuration: Mapping[str, str], *, transactions: Iterable[Transaction] = ()
+) -> bool:
+    """Make an empty table of protocol 1/2 without table features; False when there is one already.
+
+    Raises StorageFailed and CommitUnknown as a commit does.
+    """
+    folder = Path(path, _LOG)
+    effects.make_folder(folder)
+    token = uuid.uuid4().hex
+    state = TableState(str(uuid.uuid4()), configuration, 1, 2, (), schema.to_json())
+    first = folder / f"{0:020}.json"
+    content = _entry_text((), transactions, {"operation": "CREATE TABLE"}, token, state, create=True)
+    try:
+        return effects.put_new(first, content.encode())
+    except StorageFailed:
+        try:
+            if token in first.read_text("utf-8"):
+                return True
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise CommitUnknown(f"whether {path} was created cannot be read: {error}", where=path) from error
+        raise
+
+
+def is_table(path: str) -> bool:
+    """Whether a Delta table stands at that path: its log has a first entry or a checkpoint."""
+    folder = Path(path, _LOG)
+    if (folder / f"{0:020}.json").exists() or (folder / "_last_checkpoint").exists():
+        return True
+    return folder.is_dir() and any(_CHECKPOINT.fullmatch(entry.name) for entry in folder.iterdir())
+
+
+def rows_stated(stats: str | None) -> int | None:
+    """The number of rows that a file's statistics state; None when they do not."""
+    try:
+        found = json.loads(stats or "{}").get("numRecords")
+    except ValueError:
+        return None
+    return None if found is None else int(found)
+
+
+def _added(content: Mapping[str, Any]) -> AddFile:
+    stats = content.get("stats") or ""
+    return AddFile(
+        unquote(content["path"]),
+        int(content["size"]),
+        rows_stated(stats),
+        stats,
+        int(content.get("modificationTime") or 0),
+    )
+
+
+def _actions(entry: str, *, without: tuple[str, ...] = ()) -> Iterable[dict[str, Any]]:
+    """The actions of an entry, one a line; a damaged one raises ValueError."""
+    for line in entry.splitlines():
+        if line and not (without and line.startswith(without)):
+            yield json.loads(line)
+
+
+def _entry_text(
+    actions: Sequence[Action],
+    transactions: Iterable[Transaction],
+    info: Mapping[str, Any] | None,
+    token: str,
+    state: TableState | None,
+    *,
+    create: bool = False,
+) -> str:
+    now = time.time_ns() // 1_000_000
+    stated = {
+        "timestamp": now,
+        "operation": "WRITE",
+        "operationParameters": {"mode": "ErrorIfExists" if create else "Append"},
+        "engineInfo": "bindery",
+        **(info or {}),
+        TOKEN: token,
+    }
+    lines: list[dict[str, Any]] = [{"commitInfo": stated}]
+    if create and state is not None:
+        versions = {"minReaderVersion": state.min_reader_version, "minWriterVersion": state.min_writer_version}
+        lines.append({"protocol": versions})
+    if state is not None:
+        lines.append({"metaData": _metadata(state, now)})
+    lines += [action.as_action() for action in actions]
+    lines += [{"txn": {"appId": one.app_id, "version": one.version, "lastUpdated": now}} for one in transactions]
+    return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+
+
+def _metadata(state: TableState, now: int) -> dict[str, Any]:
+    return {
+        "id": state.table_id,
+        "name": None,
+        "description": None,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": state.schema_text,
+        "partitionColumns": [],
+        "createdTime": now,
+        "configuration": dict(state.configuration),
+    }

@@ -1,0 +1,77 @@
+"""Checkpoints: beside the commits, as often as the size of a table asks for, and without harm when they fail."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import time
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from store import checkpoints, data_files, faults, tables
+from store.log import TableLog, Transaction
+from store.paths import DataDir
+
+
+@pytest.fixture
+def path(data: DataDir) -> str:
+    tables.ensure_queue_table(data, "/", "q")
+    return data.queue("/", "q")
+
+
+def commits(path: str, number: int) -> TableLog:
+    log = TableLog(path)
+    for _ in range(number):
+        added = data_files.add_file(f"f{log.version}.parquet", 1, 1)
+        log.commit([added], transactions=[Transaction("s:1", log.version)])
+    return log
+
+
+def written(path: str) -> list[Path]:
+    return sorted(Path(path, "_delta_log").glob("*.checkpoint.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("actions", "entries"), [(0, 100), (2_000, 100), (4_000, 200), (20_000, 1_000), (9_000_000, 1_000)]
+)
+def test_large_tables_get_checkpoints_more_rarely(actions: int, entries: int) -> None:
+    assert checkpoints.interval(actions) == entries
+
+
+def test_a_checkpoint_is_due_by_the_entries_since_the_last(path: str) -> None:
+    commits(path, 30)
+    assert not checkpoints.is_due(path, 99)
+    assert checkpoints.is_due(path, 100)
+    assert checkpoints.write_checkpoint(path)
+    assert not checkpoints.is_due(path, 129)
+    assert checkpoints.is_due(path, 130)
+    Path(path, "_delta_log", "_last_checkpoint").write_text("")
+    assert checkpoints.is_due(path, 31)
+
+
+def test_commits_are_followed_by_a_checkpoint_that_every_reader_uses(path: str) -> None:
+    commits(path, 110)
+    until = time.monotonic() + 60
+    while not written(path) and time.monotonic() < until:
+        time.sleep(0.02)
+    checkpoint = int(written(path)[0].name[:20])
+    assert checkpoint >= 100
+    for version in range(checkpoint):
+        Path(path, "_delta_log", f"{version:020}.json").unlink()
+    assert len(DeltaTable(path).file_uris()) == len(TableLog(path, files=True).files or ()) == 110
+    assert TableLog(path).transaction_version("s:1") == 109
+
+
+def test_a_full_disk_under_a_checkpoint_harms_nothing(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    log = commits(path, 3)
+
+    def full(point: str, _path: str) -> None:
+        if point.startswith("checkpoint"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with faults.installed(full), caplog.at_level(logging.WARNING):
+        assert not checkpoints.write_checkpoint(path)
+    assert "No space left" in caplog.text
+    assert log.commit(()) == 4
