@@ -238,6 +238,18 @@ def test_run_time_trouble_is_counted_for_its_binding(editor: TopologyEditor) -> 
     }
 
 
+def test_every_filter_of_a_binding_counts_once_whatever_keys_lead_to_it(editor: TopologyEditor) -> None:
+    exchange(editor, "x", "fanout")
+    members = (
+        Table({"descriptor": "amqp:sql-filter", "value": "a = 1"}),
+        Table({"descriptor": "amqp:application-properties-filter", "value": Table({"a": 1})}),
+    )
+    either = Table({"f": Table({"descriptor": "amqp:any-filter", "value": members})})
+    bind(editor, "x", "q", x_filter_jms_selector="b = 5", x_filters=either)
+    sent = [Message(exchange="x", application_properties=Table({"a": 1, "b": b})) for b in (5, 6)]
+    assert route(editor, *sent).rows.tolist() == [0]
+
+
 class Faulty(FilterGroups):
     """Filters with a defect: any block of messages that holds row 2 raises."""
 
