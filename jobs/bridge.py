@@ -10,7 +10,8 @@ import re
 
 from jobs.config import Job, JobFile, QueueSource
 from router.errors import Refused
-from router.model import ALTERNATE_EXCHANGE, Topology
+from router.model import Topology
+from router.policies import Policies
 
 _LITERAL = re.compile(r"\s*'((?:[^'\\]|'')*)'\s*")
 
@@ -49,7 +50,7 @@ def _literal(job: Job, column: str) -> str | None:
 
 def _reachable(topology: Topology, job: Job, exchange: str) -> set[str]:
     """Every queue to which something may lead from the exchange."""
-    vhost = job.vhost
+    vhost, policies = job.vhost, Policies(topology)
     names = {queue.name for queue in topology.in_vhost(vhost)[1]}
     if exchange == "":
         key = _literal(job, "routing_key")
@@ -73,8 +74,8 @@ def _reachable(topology: Topology, job: Job, exchange: str) -> set[str]:
         for divert in topology.diverts_of(vhost, current.name):
             if divert.source == current.name:
                 visit(divert.destination)
-        alternate = current.arguments.get(ALTERNATE_EXCHANGE)
-        if isinstance(alternate, str):
+        alternate = policies.alternate_exchange(current)
+        if alternate is not None:
             visit(alternate)
         if current.alternate_binding is not None:
             visit(current.alternate_binding)

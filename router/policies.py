@@ -101,13 +101,15 @@ class Policies:
         return None
 
     def alternate_exchange(self, exchange: Exchange) -> str | None:
-        """The exchange's alternate: its own argument, or else that of the policy that applies."""
-        own = exchange.arguments.get(ALTERNATE_EXCHANGE)
-        if own is not None:
-            return cast(str, own)
-        policy = self.applying("exchanges", exchange.vhost, exchange.name)
-        value: Value = None if policy is None else policy.definition.get(ALTERNATE_EXCHANGE)
-        return value if isinstance(value, str) else None
+        """The exchange's alternate: its own argument, or else that of the policy that applies.
+
+        The empty name is no alternate, and an empty argument of the exchange hides a policy's.
+        """
+        value: Value = exchange.arguments.get(ALTERNATE_EXCHANGE)
+        if value is None:
+            policy = self.applying("exchanges", exchange.vhost, exchange.name)
+            value = None if policy is None else policy.definition.get(ALTERNATE_EXCHANGE)
+        return value if isinstance(value, str) and value else None
 
 
 def policies_of(topology: Topology, *, kind: str = POLICY) -> Iterator[Policy]:

@@ -90,7 +90,7 @@ class FilterGroups:
         always = np.flatnonzero(~has_keys[self._entry_unit])
         self._always = Runs(entry_group[always].astype(np.int64), always.astype(np.int32), self.groups)
         self._indexes = list(_indexes(units, entry_group, self._entry_unit))
-        self._may_repeat = any(unit.keys and len({key.ref for key in unit.keys}) > 1 for unit in units)
+        self._may_repeat = any(unit.keys and len({_index_of(key) for key in unit.keys}) > 1 for unit in units)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_batches"}
@@ -263,12 +263,17 @@ def _spread(ways: Iterable[Entry]) -> Counter[Ref]:
     return Counter({ref: len(keys) for ref, keys in values.items()})
 
 
+def _index_of(key: Key) -> tuple[Ref, bool]:
+    """Keys that agree in this share an index; a message's value leads to an entry at most once by each index."""
+    return key.ref, key.strict
+
+
 def _indexes(units: list[_Unit], entry_group: Codes, entry_unit: Codes) -> Iterator[KeyIndex]:
     """One index per field and strictness over the entries whose filters have keys there."""
     asked: dict[tuple[Ref, bool], tuple[list[int], list[Key]]] = defaultdict(lambda: ([], []))
     for number, unit in enumerate(units):
         for key in unit.keys or ():
-            numbers, keys = asked[key.ref, key.strict]
+            numbers, keys = asked[_index_of(key)]
             numbers.append(number)
             keys.append(key)
     by_unit = Runs(entry_unit.astype(np.int64), np.arange(len(entry_unit), dtype=np.int32), len(units))

@@ -104,7 +104,7 @@ class Runs:
 
 
 class KeyIndex:
-    """For one field: (group, value) -> entries.
+    """For one field: (group, value) -> entries, each once.
 
     groups, entries   int32[m]  the entry `entries[i]` of group `groups[i]` waits for `values[i]`
     """
@@ -116,7 +116,10 @@ class KeyIndex:
         self._groups = np.unique(groups)
         keys = np.searchsorted(self._groups, groups).astype(np.int64) * len(self.values) + numbers
         self._keys, places = np.unique(keys, return_inverse=True)
-        self.runs = Runs(places.astype(np.int64), entries, len(self._keys))
+        # an entry may wait for one value under two names, such as 0.0 and -0.0
+        width = int(entries.max(initial=0)) + 1
+        lists, distinct = np.divmod(np.unique(places.reshape(-1) * width + entries), width)
+        self.runs = Runs(lists, distinct.astype(np.int32), len(self._keys))
         self._table: Codes | None = None
         if len(self._groups) * len(self.values) <= _TABLE_CELLS:
             self._table = np.full(len(self._groups) * len(self.values), -1, np.int32)

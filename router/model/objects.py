@@ -71,9 +71,9 @@ class Exchange:
 
     @property
     def alternate_binding(self) -> str | None:
-        """The name in `alternate-binding`: an exchange, or else a queue."""
+        """The name in `alternate-binding`: an exchange, or else a queue. The empty name is no alternate."""
         content = self.arguments.get(ALTERNATE_BINDING)
-        return cast(str, content["destination"]) if isinstance(content, Table) else None
+        return (cast(str, content["destination"]) or None) if isinstance(content, Table) else None
 
     @property
     def rejects_unroutable(self) -> bool:

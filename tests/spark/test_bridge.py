@@ -8,6 +8,7 @@ from delta.tables import DeltaTable as SparkTable
 from router.errors import FilterError, InvalidInput, NotFound, Refused
 from router.message import Message
 from router.model import Binding, Divert, Exchange
+from router.policies import Policy
 from router.values import Table
 from store.read import consumer_filter
 from store.topology import TopologyStore
@@ -96,7 +97,18 @@ def loop_by_alternates(installation: Installation) -> None:
     installation.edit(declare)
 
 
-@pytest.mark.parametrize("loop", [loop_by_binding, loop_by_exchange, loop_by_divert, loop_by_alternates])
+def loop_by_policy(installation: Installation) -> None:
+    def declare(editor: object) -> None:
+        editor.put_setting(  # type: ignore[attr-defined]  # a TopologyEditor
+            Policy("/", "p", "^archive$", Table({"alternate-exchange": "amq.topic"})).setting()
+        )
+
+    installation.edit(declare)
+
+
+@pytest.mark.parametrize(
+    "loop", [loop_by_binding, loop_by_exchange, loop_by_divert, loop_by_alternates, loop_by_policy]
+)
 def test_a_bridge_that_could_feed_its_own_queue_is_refused(bridged: Installation, loop: object) -> None:
     loop(bridged)  # type: ignore[operator]  # one of the functions above
     with pytest.raises(Refused, match="leads to it"):

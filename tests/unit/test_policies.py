@@ -61,6 +61,13 @@ def test_a_policy_gives_an_exchange_its_alternate_and_an_argument_wins() -> None
     assert Policies(own).alternate_exchange(own.exchange("/", "x")) == "own"
 
 
+def test_the_empty_name_is_no_alternate_and_hides_that_of_a_policy() -> None:
+    hidden = topology(policy("p", "^x$"), arguments=Table({"alternate-exchange": ""}))
+    assert Policies(hidden).alternate_exchange(hidden.exchange("/", "x")) is None
+    empty = topology(Policy("/", "p", "^x$", Table({"alternate-exchange": ""})))
+    assert Policies(empty).alternate_exchange(empty.exchange("/", "x")) is None
+
+
 def test_routing_follows_the_policy() -> None:
     batch = to_batch([Message(exchange="x", routing_key="nobody")])
     router = Router.compile(topology(policy("p", "^x$")), "/")

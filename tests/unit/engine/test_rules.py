@@ -14,6 +14,7 @@ from router.errors import NotFound
 from router.filters import FilterGroups, Selection
 from router.message import MESSAGE_SCHEMA, Message, to_batch
 from router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology, TopologyEditor
+from router.reference import NaiveRouter
 from router.values import Table
 
 
@@ -108,6 +109,20 @@ def test_a_missing_alternate_outweighs_a_filter(editor: TopologyEditor) -> None:
     exchange(editor, "x", alternate_exchange="gone")
     bind(editor, "x", "q", "k", x_filter_jms_selector="a = 1")
     assert why(route(editor, Message(exchange="x", routing_key="k")))[0][1] == "alternate_missing"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"alternate_exchange": ""}, {"alternate_binding": Table({"destination": ""})}],
+    ids=lambda item: next(iter(item)),
+)
+def test_the_empty_name_is_no_alternate(editor: TopologyEditor, arguments: dict[str, object]) -> None:
+    """Only publishing knows the empty name: the default exchange would have taken this key."""
+    exchange(editor, "x", **arguments)
+    message = Message(exchange="x", routing_key="q")
+    found = route(editor, message)
+    assert (found.rows.tolist(), why(found)[0][1]) == ([], "no_binding")
+    assert NaiveRouter(editor.topology, DEFAULT_VHOST).route(message).reason == "no_binding"
 
 
 def test_an_alternate_that_leads_elsewhere_is_not_missed(editor: TopologyEditor) -> None:
@@ -221,6 +236,18 @@ def test_run_time_trouble_is_counted_for_its_binding(editor: TopologyEditor) -> 
         troubled: 2,
         -1: 2,  # the filter of the queue numbered 0
     }
+
+
+def test_every_filter_of_a_binding_counts_once_whatever_keys_lead_to_it(editor: TopologyEditor) -> None:
+    exchange(editor, "x", "fanout")
+    members = (
+        Table({"descriptor": "amqp:sql-filter", "value": "a = 1"}),
+        Table({"descriptor": "amqp:application-properties-filter", "value": Table({"a": 1})}),
+    )
+    either = Table({"f": Table({"descriptor": "amqp:any-filter", "value": members})})
+    bind(editor, "x", "q", x_filter_jms_selector="b = 5", x_filters=either)
+    sent = [Message(exchange="x", application_properties=Table({"a": 1, "b": b})) for b in (5, 6)]
+    assert route(editor, *sent).rows.tolist() == [0]
 
 
 class Faulty(FilterGroups):

@@ -8,6 +8,7 @@ import pytest
 from router.columns import BatchView
 from router.filters import Filter, FilterGroups, Limits, parse, scalar
 from router.filters.access import entries
+from router.filters.sets import parse_filter_set
 from router.message import Message, to_batch
 from router.values import Table
 
@@ -109,6 +110,38 @@ def test_a_blank_filter_accepts_everything() -> None:
     groups = FilterGroups([[parse("", "jms"), parse("a = 1", "jms")]])
     found = groups.select(view, *pairs(view))
     assert list(zip(found.pair.tolist(), found.member.tolist(), strict=True)) == [(0, 0), (0, 1), (1, 0)]
+
+
+def properties_equal(name: str, value: object) -> dict[str, object]:
+    return {"descriptor": "amqp:application-properties-filter", "value": {name: value}}
+
+
+def sql(text: str) -> dict[str, object]:
+    return {"descriptor": "amqp:sql-filter", "value": text}
+
+
+@pytest.mark.parametrize(
+    ("members", "held"),
+    [
+        ([sql("a = 1"), properties_equal("a", 1)], 1),  # keys on one field: by number, and by type and number
+        ([sql("a = 1.5"), properties_equal("a", 1.5)], 1.5),
+        ([sql("a = 'x'"), properties_equal("a", "x")], "x"),
+        ([properties_equal("a", 0.0), properties_equal("a", -0.0)], 0.0),  # two keys that one value equals
+        ([sql("a = 0.0"), sql("a = -0.0"), properties_equal("a", 0.0), properties_equal("a", -0.0)], -0.0),
+        ([sql("a = 1"), sql("a = 1.0"), sql("b = 1"), sql("a LIKE 'x%'")], 1),
+    ],
+)
+def test_a_filter_to_which_several_keys_of_one_message_lead_is_selected_once(
+    members: list[dict[str, object]], held: object
+) -> None:
+    either = parse_filter_set({"f": {"descriptor": "amqp:any-filter", "value": members}})
+    groups = FilterGroups([[either, parse("b = 5", "jms")]])
+    view = batch({"a": held, "b": 5}, {"a": held, "b": 6}, {"a": held}, {"b": 1})
+    found = groups.select(view, *pairs(view))
+    selected = list(zip(found.pair.tolist(), found.member.tolist(), strict=True))
+    other = [(3, 0)] if sql("b = 1") in members else []
+    assert selected == [(0, 0), (0, 1), (1, 0), (2, 0), *other]
+    assert groups.candidates(view, *pairs(view)) == len(selected)
 
 
 def test_more_candidates_than_a_block_holds(monkeypatch: pytest.MonkeyPatch) -> None:
