@@ -1,7 +1,8 @@
 """Publishing over HTTP: messages that wait at the same time are routed and committed as one batch.
 
 One thread per process drives the same engine and commit protocol as a streaming job, under an app id that
-no other process can have. A request is answered when its batch is durable.
+no other process can have, and numbers its batches in an epoch of its own. A request is answered when its
+batch is durable.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from router.message import MESSAGE_SCHEMA, SOURCE, Message, to_batch
 from router.model import Topology
 from store.commit import BatchCommitter, BatchCounts
 from store.paths import DataDir
+from store.streams import EPOCH_BATCHES, next_epoch
 from store.writer import BATCH_SCHEMA, SEQ, BatchStamp, QueueWriter
 
 STREAM: Final = "api"
@@ -49,7 +51,7 @@ class Publisher:
         self._app_id = app_id
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._routers: dict[str, Router] = {}
-        self._batch_id = -1
+        self._numbers = iter(range(0))
         self._gate = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="publish", daemon=True)
@@ -115,22 +117,31 @@ class Publisher:
 
     def _commit(self, vhost: str, messages: Sequence[Message]) -> list[tuple[str, ...]]:
         router = self._router(vhost)
-        self._batch_id += 1
+        number = self._next_number()
         clock_ms = time.time_ns() // 1_000_000
-        pin = self._committer.pin(self._batch_id, router.version, clock_ms)
+        pin = self._committer.pin(number, router.version, clock_ms)
         batch = numbered(to_batch(messages))
         deliveries = router.route(batch, clock_ms=clock_ms)
-        stamp = BatchStamp(STREAM, self._batch_id, router.version, clock_ms)
+        stamp = BatchStamp(STREAM, number, router.version, clock_ms)
         writer = QueueWriter(
             self._data, vhost=vhost, queues=router.queues, stamp=stamp, attempt=self._app_id.rpartition(":")[2][:8]
         )
         writer.add(batch, deliveries)
-        self._committer.commit(self._batch_id, pin, writer.close(), _counts(vhost, messages, deliveries))
+        self._committer.commit(number, pin, writer.close(), _counts(vhost, messages, deliveries))
         reached: list[list[str]] = [[] for _ in messages]
-        for number in deliveries.queue.tolist():
-            for row in deliveries.rows_of(number).tolist():
-                reached[row].append(router.queues[number])
+        for queue_number in deliveries.queue.tolist():
+            for row in deliveries.rows_of(queue_number).tolist():
+                reached[row].append(router.queues[queue_number])
         return [tuple(queues) for queues in reached]
+
+    def _next_number(self) -> int:
+        """The number of the next batch; no other batch of the stream ever has it."""
+        number = next(self._numbers, None)
+        if number is None:
+            first = next_epoch(self._data, STREAM)
+            self._numbers = iter(range(first, first + EPOCH_BATCHES))
+            number = next(self._numbers)
+        return number
 
     def _router(self, vhost: str) -> Router:
         topology = self._topology()

@@ -41,7 +41,7 @@ from router.model import FILTERS_ARGUMENT, QUEUE_FILTER, SELECTOR_ARGUMENT, Topo
 from router.values import Table, to_nested_text
 from store.commit import BatchCommitter, BatchCounts, Pin, WrittenFile
 from store.paths import DataDir
-from store.streams import register
+from store.streams import StreamEpoch, register
 from store.topology import TopologyStore
 from store.writer import BatchStamp
 
@@ -54,7 +54,10 @@ _FIRST_BATCH_RECORDS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What one micro-batch did; `seconds` by stage (the tasks' own stages summed over tasks)."""
+    """What one micro-batch did; `seconds` by stage (the tasks' own stages summed over tasks).
+
+    `batch_id` is the number under which its rows are recorded.
+    """
 
     batch_id: int
     topology_version: int
@@ -98,6 +101,7 @@ class RouteJob:
         self._frame, self._fold = mapped(SOURCES[self.job.source.format](spark, data, self.job.source, file), file)
         self._routers = _Routers(spark, self.job.vhost)
         self._committer: BatchCommitter | None = None
+        self._epoch: StreamEpoch | None = None
         self._batch_records = min(_FIRST_BATCH_RECORDS, self.job.max_batch_records)
         self._error: BaseException | None = None
         self._stopping = threading.Event()
@@ -111,13 +115,13 @@ class RouteJob:
         checkpoint = self.data.checkpoint(self.job.stream)
         fresh = not Path(checkpoint).exists()
         try:
-            app_id = register(self.data, self.job.stream, checkpoint_id(checkpoint), new_epoch=new_epoch)
+            epoch = register(self.data, self.job.stream, checkpoint_id(checkpoint), new_epoch=new_epoch)
         except BinderyError:
             if fresh:
                 shutil.rmtree(checkpoint, ignore_errors=True)
             raise
-        with BatchCommitter(self.data, stream=self.job.stream, app_id=app_id) as committer:
-            self._committer = committer
+        with BatchCommitter(self.data, stream=self.job.stream, app_id=epoch.app_id) as committer:
+            self._committer, self._epoch = committer, epoch
             writer = self._frame.writeStream.queryName(self.job.stream).option("checkpointLocation", checkpoint)
             now = available_now or self.job.trigger == AVAILABLE_NOW
             trigger: dict[str, Any] = {"availableNow": True} if now else {"processingTime": self.job.trigger}
@@ -153,13 +157,14 @@ class RouteJob:
             if self._error is not None or self._stopping.is_set():
                 raise _Stopped  # keeps Spark from recording the batch as done
             try:
-                self._report(self.route_batch(frame, batch_id))
+                assert self._epoch is not None  # noqa: S101  # run() has it
+                self._report(self.route_batch(frame, self._epoch.batch_number(batch_id)))
             except BaseException as error:
                 self._error = error
                 raise
 
     def route_batch(self, frame: DataFrame, batch_id: int) -> BatchReport:
-        """Route and commit one micro-batch; a batch committed before is left alone."""
+        """Route and commit one micro-batch under its number; a batch committed before is left alone."""
         assert self._committer is not None  # noqa: S101  # run() has made it
         started = time.perf_counter()
         head = self._topologies.load()

@@ -149,3 +149,11 @@ def read_manifest(data: DataDir, *, app_id: str | None = None, batch_id: int | N
     dataset = table.to_pyarrow_dataset()
     rows: list[dict[str, Any]] = dataset.to_table(filter=wanted).to_pylist()
     return sorted(rows, key=lambda row: row["committed_at"])
+
+
+def knows_stream(data: DataDir, stream: str) -> bool:
+    """Whether any batch of the stream is on record."""
+    if not tables.exists(data.manifest):
+        return False
+    dataset = tables.open_table(data.manifest, MANIFEST).to_pyarrow_dataset()
+    return bool(dataset.head(1, columns=["stream"], filter=pc.field("stream") == stream).num_rows)

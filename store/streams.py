@@ -1,25 +1,26 @@
 """Which checkpoint each stream runs on: `DIR/streams`, one row per stream and epoch.
 
 A stream that comes with another checkpoint than the one on record would repeat or skip batches: it is
-refused unless a new epoch is asked for. Drivers of one stream claim it by a Delta transaction
+refused unless a new epoch is asked for. Each epoch has a range of batch numbers of its own, so that
+(stream, batch, number) names one message for ever. Drivers of one stream claim it by a Delta transaction
 identifier in the same table: the newest claim owns the stream, and an older driver is fenced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from router.errors import CheckpointMismatch
+from router.errors import CheckpointMismatch, Refused
 from router.message import TIMESTAMP
 from store import data_files, tables
 from store.log import TableLog, Transaction
+from store.manifest import knows_stream
 from store.paths import DataDir
 
 STREAMS: Final = tables.keep_forever(
@@ -31,26 +32,53 @@ STREAMS: Final = tables.keep_forever(
             ("checkpoint_id", pa.string()),
             ("app_id", pa.string()),
             ("registered_at", TIMESTAMP),
+            ("first_batch", pa.int64()),
         ]
     ),
 )
+#: Batches of one epoch at most: the n-th epoch of a stream numbers them from n times this.
+EPOCH_BATCHES: Final = 1_000_000_000
+#: Numbers stay below it: JSON readers that know doubles only are exact up to there.
+_EXACT: Final = 2**53
 _REGISTRATION: Final = "bindery.registration:"
 _CLAIM: Final = "bindery.claim:"
+_EPOCHS: Final = "bindery.epochs:"
 
 
 @dataclass(frozen=True, slots=True)
 class StreamEpoch:
-    """One epoch of a stream: the checkpoint it ran on."""
+    """One epoch of a stream: the checkpoint it ran on, and the number of its first batch.
+
+    Epochs that an older version has registered all number from 0.
+    """
 
     stream: str
     epoch: int
     checkpoint_id: str
     app_id: str
     registered_at: datetime
+    first_batch: int = 0
+
+    def batch_number(self, batch_id: int) -> int:
+        """The number under which the checkpoint's batch is recorded; raises Refused at the end of the range."""
+        if batch_id >= EPOCH_BATCHES:
+            raise Refused(
+                f"an epoch of a stream has {EPOCH_BATCHES:,} batches at most",
+                where=self.app_id,
+                hint="start the stream on a new checkpoint with --new-epoch",
+            )
+        return self.first_batch + batch_id
 
 
-def register(data: DataDir, stream: str, checkpoint_id: str, *, new_epoch: bool = False) -> str:
-    """Record that the stream runs on this checkpoint; gives its app id, "<stream>:<checkpoint id>".
+def first_batch_of(epoch: int, *, stream: str) -> int:
+    """The number of the first batch of an epoch, counted from 0; raises Refused when there is none left."""
+    if (epoch + 1) * EPOCH_BATCHES > _EXACT:
+        raise Refused(f"stream {stream!r} has used up its {_EXACT // EPOCH_BATCHES:,} epochs", where=stream)
+    return epoch * EPOCH_BATCHES
+
+
+def register(data: DataDir, stream: str, checkpoint_id: str, *, new_epoch: bool = False) -> StreamEpoch:
+    """Record that the stream runs on this checkpoint; gives the epoch, whose app id is "<stream>:<checkpoint id>".
 
     Raises CheckpointMismatch when another checkpoint is on record and no new epoch is asked for.
     """
@@ -60,7 +88,7 @@ def register(data: DataDir, stream: str, checkpoint_id: str, *, new_epoch: bool 
         log.refresh()
         known = [epoch for epoch in _epochs(log) if epoch.stream == stream]
         if known and known[-1].checkpoint_id == checkpoint_id:
-            return app_id
+            return known[-1]
         if known and not new_epoch:
             last = known[-1]
             raise CheckpointMismatch(
@@ -68,18 +96,13 @@ def register(data: DataDir, stream: str, checkpoint_id: str, *, new_epoch: bool 
                 where=data.checkpoint(stream),
                 hint="restore the checkpoint, or start with --new-epoch: records may then be routed again or skipped",
             )
-        epoch = len(known) + 1
-        row: Mapping[str, Any] = {
-            "stream": stream,
-            "epoch": epoch,
-            "checkpoint_id": checkpoint_id,
-            "app_id": app_id,
-            "registered_at": datetime.now(UTC),
-        }
-        added = data_files.write_file(data.streams, pa.Table.from_pylist([row], schema=STREAMS.schema))
-        fence = Transaction(f"{_REGISTRATION}{stream}", epoch)
+        tables.grow(log, STREAMS)
+        first = first_batch_of(len(known), stream=stream)
+        epoch = StreamEpoch(stream, len(known) + 1, checkpoint_id, app_id, datetime.now(UTC), first)
+        added = data_files.write_file(data.streams, pa.Table.from_pylist([asdict(epoch)], schema=STREAMS.schema))
+        fence = Transaction(f"{_REGISTRATION}{stream}", epoch.epoch)
         if log.commit([added], transactions=[fence]) is not None:
-            return app_id
+            return epoch
         data_files.drop_unused(data.streams, [added.path])
     raise AssertionError("attempts() ends by raising")
 
@@ -92,7 +115,27 @@ def epochs(data: DataDir) -> list[StreamEpoch]:
 def _epochs(log: TableLog) -> list[StreamEpoch]:
     files = [Path(log.path, name) for name in tables.files_of(log)]
     rows = [row for file in files for row in pq.read_table(file, schema=STREAMS.schema).to_pylist()]
-    return sorted((StreamEpoch(**row) for row in rows), key=lambda row: (row.stream, row.epoch))
+    found = (StreamEpoch(**{**row, "first_batch": row["first_batch"] or 0}) for row in rows)
+    return sorted(found, key=lambda row: (row.stream, row.epoch))
+
+
+def next_epoch(data: DataDir, stream: str) -> int:
+    """Take the next epoch of a stream that has no checkpoint; gives the number of its first batch.
+
+    For committers that live as long as their process. The counter is a transaction identifier: nothing
+    grows by being taken. The first epoch is left out where an older version has numbered from 0 each time.
+    """
+    key = f"{_EPOCHS}{stream}"
+    log = _open(data)
+    for _ in tables.attempts(data.streams):
+        log.refresh()
+        taken = log.transaction_version(key)
+        if taken is None:
+            taken = 1 if knows_stream(data, stream) else 0
+        first = first_batch_of(taken, stream=stream)
+        if log.commit((), transactions=[Transaction(key, taken + 1)]) is not None:
+            return first
+    raise AssertionError("attempts() ends by raising")
 
 
 class Claim:

@@ -6,12 +6,14 @@ import base64
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
 from store.paths import DataDir
+from store.streams import EPOCH_BATCHES
 from tests.service.conftest import Server
 from tests.service.http import Client, segment
 
@@ -165,6 +167,20 @@ def test_publishing_is_a_batch_of_this_processs_own_stream(server: Server, clien
     assert row["routing"]["bindings"]
     app = f"api:{server.app.state.plane.process}"
     assert table(server).transaction_version(app) == row["routing"]["batch_id"]
+
+
+def test_a_restarted_service_gives_no_message_an_identity_that_another_one_has(tmp_path: Path) -> None:
+    for start in range(3):
+        server = Server(tmp_path / "data").start()
+        client = server.client()
+        client.put(f"/vhosts/{AT}")
+        client.put(f"/queues/{AT}/q", {"durable": True})
+        client.post(f"/bindings/{AT}/e/amq.fanout/q/q", {})
+        assert publish(client, f"m{start}", exchange="amq.fanout")
+        routing = [row["routing"] for row in table(server).to_pyarrow_table().to_pylist()]
+        server.stop()
+    identities = {(row["stream"], row["batch_id"], row["seq"]) for row in routing}
+    assert identities == {("api", start * EPOCH_BATCHES, 0) for start in range(3)}
 
 
 def test_many_publishers_share_batches_and_none_is_lost(server: Server, client: Client) -> None:

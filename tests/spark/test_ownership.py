@@ -13,7 +13,7 @@ from jobs.route import BatchReport
 from router.errors import CheckpointMismatch, Fenced
 from router.message import Message
 from store.commit import BatchCommitter
-from store.streams import epochs
+from store.streams import EPOCH_BATCHES, epochs
 from tests.spark.installation import Installation
 
 TEXT = "stream: s\nsource: {format: parquet, path: INBOX, options: {maxFilesPerTrigger: 1}}\ntrigger: available-now\n"
@@ -60,6 +60,21 @@ def test_a_lost_checkpoint_is_refused_until_a_new_epoch_is_asked_for(installatio
     installation.route(new_epoch=True)
     assert installation.counts() == {"all": 2}
     assert [epoch.epoch for epoch in epochs(installation.data)] == [1, 2]
+
+
+def test_a_new_epoch_gives_no_message_a_number_that_another_one_has(installation: Installation) -> None:
+    installation.queue("all")
+    publish(installation, "a")
+    installation.route()
+    shutil.rmtree(installation.checkpoint)
+    (report,) = installation.route(new_epoch=True)
+    installation.forget_last_batch()
+    (again,) = installation.route()
+
+    routing = [row["routing"] for row in installation.rows("all")]
+    assert sorted((row["batch_id"], row["seq"]) for row in routing) == [(0, 0), (EPOCH_BATCHES, 0)]
+    assert (report.batch_id, again.batch_id, again.replayed) == (EPOCH_BATCHES, EPOCH_BATCHES, True)
+    assert [row["batch_id"] for row in installation.manifest()] == [0, EPOCH_BATCHES]
 
 
 def test_a_restored_older_checkpoint_of_another_stream_is_refused(installation: Installation) -> None:
