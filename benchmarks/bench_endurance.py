@@ -1,0 +1,237 @@
+"""Thousands of small batches into 100 queues: what a batch costs after months (`make bench-endurance`).
+
+One streaming job reads a file of 20 messages a batch; every queue gets copies in every batch, so a batch
+is 100 files and 100 commits at least. The next file is placed when the batch before is committed, and
+files that were read are moved away, as an operator's own clean-up would. Printed for every window of
+batches: processor time of the whole process tree per batch (driver, JVM, workers, maintenance), their
+memory, and what lies on the disk. Retention is shorter than in a real installation by as much as the
+run is, so that the state of months is reached within it.
+
+The last lines are ratios of the last window to the yardstick, the window that ends at 200 batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import workload
+from jobs.config import parse_job
+from jobs.route import BatchReport, RouteJob
+from jobs.session import build_session
+from router.model import Binding, Exchange, Queue, TopologyEditor
+from store.paths import DataDir
+from store.tables import count_rows
+from store.topology import TopologyStore
+
+QUEUES = 100
+MESSAGES = 20
+#: The window whose figures are the yardstick ends at this batch.
+YARDSTICK = 200
+JOB = """\
+stream: endurance
+source: {{format: parquet, path: {path}}}
+trigger: 0 seconds
+maintenance: {{retention: {retention} seconds}}
+"""
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was seen when a window ended; seconds, bytes and files in all."""
+
+    batches: int
+    clock: float
+    processor: float
+    driver: int
+    jvm: int
+    workers: int
+    files: int
+    log_files: int
+    log_bytes: int
+    data_bytes: int
+
+
+def _tree(root: int) -> Iterator[tuple[str, float, int]]:
+    """Name, processor seconds (children that ended included) and resident bytes of a process and all below it."""
+    parents: dict[int, list[int]] = {}
+    found: dict[int, tuple[str, float, int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
+            except OSError:
+                continue
+            fields = rest.split()
+            pid = int(folder.name)
+            parents.setdefault(int(fields[1]), []).append(pid)
+            found[pid] = (name, sum(map(int, fields[11:15])) / _TICKS, int(fields[21]) * _PAGE)
+    pending = [root]
+    while pending:
+        pid = pending.pop()
+        pending += parents.get(pid, [])
+        if pid in found:
+            yield found[pid]
+
+
+def read(data: DataDir, batches: int, started: float) -> Reading:
+    """Look at the processes and the disk."""
+    processor, memory = 0.0, {"driver": 0, "jvm": 0, "workers": 0}
+    for number, (name, seconds, resident) in enumerate(_tree(os.getpid())):
+        processor += seconds
+        memory["driver" if number == 0 else "jvm" if name == "java" else "workers"] += resident
+    files = log_files = log_bytes = data_bytes = 0
+    for folder, _, names in os.walk(data.root):
+        is_log = folder.endswith("_delta_log")
+        for name in names:
+            try:
+                size = Path(folder, name).stat().st_size
+            except FileNotFoundError:
+                continue
+            files += 1
+            log_files += is_log
+            log_bytes += size if is_log else 0
+            data_bytes += 0 if is_log else size
+    seen = time.perf_counter() - started
+    return Reading(
+        batches, seen, processor, **memory, files=files, log_files=log_files, log_bytes=log_bytes, data_bytes=data_bytes
+    )
+
+
+class Producer:
+    """Places one file a batch, and moves away those that were read long ago."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._messages = pq.ParquetFile(self._write(workload.messages(MESSAGES * 50, seed=1), folder / ".all")).read()
+        self._placed: list[Path] = []
+
+    @staticmethod
+    def _write(rows: pa.Table, path: Path) -> Path:
+        pq.write_table(rows, path)
+        return path
+
+    def place(self, number: int) -> None:
+        """The file of a batch: written under a hidden name, then renamed."""
+        rows = self._messages.slice(number % 50 * MESSAGES, MESSAGES)
+        rows = rows.set_column(0, "exchange", pa.array(["endurance"] * MESSAGES))
+        path = self._folder / f"{number:06}.parquet"
+        self._write(rows, self._folder / f".{path.name}").rename(path)
+        self._placed.append(path)
+        while len(self._placed) > 50:
+            self._placed.pop(0).unlink()
+
+
+def declare(editor: TopologyEditor) -> None:
+    """One fanout exchange; every queue gets every message."""
+    editor.declare_exchange(Exchange("/", "endurance", "fanout"))
+    for number in range(QUEUES):
+        editor.declare_queue(Queue("/", f"queue{number:03}"))
+        editor.bind(Binding(0, "/", "endurance", f"queue{number:03}"))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="What a batch costs after thousands of them.")
+    parser.add_argument("--batches", type=int, default=5_000)
+    parser.add_argument("--window", type=int, default=200, help="batches between two readings")
+    parser.add_argument("--retention", type=int, default=60, help="seconds that old versions and files are kept")
+    options = parser.parse_args(arguments)
+    shm = Path("/dev/shm")  # noqa: S108  # memory, where there is some
+    scratch = Path(tempfile.mkdtemp(prefix="bindery-endurance-", dir=shm if shm.is_dir() else None))
+    try:
+        run(scratch, options.batches, options.window, options.retention)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def run(scratch: Path, batches: int, window: int, retention: int) -> None:
+    console = Console(width=150)
+    source = scratch / "source"
+    source.mkdir()
+    data = DataDir.open(scratch / "data", create=True)
+    TopologyStore(data).edit(declare, author="bench")
+    spark = build_session("bench", settings={"spark.driver.memory": "1g"}, log_file=scratch / "spark.log")
+    producer = Producer(source)
+    producer.place(0)
+    started = time.perf_counter()
+    readings = [read(data, 0, started)]
+
+    def report(batch: BatchReport) -> None:
+        done = batch.batch_id + 1
+        if done % window == 0 or done in (YARDSTICK, batches):
+            readings.append(read(data, done, started))
+            show_window(console, readings[-2], readings[-1])
+        if done == batches:
+            job.stop()
+        else:
+            producer.place(done)
+
+    job = RouteJob(spark, data, parse_job(JOB.format(path=source, retention=retention)), report=report)
+    job.run()
+    spark.stop()
+    show(console, readings)
+    rows = {count_rows(data, "/", f"queue{number:03}") for number in range(QUEUES)}
+    print(f"rows in each queue: {sorted(rows)}, expected [{batches * MESSAGES}]")
+
+
+def show_window(console: Console, before: Reading, now: Reading) -> None:
+    """One line while the run goes on."""
+    console.print(
+        f"{now.batches} batches, {now.clock:.0f} s: {_per_batch(before, now):.0f} ms processor a batch, "
+        f"{now.files:,} files, log {now.log_bytes / 2**20:.1f} MiB",
+        highlight=False,
+    )
+
+
+def _per_batch(before: Reading, now: Reading) -> float:
+    return (now.processor - before.processor) * 1000 / (now.batches - before.batches)
+
+
+def show(console: Console, readings: Sequence[Reading]) -> None:
+    """The series, and the ratios of its end to the yardstick."""
+    table = Table(
+        "batches", "processor ms/batch", "clock ms/batch", "driver MiB", "JVM MiB", "workers MiB",
+        "files", "log files", "log MiB", "data MiB", title=f"{QUEUES} queues, {MESSAGES} messages a batch",
+    )  # fmt: skip
+    for column in table.columns:
+        column.justify = "right"
+    figures: dict[int, dict[str, float]] = {}
+    for before, now in itertools.pairwise(readings):
+        number = now.batches - before.batches
+        figures[now.batches] = {
+            "processor time": _per_batch(before, now),
+            "driver memory": now.driver,
+            "JVM memory": now.jvm,
+            "workers' memory": now.workers,
+            "files": now.files,
+            "log bytes": now.log_bytes,
+        }
+        mib = [f"{size / 2**20:,.0f}" for size in (now.driver, now.jvm, now.workers)]
+        table.add_row(
+            f"{now.batches:,}", f"{_per_batch(before, now):,.0f}", f"{(now.clock - before.clock) * 1000 / number:,.0f}",
+            *mib, f"{now.files:,}", f"{now.log_files:,}",
+            *(f"{size / 2**20:,.1f}" for size in (now.log_bytes, now.data_bytes)),
+        )  # fmt: skip
+    console.print(table)
+    yardstick, last = figures.get(YARDSTICK), figures[readings[-1].batches]
+    if yardstick is not None:
+        for name, value in last.items():
+            print(f"ratio end/{YARDSTICK} batches, {name}: {value / yardstick[name]:.2f}")
+
+
+if __name__ == "__main__":
+    main()
