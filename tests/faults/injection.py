@@ -1,0 +1,93 @@
+"""Faults: which effect of an operation they meet, what they do there, and what was met so far."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from hypothesis import strategies as st
+
+#: died: the process stops at the effect, before or after it; lost: the effect is done and the answer is an
+#: error; full: nothing can be written from that effect on.
+Kind = Literal["died before", "died after", "lost", "full"]
+KINDS: Final[tuple[Kind, ...]] = ("died before", "died after", "lost", "full")
+#: Effects that need room on the disk.
+_NEED_ROOM: Final = ("put", "write", "replace", "append", "make", "checkpoint")
+#: What a path below the data directory is, by its folder.
+_PLACES: Final = re.compile(
+    r"/data/(?P<area>topology|streams|manifest|queues|unroutable|inbox|pins|access|jobs|redrives)(?P<rest>/.*)?$"
+)
+
+
+class Died(BaseException):
+    """The process has stopped here."""
+
+
+def place_of(path: str) -> str:
+    """What kind of file or folder a path names: "queues log", "manifest file", "pins" …"""
+    found = _PLACES.search(path)
+    if found is None:
+        return "elsewhere"
+    rest = found["rest"] or ""
+    if "/_delta_log" in rest:
+        return f"{found['area']} log"
+    return f"{found['area']} file" if rest.endswith(".parquet") else found["area"]
+
+
+@dataclass
+class Met:
+    """What the schedules of a run have met: (operation, effect, place, kind) -> times."""
+
+    faults: Counter[tuple[str, str, str, Kind]] = field(default_factory=Counter)
+    operations: Counter[str] = field(default_factory=Counter)
+    schedules: int = 0
+
+
+@dataclass
+class Injection:
+    """One fault at the `number`-th effect (from 0) that an operation comes to; none if it has fewer.
+
+    After its death a process has no effects any more, whatever its `finally` clauses try.
+    """
+
+    kind: Kind
+    number: int
+    operation: str = ""
+    hit: tuple[str, str] | None = None
+    _reached: int = -1
+    _dead: bool = False
+    _full: bool = False
+
+    def hook(self, point: str, path: str) -> None:
+        """For store.faults.installed."""
+        effect, _, side = point.partition(".")
+        if self._dead:
+            raise Died(point)
+        if side == "before":
+            self._reached += 1
+        if self._full and side == "before" and effect in _NEED_ROOM:
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        if self.hit is not None or self._reached != self.number:
+            return
+        if self.kind == "full" and (side == "after" or effect not in _NEED_ROOM):
+            return
+        wanted = "before" if self.kind in ("died before", "full") else "after"
+        if side != wanted:
+            return
+        self.hit = (effect, place_of(path))
+        if self.kind == "lost":
+            raise OSError(errno.EIO, "Input/output error", path)
+        if self.kind == "full":
+            self._full = True
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        self._dead = True
+        raise Died(point)
+
+
+def injections(effects: int) -> st.SearchStrategy[Injection | None]:
+    """No fault, or one of any kind at one of the effects that such an operation has; rarely beyond them."""
+    number = st.integers(0, effects - 1)
+    return st.one_of(st.none(), *(st.builds(Injection, st.just(kind), number) for kind in KINDS))
