@@ -9,16 +9,20 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from router.errors import StorageFailed
 from store import faults
+
+#: Files that are synced at once.
+_SYNCS: Final = 8
 
 
 def put_new(path: Path, content: bytes) -> bool:
@@ -67,22 +71,33 @@ def append_line(path: Path, line: str, *, mode: int = 0o600) -> None:
             os.close(descriptor)
 
 
-def write_parquet(path: Path, rows: pa.Table, **options: Any) -> int:
+def write_parquet(path: Path, rows: pa.Table, *, synced: bool = True, **options: Any) -> int:
     """Write a Parquet file under a name that nothing refers to yet; its size in bytes. Raises StorageFailed.
 
-    What is left of a file that could not be written is removed at once: a full disk needs the room.
+    What is left of a file that could not be written is removed at once: a full disk needs the room. Without
+    `synced` the caller will `sync` it, together with others.
     """
     with _effect("write", path):
         try:
             with path.open("wb") as file:
                 pq.write_table(rows, file, **options)
                 file.flush()
-                os.fsync(file.fileno())
+                if synced:
+                    os.fsync(file.fileno())
                 return file.tell()
         except BaseException:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
             raise
+
+
+def sync(paths: Sequence[Path]) -> None:
+    """Make files and their names durable, several at a time: each waits for the disk. Raises StorageFailed."""
+    if not paths:
+        return
+    with _effect("sync", paths[0].parent), ThreadPoolExecutor(_SYNCS, "sync") as pool:
+        for _ in pool.map(_sync, [*paths, *{path.parent for path in paths}]):
+            pass
 
 
 def make_folder(path: Path, *, mode: int = 0o777) -> None:
@@ -140,9 +155,9 @@ def _write_all(descriptor: int, content: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _sync(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Make a file, or the names in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -61,16 +61,14 @@ class AddFile:
 
     def as_action(self) -> dict[str, Any]:
         """The action as it stands in an entry."""
-        return {
-            "add": {
-                "path": quote(self.path, safe=_SAFE),
-                "partitionValues": {},
-                "size": self.size,
-                "modificationTime": self.modified_ms,
-                "dataChange": self.data_change,
-                "stats": self.stats,
-            }
+        content = {
+            "path": quote(self.path, safe=_SAFE),
+            "partitionValues": {},
+            "size": self.size,
+            "modificationTime": self.modified_ms,
+            "dataChange": self.data_change,
         }
+        return {"add": content | ({"stats": self.stats} if self.stats else {})}
 
 
 @dataclass(frozen=True, slots=True)

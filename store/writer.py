@@ -26,10 +26,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from router.engine.result import DISPOSITIONS, REASONS, Deliveries
 from router.message import MESSAGE_SCHEMA, ROUTING, SOURCE, TIMESTAMP
+from store import effects
 from store.commit import WrittenFile
 from store.paths import DataDir
 
@@ -178,6 +178,7 @@ class QueueWriter:
         self._buffer_bytes = buffer_bytes
         self._prefix = f"part-{stream_mark(stamp.stream)}-{stamp.batch_id}-{attempt}"
         self._files: list[WrittenFile] = []
+        self._unsynced: list[Path] = []
         self._clear()
 
     def add(self, batch: pa.RecordBatch, deliveries: Deliveries) -> None:
@@ -248,12 +249,14 @@ class QueueWriter:
         everything = pa.array(np.arange(len(lineage), dtype=np.int32))
         folder = Path(self._data.unroutable(self._vhost))
         # an unroutable table is created by the first commit that has rows for it
-        folder.mkdir(parents=True, exist_ok=True)
+        effects.make_folder(folder)
         self._write(flush, everything, "unroutable", "", str(folder))
 
     def close(self) -> list[WrittenFile]:
-        """Flush, and give every file written."""
+        """Flush, and give every file written, synced: what is committed must outlive the machine."""
         self.flush()
+        effects.sync(self._unsynced)
+        self._unsynced = []
         return self._files
 
     def _clear(self) -> None:
@@ -270,22 +273,24 @@ class QueueWriter:
         table, seq = flush.table(rows)
         file = f"{self._prefix}-{len(self._files)}-{secrets.token_hex(4)}.parquet"
         path = Path(folder) / file
-        pq.write_table(
-            table,
+        size = effects.write_parquet(
             path,
+            table,
+            synced=False,
             compression=self._compression,
             use_dictionary=[*flush.dictionaries, *_CONSTANT],
             column_encoding=_DELTA_ENCODED,
             write_statistics=_WITH_STATISTICS,
             store_schema=False,
         )
+        self._unsynced.append(path)
         self._files.append(
             WrittenFile(
                 kind=kind,
                 vhost=self._vhost,
                 name=name,
                 path=file,
-                size=path.stat().st_size,
+                size=size,
                 rows=len(rows),
                 stats=self._stamp_stats(len(rows), seq),
             )
