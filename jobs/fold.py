@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from jobs.consume import Consumer
 from router.errors import InvalidInput
 from router.message import MESSAGE_SCHEMA, SOURCE, VALUE, VALUE_MAP, Message, to_batch
+from router.utf8 import repaired, rows_not_utf8
 from store.writer import BATCH_SCHEMA
 
 Bools = npt.NDArray[np.bool_]
@@ -97,7 +98,7 @@ class Fold:
             replaced = {mapped.column for mapped in self.overrides}
             kept = [mapped for mapped in self.columns if mapped.column not in replaced]
             arrays = self._map_columns(batch, [*kept, *self.overrides], problems)
-        folded = pa.RecordBatch.from_arrays([*arrays, source, seq], schema=BATCH_SCHEMA)
+        folded = _readable(pa.RecordBatch.from_arrays([*arrays, source, seq], schema=BATCH_SCHEMA), problems)
         self._check_sizes(folded, problems)
         if not problems.found:
             return folded, None
@@ -133,9 +134,9 @@ class Fold:
 
     def _parse_texts(self, batch: pa.RecordBatch, problems: _Problems) -> list[pa.Array]:
         messages = []
-        for row, text in enumerate(batch.column("value").to_pylist()):
+        for row, raw in enumerate(batch.column("value").cast(pa.binary()).to_pylist()):
             try:
-                messages.append(Message.from_json(json.loads(text)))
+                messages.append(Message.from_json(json.loads((raw or b"").decode())))
             except (InvalidInput, ValueError, RecursionError) as error:
                 problems.add_one(row, _INVALID, _described(error))
                 messages.append(Message())
@@ -184,6 +185,18 @@ def _described(error: Exception) -> str:
     where = getattr(error, "where", None)
     text = f"{where}: {error}" if where else str(error)
     return text.encode("utf-8", "replace").decode()
+
+
+def _readable(batch: pa.RecordBatch, problems: _Problems) -> pa.RecordBatch:
+    """The batch with texts alone that are UTF-8 (Spark casts binaries to strings without a look)."""
+    columns = batch.columns
+    for place, name in enumerate(batch.schema.names):
+        bad = rows_not_utf8(columns[place])
+        if len(bad):
+            for row in bad.tolist():
+                problems.add_one(row, _INVALID, f"message.{name}: text that is not UTF-8")
+            columns[place] = repaired(columns[place])
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _unboxed(array: pa.ListArray) -> pa.Array:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from router.message import HEADER_DEFAULTS, MAP_SECTIONS
-from router.values import Timestamp, Value, from_nested_text, to_nested_text
+from router.utf8 import repaired
+from router.values import Timestamp, Value, nested_value, to_nested_text
 
 Bytes = npt.NDArray[np.uint8]
 Codes = npt.NDArray[np.int32]
@@ -103,7 +104,7 @@ class Column:
             case 5:
                 return Timestamp(int(self.num[row]))
             case 8:
-                return from_nested_text(str(self.distinct[self.code[row]]))
+                return nested_value(str(self.distinct[self.code[row]]))
         text: str | bytes = self.distinct[self.code[row]]
         return text
 
@@ -153,7 +154,8 @@ def constant_column(value: Value, rows: int) -> Column:
 class BatchView:
     """Columns of one batch, each extracted at its first use and kept.
 
-    `clock_ms` is the batch clock, what UTC() gives in a filter. Rows are those of the batch.
+    `clock_ms` is the batch clock, what UTC() gives in a filter. Rows are those of the batch. A text that is not
+    UTF-8 reads with U+FFFD in place of the bytes at fault.
     """
 
     def __init__(self, batch: pa.RecordBatch, *, clock_ms: int = 0) -> None:
@@ -256,12 +258,22 @@ def _integers(array: pa.Array, tag: int) -> Ints:
     return np.asarray(array.fill_null(0).to_numpy(), np.int64)
 
 
-def _fill_codes(column: Column, array: pa.Array, tag: int, rows: npt.NDArray[np.integer]) -> None:
+def _encoded(array: pa.Array) -> tuple[pa.Array, list[Any]]:
+    """The code of each row, and the distinct texts or byte strings by code."""
     encoded = array.dictionary_encode()
-    codes = np.asarray(encoded.indices.fill_null(-1).to_numpy(), np.int32)
+    try:
+        return encoded.indices, encoded.dictionary.to_pylist()
+    except UnicodeDecodeError:
+        encoded = repaired(array).dictionary_encode()
+        return encoded.indices, encoded.dictionary.to_pylist()
+
+
+def _fill_codes(column: Column, array: pa.Array, tag: int, rows: npt.NDArray[np.integer]) -> None:
+    indices, distinct = _encoded(array)
+    codes = np.asarray(indices.fill_null(-1).to_numpy(), np.int32)
     base = len(column.distinct)
-    column.distinct = column.distinct + encoded.dictionary.to_pylist()
-    column.kind = np.concatenate([column.kind, np.full(len(encoded.dictionary), tag, np.uint8)])
+    column.distinct = column.distinct + distinct
+    column.kind = np.concatenate([column.kind, np.full(len(distinct), tag, np.uint8)])
     held = codes >= 0
     column.code[rows[held]] = codes[held] + base
 
@@ -311,15 +323,14 @@ class MapEntries:
         if array.null_count:
             # a null map may still span entries: they belong to no row
             owner[~np.repeat(_valid(array), lengths)] = -1
-        keys = array.keys.slice(first, last - first).dictionary_encode()
-        codes = np.asarray(keys.indices.to_numpy(), np.int32)
+        indices, self.keys = _encoded(array.keys.slice(first, last - first))
+        codes = np.asarray(indices.to_numpy(), np.int32)
         # numpy sorts 16-bit numbers by radix
-        small = codes.astype(np.int16) if len(keys.dictionary) < 2**15 else codes
+        small = codes.astype(np.int16) if len(self.keys) < 2**15 else codes
         order = np.argsort(small, kind="stable")
-        bounds = np.searchsorted(codes[order], np.arange(len(keys.dictionary) + 1))
+        bounds = np.searchsorted(codes[order], np.arange(len(self.keys) + 1))
         self.owner = owner
         self.codes = codes
-        self.keys: list[str] = keys.dictionary.to_pylist()
         self.segments = {name: order[bounds[n] : bounds[n + 1]] for n, name in enumerate(self.keys)}
 
     @cached_property

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from router.errors import InvalidInput, InvalidRecord
+from router.utf8 import repaired_batch
 from router.values import (
     Table,
     Timestamp,
@@ -23,7 +24,7 @@ from router.values import (
     decode_table,
     encode,
     encode_table,
-    from_nested_text,
+    nested_value,
     to_nested_text,
 )
 
@@ -255,10 +256,15 @@ def to_batch(messages: Iterable[Message]) -> pa.RecordBatch:
 def from_batch(batch: pa.RecordBatch | pa.Table) -> list[Message]:
     """The messages of a batch or table that has (at least) the message columns.
 
-    Times are read as integers, so that every 64-bit timestamp survives.
+    Times are read as integers, so that every 64-bit timestamp survives, and texts that are not UTF-8 with U+FFFD
+    in place of the bytes at fault.
     """
     columns = [pc.cast(batch.column(name), _TIMELESS.field(name).type) for name in MESSAGE_SCHEMA.names]
-    rows = pa.table(dict(zip(MESSAGE_SCHEMA.names, columns, strict=True))).to_pylist()
+    table = pa.table(dict(zip(MESSAGE_SCHEMA.names, columns, strict=True)))
+    try:
+        rows = table.to_pylist()
+    except UnicodeDecodeError:
+        rows = [row for part in table.to_batches() for row in repaired_batch(part).to_pylist()]
     return [_from_row(row) for row in rows]
 
 
@@ -290,7 +296,7 @@ def value_from_row(row: Mapping[str, Any] | None) -> Value:
         if content is not None:
             if name == "timestamp":
                 return Timestamp(content // 1000)
-            return from_nested_text(content) if name == "nested" else content
+            return nested_value(content) if name == "nested" else content
     return None
 
 

@@ -1,8 +1,9 @@
 """Typed values: what an AMQP value folds to, and its JSON form.
 
 A value is one of None, bool, int (64 bits), float, str, bytes, `Timestamp`, tuple (a list or array)
-or `Table` (a map). Widths fold as in seed 000, "Mapping AMQP types to JMS types": every integer width
-becomes int, float/double/decimal become float, symbol and char become str, uuid becomes 16 bytes.
+or `Table` (a map); nested content that has none of these forms is `Opaque`. Widths fold as in seed 000,
+"Mapping AMQP types to JMS types": every integer width becomes int, float/double/decimal become float, symbol
+and char become str, uuid becomes 16 bytes.
 
 In JSON, an object with exactly one key out of `TYPED_KEYS` states a type (`{"timestamp": 0}`); any other
 object is a `Table`. `decode` and `encode` are inverse up to that folding.
@@ -77,7 +78,17 @@ class Table(Mapping[str, "Value"]):
         self._identity = None
 
 
-Value = Union[None, bool, int, float, str, bytes, Timestamp, "tuple[Value, ...]", Table]
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A nested value known by its JSON text alone: an integer beyond 64 bits, or text that is no list or map.
+
+    It is there, so not null, but it equals nothing, stands in no order, and no operation applies to it.
+    """
+
+    text: str
+
+
+Value = Union[None, bool, int, float, str, bytes, Timestamp, "tuple[Value, ...]", Table, Opaque]
 
 
 def _integer(bits: int, *, signed: bool) -> Callable[[Any], int]:
@@ -203,7 +214,7 @@ def _decode_typed(key: str, content: Any, where: str, nested: bool, depth: int) 
 
 
 def encode(value: Value) -> Any:
-    """The JSON form of a value; `decode(encode(v))` gives v back."""
+    """The JSON form of a value; `decode(encode(v))` gives v back, unless it is an `Opaque`."""
     match value:
         case float() if not math.isfinite(value):
             return {"decimal": str(value)}
@@ -213,6 +224,8 @@ def encode(value: Value) -> Any:
             return {"binary": value.hex()}
         case Timestamp():
             return {"timestamp": value.ms}
+        case Opaque():
+            return {"nested": value.text}
         case tuple():
             return [encode(item) for item in value]
         case Table():
@@ -243,6 +256,8 @@ def _positive_zero(value: Value) -> Value:
 
 def to_nested_text(value: Value) -> str:
     """The JSON text kept in the `nested` field of a stored value."""
+    if isinstance(value, Opaque):
+        return value.text
     return json.dumps(encode(value), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -252,3 +267,19 @@ def from_nested_text(text: str) -> Value:
         return decode(json.loads(text), where="nested", nested=True)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"nested value is not JSON: {error}", where="nested") from None
+
+
+def nested_value(text: str) -> Value:
+    """The list or map behind a stored `nested` text, whoever wrote it: an `Opaque` when it holds none."""
+    try:
+        value = from_nested_text(text)
+    except InvalidInput:
+        return Opaque(text)
+    return value if isinstance(value, tuple | Table) else Opaque(text)
+
+
+def member_value(value: Value) -> Value:
+    """What a member of a list or map is outside of it: an integer that only they can hold stays JSON text."""
+    if type(value) is int and not INT64_MIN <= value <= INT64_MAX:
+        return Opaque(str(value))
+    return value

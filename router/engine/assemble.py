@@ -26,6 +26,7 @@ from router.engine.result import (
 from router.engine.walk import KERNELS, Walk
 from router.exchanges.texts import Int32s, Int64s
 from router.native import kernels
+from router.utf8 import repaired
 
 Bools = npt.NDArray[np.bool_]
 
@@ -100,7 +101,8 @@ def _reasons(
     if unknown.any():
         reason[unknown] = NO_EXCHANGE
         column = batch.column("exchange").take(pa.array(rows[unknown])).dictionary_encode()
-        texts = np.array([f"there is no exchange {name!r}" for name in column.dictionary.to_pylist()], object)
+        names = repaired(column.dictionary).to_pylist()
+        texts = np.array([f"there is no exchange {name!r}" for name in names], object)
         detail[unknown] = texts[column.indices.to_numpy()]
     return reason, detail.tolist()
 

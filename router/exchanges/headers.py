@@ -21,7 +21,7 @@ from router.exchanges.matcher import Matches, States
 from router.exchanges.texts import KERNELS, Int32s, Int64s, NumberTable, slots_for
 from router.model import NOT_HEADER_CRITERIA, X_MATCH, Binding
 from router.native import kernels
-from router.values import Table, Timestamp, Value, from_nested_text
+from router.values import Opaque, Table, Timestamp, Value, member_value, nested_value
 
 _SECTION: Final = "application_properties"
 #: The atom of a void criterion: the name is present, with any value.
@@ -165,7 +165,7 @@ class _Atoms:
         """Sort the values by family for lookup."""
         self._texts: dict[tuple[int, Hashable], int] = {}
         ordered: dict[int, list[tuple[float, int]]] = {tag: [] for tag in (BOOL, INT, DOUBLE, TIMESTAMP)}
-        for number, value in enumerate(self._values):
+        for number, value in enumerate(map(member_value, self._values)):
             match value:
                 case bool():
                     ordered[BOOL].append((int(value), number))
@@ -180,6 +180,8 @@ class _Atoms:
                     self._texts[STRING, value] = number
                 case bytes():
                     self._texts[BINARY, value] = number
+                case Opaque():  # equals nothing
+                    pass
                 case _:
                     self._texts[NESTED, family_key(value)] = number
         self._ordered: dict[int, tuple[npt.NDArray[np.generic], Int32s]] = {}
@@ -211,7 +213,7 @@ class _Atoms:
         return found
 
     def _text(self, tag: int, text: str | bytes) -> int:
-        key: Hashable = family_key(from_nested_text(str(text))) if tag == NESTED else text
+        key: Hashable = family_key(nested_value(str(text))) if tag == NESTED else text
         return self._texts.get((tag, key), -1)
 
 

@@ -36,7 +36,7 @@ from router.filters.ast import (
     XPath,
 )
 from router.message import Message
-from router.values import Table, Timestamp, Value
+from router.values import Table, Timestamp, Value, member_value
 
 Result = Value | Trouble
 Rule = Callable[[Any, "Context"], Result]
@@ -166,9 +166,9 @@ def pick(of: Result, index: Result) -> Result:
     if of is TROUBLE or index is TROUBLE:
         return TROUBLE
     if isinstance(of, tuple) and isinstance(index, int) and not isinstance(index, bool):
-        return of[index] if 0 <= index < len(of) else None
+        return member_value(of[index]) if 0 <= index < len(of) else None
     if isinstance(of, Table) and isinstance(index, str):
-        return of.get(index)
+        return member_value(of.get(index))
     return None
 
 

@@ -1,7 +1,8 @@
-"""Hypothesis strategies for values and messages, shared by the unit tests."""
+"""Hypothesis strategies for values and messages, and odd columns, shared by the unit tests."""
 
 from __future__ import annotations
 
+import pyarrow as pa
 from hypothesis import strategies as st
 
 from router.message import MAP_SECTIONS, SECTION_FIELDS, Message
@@ -49,3 +50,8 @@ messages = st.builds(
     amqp_sequence=st.none() | values,
     **dict.fromkeys(MAP_SECTIONS, tables),
 )
+
+
+def unchecked(texts: list[bytes | None]) -> pa.Array:
+    """A string column of any bytes, as Spark and Parquet files may bring one."""
+    return pa.Array.from_buffers(pa.string(), len(texts), pa.array(texts, pa.binary()).buffers())

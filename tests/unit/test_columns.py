@@ -8,9 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.columns import ABSENT, NULL, BatchView, Ref, column_of, constant_column
-from router.message import HEADER_DEFAULTS, MAP_SECTIONS, MESSAGE_SCHEMA, SECTION_FIELDS, Message, to_batch
+from router.message import (
+    HEADER_DEFAULTS,
+    MAP_SECTIONS,
+    MESSAGE_SCHEMA,
+    SECTION_FIELDS,
+    VALUE,
+    VALUE_MAP,
+    Message,
+    from_batch,
+    to_batch,
+)
 from router.values import Table, Timestamp, identity
-from tests.unit.strategies import messages, values
+from tests.unit.strategies import messages, unchecked, values
 
 
 def _refs(batch: list[Message]):
@@ -32,6 +42,28 @@ def test_columns_hold_what_the_messages_hold(batch, data):
     for ref, expected in _refs(batch[start:]):
         column = view.column(ref)
         assert [identity(column.value(row)) for row in range(len(column))] == [identity(v) for v in expected], ref
+
+
+def test_text_that_is_not_utf8_reads_with_replacement_characters_and_harms_no_other_row():
+    texts = unchecked([b"\xff", b"ok", None, b"a\x80", "é".encode()])
+    expected = ["\ufffd", "ok", None, "a\ufffd", "é"]
+    batch = to_batch([Message(application_properties=Table({"k": 1})) for _ in expected])
+    strings = [texts if field.name == "string" else pa.nulls(5, field.type) for field in VALUE]
+    held = pa.StructArray.from_arrays(strings, fields=list(VALUE))
+    keys = unchecked([text or b"" for text in texts.cast(pa.binary()).to_pylist()])
+    maps = pa.MapArray.from_arrays(pa.array(range(6), pa.int32()), keys, held, type=VALUE_MAP)
+    replaced = {"exchange": texts, "amqp_value": held, "application_properties": maps}
+    columns = [replaced.get(name, batch.column(name)) for name in batch.schema.names]
+    odd = pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    for start in (0, 1):
+        view = BatchView(odd.slice(start))
+        for ref in (Ref("exchange"), Ref("amqp_value")):
+            column = view.column(ref)
+            assert [column.value(row) for row in range(view.rows)] == expected[start:]
+        assert view.column(Ref("application_properties", "a\ufffd")).value(3 - start) == "a\ufffd"
+        read = from_batch(odd.slice(start))
+        assert [message.exchange or None for message in read] == expected[start:]
+        assert read[3 - start].application_properties == Table({"a\ufffd": "a\ufffd"})
 
 
 def test_an_absent_entry_and_a_null_one_have_different_tags():

@@ -10,7 +10,19 @@ import pytest
 from hypothesis import given
 
 from router.errors import InvalidInput
-from router.values import MAX_DEPTH, Table, Timestamp, decode, encode, from_nested_text, identity, to_nested_text
+from router.values import (
+    MAX_DEPTH,
+    Opaque,
+    Table,
+    Timestamp,
+    decode,
+    encode,
+    from_nested_text,
+    identity,
+    member_value,
+    nested_value,
+    to_nested_text,
+)
 from tests.unit.strategies import tables, values
 
 
@@ -64,6 +76,29 @@ def test_a_value_that_does_not_fit_is_refused_never_clipped(raw):
 
 def test_inside_a_nested_value_an_integer_beyond_64_bits_is_kept():
     assert decode([2**63, {"ulong": 2**64 - 1}]) == (2**63, 2**64 - 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", '{"list":', "5", "null", '"x"', "18446744073709551615", "[" * 100_000, "[" * 200 + "]" * 200),
+        *("[" + "9" * 5_000 + "]", '[{"uuid": 5}]', '[{"binary": "zz"}]', '[{"timestamp": 99999999999999999999}]'),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_nested_text_that_is_no_list_or_map_is_opaque_and_stays_as_it_is(text: str) -> None:
+    value = nested_value(text)
+    assert value == Opaque(text)
+    assert to_nested_text(value) == text
+    assert encode(value) == {"nested": text}
+
+
+def test_a_member_that_64_bits_cannot_hold_is_opaque_outside_its_list() -> None:
+    assert member_value(2**63) == Opaque("9223372036854775808")
+    assert member_value(-(2**63) - 1) == Opaque("-9223372036854775809")
+    assert [member_value(value) for value in (2**63 - 1, -(2**63), True, None, (2**64,))] == [
+        *(2**63 - 1, -(2**63), True, None, (2**64,))
+    ]
 
 
 def test_nesting_is_capped():

@@ -41,7 +41,7 @@ from router.filters.vector import (
     operand,
     truth_per_distinct,
 )
-from router.values import INT64_MAX, INT64_MIN, Table, Value, from_nested_text
+from router.values import Opaque, Table, Value, member_value, nested_value
 
 _LAST_CHARACTER: Final = chr(0x10FFFF)
 
@@ -108,7 +108,7 @@ def _members(batch: Batch, name: str) -> Column:
     for code, (text, kind) in enumerate(zip(column.distinct, column.kind.tolist(), strict=True)):
         if kind == NESTED:
             place[code] = len(picked)
-            picked.append(_pick(from_nested_text(str(text)), path))
+            picked.append(_pick(nested_value(str(text)), path))
     return column_of(picked).take(place[column.code])
 
 
@@ -120,9 +120,8 @@ def _pick(value: Value, path: list[str | int]) -> Value:
             value = value.get(step)
         else:
             return None
-    # what no key can ask for: lists, maps, and integers that only nested values hold
-    beyond = isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX
-    return None if beyond or isinstance(value, tuple | Table) else value
+    found = member_value(value)
+    return None if isinstance(found, tuple | Table | Opaque) else found  # what no key can ask for
 
 
 def _in_forms(batch: Batch, name: str) -> Column:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from router.message import Message
 from router.reference import headers_match
-from router.values import Table, Timestamp
+from router.values import Opaque, Table, Timestamp
 from tests.unit.engine.topologies import headers, nested, scalars
 from tests.unit.exchanges.matching import exchange_router, matched, visits
 
@@ -42,6 +42,18 @@ EVERY_VALUE = [
     1, 1.0, "1", b"1", True, Timestamp(1), (1,), (1.0,), ("1",), Table({"a": 1}), Table({"a": 1.0}), 2**53, 2**53 + 1,
     float(2**53), "", b"", (), Table(), (None,), Table({"a": None}), math.inf,
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["all", "any"])
+def test_nested_text_that_is_no_list_or_map_is_present_and_equals_nothing(form: str) -> None:
+    wanted = [None, 2**64, (2**64,), Table(), (), "{"]
+    router = exchange_router("headers", [("", {"k": value, "x-match": form}) for value in wanted])
+    texts = ["{", "", "18446744073709551616", "[18446744073709551616]", "null", '"{"']
+    rows = [publish(k=Opaque(text)) for text in texts]
+    assert matched(router, [*rows, publish(k=(2**64,)), publish(k=())]) == [
+        *[{0}, {0}, {0}, {0, 2}, {0}, {0}],
+        *[{0, 2}, {0, 4}],
+    ]
 
 
 def test_only_the_same_value_of_the_same_family_is_equal() -> None:

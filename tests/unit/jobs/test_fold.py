@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jobs.fold import CORRUPT_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn, row_bytes
 from router.message import MESSAGE_SCHEMA, Message, to_batch, value_from_row
 from tests.unit.jobs.arrays import shown
-from tests.unit.strategies import messages
+from tests.unit.strategies import messages, unchecked
 
 CAP = 1 << 20
 
@@ -155,6 +155,31 @@ def test_a_line_that_is_no_message_is_refused_with_its_text(text: str, detail: s
     assert refused is not None
     assert refused.raw.to_pylist() == [text.encode()]
     assert detail in refused.detail[0].as_py()
+
+
+def test_a_line_that_is_not_utf8_or_not_there_is_refused_with_its_bytes() -> None:
+    lines = [b'{"exchange": "\xff"}', None, b'{"exchange": "x"}']
+    folded, refused = Fold((), True, CAP)(pa.RecordBatch.from_arrays([unchecked(lines)], names=["value"]), seq(3))
+    assert folded.column("exchange").to_pylist() == ["x"]
+    assert refused is not None
+    assert refused.reason.to_pylist() == ["invalid_record"] * 2
+    assert refused.raw.to_pylist() == lines[:2]
+
+
+@pytest.mark.parametrize("member", ["string", "nested"])
+def test_a_record_with_text_that_is_not_utf8_is_refused_and_no_other(member: str) -> None:
+    """Spark casts binaries to strings without a look."""
+    texts = [b"ok", b"\xff\xfe", None, b"\xc3\xa9", b"a\x80"]
+    mapped, array = column("p", unchecked(texts), member)
+    batch = pa.RecordBatch.from_arrays([array, pa.array(texts)], names=[mapped.arrow, RAW_COLUMN])
+    folded, refused = Fold((mapped,), False, CAP)(batch, seq(5))
+    assert [row.get("p") for row in entries(folded)] == ["ok", None, "é"] or member == "nested"
+    assert folded.column("seq").to_pylist() == [0, 2, 3]
+    assert refused is not None
+    assert refused.reason.to_pylist() == ["invalid_record"] * 2
+    assert refused.detail[0].as_py() == "message.application_properties: text that is not UTF-8"
+    assert refused.raw.to_pylist() == [b"\xff\xfe", b"a\x80"]
+    refused.batch.validate(full=True)
 
 
 def test_a_boxed_struct_is_unboxed_and_a_null_box_is_a_null() -> None:
