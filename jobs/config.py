@@ -24,8 +24,27 @@ AVAILABLE_NOW: Final = "available-now"
 FORMATS: Final = ("json", "csv", "parquet", "delta", "queue")
 DEFAULT_RECORD_BYTES: Final = 16 * 1024 * 1024
 _INTERVAL: Final = re.compile(r"[1-9]\d* (?:millisecond|second|minute|hour)s?")
-#: Reader options whose other values would drop bad records or stop the stream.
-_OWN_OPTIONS: Final = frozenset({"mode", "columnnameofcorruptrecord", "path", "skipchangecommits"})
+_BAD_RECORDS: Final = "is set by the job: bad records go to the unroutable table"
+_BAD_FILES: Final = "is set by the job: what is missing or damaged would go unnoticed"
+_EVERY_FILE: Final = "is not for a job: every file is read once, whatever its time"
+#: Options of Spark's readers that a job may not set, in lower case as Spark reads them, and why.
+_REFUSED_OPTIONS: Final = {
+    "mode": _BAD_RECORDS,
+    "columnnameofcorruptrecord": _BAD_RECORDS,
+    "path": "is the key source.path",
+    "skipchangecommits": "is set by the job: rows that are deleted neither stop it nor come again",
+    "ignoremissingfiles": _BAD_FILES,
+    "ignorecorruptfiles": _BAD_FILES,
+    "maxfileage": _EVERY_FILE,
+    "modifiedbefore": _EVERY_FILE,
+    "modifiedafter": _EVERY_FILE,
+}
+#: Values of options that may be set otherwise, and why not to these.
+_REFUSED_VALUES: Final = {
+    ("filenameonly", "true"): "would skip a file that has the same name in another folder",
+    ("cleansource", "delete"): "would delete files that could not be read, too: use archive, or remove files yourself",
+    ("failondataloss", "false"): "would let versions that are gone from the log go unnoticed",
+}
 
 
 def _expression(value: object) -> object:
@@ -54,9 +73,10 @@ class FileSource(_Part):
     @field_validator("options")
     @classmethod
     def _no_own_options(cls, options: dict[str, str]) -> dict[str, str]:
-        for name in options:
-            if name.lower() in _OWN_OPTIONS:
-                raise ValueError(f"option {name!r} is set by the job: bad records go to the unroutable table")
+        for name, value in options.items():
+            reason = _REFUSED_OPTIONS.get(name.lower()) or _REFUSED_VALUES.get((name.lower(), value.strip().lower()))
+            if reason is not None:
+                raise ValueError(f"option {name!r} {reason}")
         return options
 
     @model_validator(mode="after")

@@ -35,6 +35,9 @@ _ROUTING: Final = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     # a common part of two guarded expressions must not be computed outside of both guards (jobs/mapping.py)
     "spark.sql.subexpressionElimination.enabled": "false",
+    # a file that is gone or damaged is never skipped without a word
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
 }
 _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",

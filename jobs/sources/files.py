@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +15,11 @@ from jobs.config import FileSource, JobFile
 from jobs.sources.records import CORRUPT, Records
 from store.paths import DataDir
 
-_FILE = {"file": "_metadata.file_path"}
+_FILE: Final = {"file": "_metadata.file_path"}
+#: Spark forgets files that are older than this against the newest one, and reads none that are: never.
+_NO_AGE: Final = {"maxFileAge": f"{2**63 - 1}ms"}
+#: Stated, so that no setting of the session can hide a file that cannot be read.
+_LOUD: Final = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 
 
 def read_json(spark: SparkSession, data: DataDir, source: FileSource, file: JobFile) -> Records:
@@ -34,7 +38,7 @@ def read_csv(spark: SparkSession, data: DataDir, source: FileSource, file: JobFi
 def read_parquet(spark: SparkSession, data: DataDir, source: FileSource, file: JobFile) -> Records:
     """Parquet; the schema is that of the files that are there at the start."""
     try:
-        schema = spark.read.options(**source.options).parquet(_absolute(source.path)).schema
+        schema = spark.read.options(**source.options | _LOUD).parquet(_absolute(source.path)).schema
     except AnalysisException as error:
         raise file.error(("source", "path"), f"no Parquet schema at {source.path!r}: {spark_reason(error)}") from None
     frame = _load(_reader(spark, source).format("parquet").schema(schema), source, file)
@@ -68,7 +72,7 @@ def spark_reason(error: Any) -> str:
 
 
 def _reader(spark: SparkSession, source: FileSource) -> DataStreamReader:
-    reader = spark.readStream.options(**source.options)
+    reader = spark.readStream.options(**source.options | _LOUD | _NO_AGE)
     if Path(source.path).is_file():
         # Spark streams folders: one file is its folder with a filter on the name
         name = re.sub(r"([\[\]{}*?\\])", r"\\\1", Path(source.path).name)

@@ -95,3 +95,29 @@ def test_the_samples_are_valid() -> None:
     assert files
     for file in files:
         assert load_job(file).job.stream
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("maxFileAge: 1 hour", "every file is read once, whatever its time"),
+        ("MAXFILEAGE: 1000d", "every file is read once"),
+        ("modifiedAfter: '2020-01-01T00:00:00'", "every file is read once"),
+        ("fileNameOnly: true", "same name in another folder"),
+        ("cleanSource: Delete", "use archive"),
+        ("ignoreMissingFiles: true", "would go unnoticed"),
+        ("ignoreCorruptFiles: false", "would go unnoticed"),
+        ("failOnDataLoss: false", "would let versions"),
+    ],
+)
+def test_an_option_that_would_lose_records_is_refused_with_the_reason(option: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said) as caught:
+        parse_job(GOOD.replace("header: true", option))
+    assert caught.value.message.startswith(f"source.options: option {option.partition(':')[0]!r}")
+
+
+@pytest.mark.parametrize(
+    "option", ["latestFirst: true", "fileNameOnly: false", "cleanSource: archive", "failOnDataLoss: true"]
+)
+def test_an_option_that_loses_nothing_may_be_set(option: str) -> None:
+    assert parse_job(GOOD.replace("header: true", option))
