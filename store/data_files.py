@@ -5,14 +5,61 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 
 from router.errors import StorageFailed
 from store import effects
-from store.log import AddFile
+from store.log import AddFile, RemoveFile, TableLog, Transaction
+
+
+class Draft:
+    """New files of a table and the commit that adds them; use as a context.
+
+    Files to which certainly no version refers are removed at the end: those of a lost race, of a commit that
+    failed, and those written before something else went wrong.
+    """
+
+    def __init__(self, log: TableLog) -> None:
+        self._log = log
+        self._files: list[AddFile] = []
+        self._unused = True
+
+    def __enter__(self) -> Draft:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._unused:
+            drop_unused(self._log.path, [file.path for file in self._files])
+
+    def write(self, rows: pa.Table) -> AddFile:
+        """Write one more file. Raises StorageFailed."""
+        added = write_file(self._log.path, rows)
+        self._files.append(added)
+        return added
+
+    def commit(
+        self,
+        removed: Iterable[RemoveFile] = (),
+        *,
+        transactions: Iterable[Transaction] = (),
+        info: Mapping[str, Any] | None = None,
+    ) -> int | None:
+        """Commit the files on top of the log's version; gives, and raises, what TableLog.commit does."""
+        self._unused = False
+        try:
+            version = self._log.commit([*self._files, *removed], transactions=transactions, info=info)
+        except StorageFailed:
+            self._unused = True
+            raise
+        self._unused = version is None
+        return version
 
 
 def write_file(path: str, rows: pa.Table, *, prefix: str = "part") -> AddFile:

@@ -7,6 +7,7 @@ too, since folder names may be shortened. All commits are compare-and-swap on th
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -270,6 +271,11 @@ def clear_queue_table(data: DataDir, vhost: str, name: str, *, undeclared_at: in
     path = data.queue(vhost, name)
 
     def newer_rows(file: str) -> pa.Table | Unchanged | None:
+        oldest, newest = _routed_between(files_of(log)[file].stats)
+        if newest is not None and newest <= undeclared_at:
+            return None  # without a look at the file, which may be missing
+        if oldest is not None and oldest > undeclared_at:
+            return UNCHANGED
         newer = _routed_after(Path(path, file), undeclared_at)
         kept = pc.sum(newer, min_count=0).as_py()
         if kept and kept == len(newer):
@@ -288,6 +294,15 @@ def clear_queue_table(data: DataDir, vhost: str, name: str, *, undeclared_at: in
             )
             if done is not None:
                 return
+
+
+def _routed_between(stats: str) -> tuple[int | None, int | None]:
+    """The oldest and the newest topology version of a file's rows, as far as its statistics state them."""
+    try:
+        stated = json.loads(stats or "{}")
+        return tuple(stated[bound]["routing"]["topology_version"] for bound in ("minValues", "maxValues"))
+    except (ValueError, KeyError, TypeError):
+        return None, None
 
 
 def _routed_after(path: Path, version: int) -> pa.ChunkedArray:

@@ -8,15 +8,19 @@ small files whatever the size of the topology, and any engine can query the tabl
 The commit is a compare-and-swap on the Delta version: a change that was validated against version n
 becomes version n + 1 or is validated again. The next lineage id is kept as a Delta transaction
 identifier, which travels with the version too.
+
+Readers and the writer of a process share nothing but the newest state, which never changes: it is
+replaced as a whole. So nobody who reads waits for a change that is being made, however long it takes.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -25,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from router.errors import InvalidInput, NotFound, UnsupportedTable
+from router.errors import BinderyError, InvalidInput, NotFound, UnsupportedTable
 from router.model import Object, ObjectKey, Queue, Sequence, Topology, TopologyEditor, object_key
 from store import data_files, tables
 from store.group_commit import GroupCommitter
@@ -38,13 +42,15 @@ from store.history import (
     read_version,
     version_at,
 )
-from store.log import AddFile, RemoveFile, TableLog, Transaction
+from store.log import RemoveFile, TableLog, Transaction
 from store.objects import ROW_SCHEMA, from_rows, to_rows
 from store.paths import DataDir
 
 __all__ = ["Edit", "GroupCommitter", "ObjectChange", "TopologyStore", "VersionInfo"]
 
 T = TypeVar("T")
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 TOPOLOGY: Final = tables.keep_forever("topology", ROW_SCHEMA)
 _NEXT_ID: Final = "bindery.next-id"
@@ -66,15 +72,24 @@ class Edit(Generic[T]):
     version: int
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of the table: bytes, and the authors of its rows by key, in the order of the rows."""
+
+    size: int
+    rows: Mapping[ObjectKey, str | None]
+
+
+@dataclass(frozen=True, slots=True)
 class _Head:
-    """The newest state known to this process, with the file that holds each row."""
+    """A state, with the files that hold its rows; never changed once it is there."""
 
     topology: Topology
-    files: dict[str, list[ObjectKey]] = field(default_factory=dict)
-    sizes: dict[str, int] = field(default_factory=dict)
-    place: dict[ObjectKey, str] = field(default_factory=dict)
-    authors: dict[ObjectKey, str | None] = field(default_factory=dict)
+    files: Mapping[str, _File]
+
+    @property
+    def version(self) -> int:
+        return self.topology.version
 
 
 class TopologyStore:
@@ -86,8 +101,12 @@ class TopologyStore:
     def __init__(self, data: DataDir, *, fault: Callable[[str], None] | None = None) -> None:
         self.data = data
         self._fault = fault or (lambda _step: None)
-        self._lock = threading.RLock()
-        self._log: TableLog | None = None
+        #: Held while a change is made: one at a time, so that a process does not race itself.
+        self._changing = threading.RLock()
+        self._committed: TableLog | None = None
+        #: Held while the log is looked at; nobody writes anything meanwhile.
+        self._looking = threading.Lock()
+        self._seen: TableLog | None = None
         self._head: _Head | None = None
         self._older: OrderedDict[int, Topology] = OrderedDict()
 
@@ -96,33 +115,33 @@ class TopologyStore:
     def load(self, *, version: int | None = None, at: datetime | None = None) -> Topology:
         """The newest topology, or the one of a version or time. Treat it as read-only: it is shared.
 
-        Costs a look at the log when nothing has changed. Raises UnsupportedTable for a missing or
-        damaged table and NotFound for a version or time that does not exist.
+        Everything that was committed before the call is in it, by whatever process. Costs a look at the log
+        when nothing has changed, and waits for no change that is being made. Raises UnsupportedTable for a
+        missing or damaged table and NotFound for a version or time that does not exist.
         """
-        with self._lock:
-            head = self._refresh()
-            if at is not None:
-                version = version_at(self.data.topology, head.topology.version, at)
-            if version is None or version == head.topology.version:
-                return head.topology
-            return self._older_version(version)
+        newest = self._look().topology
+        if at is not None:
+            version = version_at(self.data.topology, newest.version, at)
+        if version is None or version == newest.version:
+            return newest
+        return self._older_version(version, newest.version)
 
     def create(self) -> Topology:
         """Create the topology table with the vhost "/" unless it is there; the newest topology."""
-        with self._lock:
-            if self._log is None:
-                self._log = tables.ensure_table(self.data.topology, TOPOLOGY, files=True)
-            log = self._log
+        with self._changing:
+            if self._committed is None:
+                self._committed = tables.ensure_table(self.data.topology, TOPOLOGY)
+            log = self._committed
             log.refresh()
             while log.transaction_version(_NEXT_ID) is None:
                 first = Topology.empty()
                 rows = to_rows((item for item in first.objects() if not isinstance(item, Sequence)), author="bindery")
-                added = data_files.write_file(self.data.topology, rows)
                 info = commit_info("bindery", "initial topology", {}, first)
-                if log.commit([added], transactions=[Transaction(_NEXT_ID, first.next_id)], info=info) is None:
-                    data_files.drop_unused(self.data.topology, [added.path])
-                    log.refresh()
-            return self._refresh().topology
+                with data_files.Draft(log) as draft:
+                    draft.write(rows)
+                    if draft.commit(transactions=[Transaction(_NEXT_ID, first.next_id)], info=info) is None:
+                        log.refresh()
+        return self._look().topology
 
     def history(self, *, before: int | None = None, limit: int | None = None) -> list[VersionInfo]:
         """Versions, newest first, from the commit log: those before a version, `limit` at most."""
@@ -142,7 +161,7 @@ class TopologyStore:
         Changes of several authors that shared a commit name them all.
         """
         head = self._head
-        return None if head is None else head.authors.get(key)
+        return next((file.rows[key] for file in head.files.values() if key in file.rows), None) if head else None
 
     def diff(self, a: int, b: int) -> list[ObjectChange]:
         """What leads from version a to version b."""
@@ -158,11 +177,16 @@ class TopologyStore:
         queues exist before the commit; those of deleted ones are emptied after it.
         Raises CommitConflict when every one of a bounded number of attempts lost its race.
         """
-        with self._lock:
-            if self._head is None:
+        with self._changing:
+            if self._committed is None:
                 self.create()
+            log = self._committed
+            assert log is not None  # noqa: S101  # for the type checker; create() opens it
             for _ in tables.attempts(self.data.topology):
-                head = self._refresh()
+                log.refresh()
+                head = self._look()
+                if head.version != log.version:
+                    continue  # another process was faster than the two looks
                 editor = head.topology.edit()
                 result = change(editor)
                 changes = {key: item for key, item in editor.changes.items() if head.topology.get(key) != item}
@@ -172,13 +196,12 @@ class TopologyStore:
                     if kind == "queue" and (vhost, name) in head.topology.queues.keys() & editor.topology.queues.keys()
                 ]
                 if not changes and not recreated:
-                    return Edit(result, head.topology, head.topology.version)
-                base = head.topology.version
-                if self._commit(head, editor.topology, changes, author, reason):
+                    return Edit(result, head.topology, head.version)
+                if self._commit(log, head, editor.topology, changes, author, reason):
                     deleted = [key[1:] for key, item in changes.items() if key[0] == "queue" and item is None]
-                    self._clear(deleted, base + 1)
-                    self._clear(recreated, base)
-                    return Edit(result, head.topology, head.topology.version)
+                    self._clear(deleted, head.version + 1)
+                    self._clear(recreated, head.version)
+                    return Edit(result, editor.topology, editor.topology.version)
             raise AssertionError("attempts() ends by raising")
 
     def rollback(
@@ -202,66 +225,66 @@ class TopologyStore:
 
     # -- the newest state ---------------------------------------------------------------------------
 
-    def _open(self) -> TableLog:
-        if self._log is None:
-            if self.data.create and not tables.exists(self.data.topology):
-                self.create()
-            else:
-                self._log = tables.open_log(self.data.topology, TOPOLOGY, files=True)
-        assert self._log is not None  # noqa: S101  # for the type checker; both branches set it
-        return self._log
-
-    def _refresh(self) -> _Head:
-        log = self._open()
-        log.refresh()
-        head = self._head
-        if head is None or head.topology.version != log.version:
-            tables.check_table(log.state, self.data.topology, TOPOLOGY)
-            head = self._head = self._advance(head, log)
-        return head
+    def _look(self) -> _Head:
+        """The newest state, after a look at the log."""
+        if self._seen is None and self.data.create and not tables.exists(self.data.topology):
+            self.create()
+        with self._looking:
+            if self._seen is None:
+                self._seen = tables.open_log(self.data.topology, TOPOLOGY, files=True)
+            log = self._seen
+            log.refresh()
+            head = self._head
+            if head is None or head.version != log.version:
+                tables.check_table(log.state, self.data.topology, TOPOLOGY)
+                head = self._head = self._advance(head, log)
+            return head
 
     def _advance(self, head: _Head | None, log: TableLog) -> _Head:
         """The head of the log's version; only files that the last head did not know are read."""
         files = tables.files_of(log)
-        known: Mapping[str, list[ObjectKey]] = {} if head is None else head.files
-        added = [name for name in files if name not in known]
-        read = {name: self._read(name) for name in added}
+        known: Mapping[str, _File] = {} if head is None else head.files
+        read = {name: self._read(name) for name in files if name not in known}
         if head is None:
-            objects = [item for name in added for item, _ in read[name]]
+            objects = [item for items in read.values() for item, _ in items]
             topology = Topology.of([*objects, _sequence(log)], version=log.version)
-            head = _Head(topology)
         else:
             changes: dict[ObjectKey, Object | None] = {
-                key: None for name, keys in known.items() if name not in files for key in keys
+                key: None for name, file in known.items() if name not in files for key in file.rows
             }
             changes |= {object_key(item): item for items in read.values() for item, _ in items}
             editor = head.topology.edit()
             editor.replay({**changes, ("sequence", "", ""): _sequence(log)})
-            editor.topology.version = log.version
-            head = _Head(editor.topology, dict(head.files), dict(head.sizes), dict(head.place), dict(head.authors))
-            for name in [name for name in head.files if name not in files]:
-                _forget(head, name)
-        for name, items in read.items():
-            _remember(head, name, files[name].size, [object_key(item) for item, _ in items])
-            head.authors.update((object_key(item), author) for item, author in items)
-        return head
+            topology = editor.topology
+            topology.version = log.version
+        added = {
+            name: _File(files[name].size, {object_key(item): author for item, author in items})
+            for name, items in read.items()
+        }
+        return _Head(topology, {name: known.get(name) or added[name] for name in files})
 
-    def _older_version(self, version: int) -> Topology:
+    def _show(self, head: _Head) -> None:
+        """What was committed is the newest state, unless somebody who looked has seen a newer one."""
+        with self._looking:
+            if self._head is None or self._head.version < head.version:
+                self._head = head
+
+    def _older_version(self, version: int, newest: int) -> Topology:
+        if not 0 <= version <= newest:
+            raise NotFound(f"no topology version {version}", where="version", hint=f"0 to {newest}")
         found = self._older.get(version)
         if found is None:
-            newest = self._open().version
-            if not 0 <= version <= newest:
-                raise NotFound(f"no topology version {version}", where="version", hint=f"0 to {newest}")
             table = tables.open_table(self.data.topology, TOPOLOGY, version=version)
             names = pa.table(table.get_add_actions())["path"].to_pylist()
             objects = [item for name in names for item, _ in self._read(name)]
             seeded = table.transaction_version(_NEXT_ID) is not None
             found = Topology.of([*objects, _sequence(table)], version=version) if seeded else Topology.empty()
             found.version = version
+        with self._looking:
             self._older[version] = found
+            self._older.move_to_end(version)
             if len(self._older) > _REMEMBERED:
                 self._older.popitem(last=False)
-        self._older.move_to_end(version)
         return found
 
     def _read(self, name: str) -> list[tuple[Object, str | None]]:
@@ -283,83 +306,79 @@ class TopologyStore:
 
     def _commit(
         self,
+        log: TableLog,
         head: _Head,
         topology: Topology,
         changes: Mapping[ObjectKey, Object | None],
         author: str,
         reason: str,
     ) -> bool:
-        """Write and commit; False when another process was faster. Moves `head` on success."""
+        """Write and commit, on top of the head; False when another process was faster."""
         self._fault("start")
         known = head.topology.queues
         declared = [
             item for item in changes.values() if isinstance(item, Queue) and (item.vhost, item.name) not in known
         ]
-        base = head.topology.version
-        _each(lambda q: tables.ensure_queue_table(self.data, q.vhost, q.name, undeclared_at=base), declared)
+        _each(lambda q: tables.ensure_queue_table(self.data, q.vhost, q.name, undeclared_at=head.version), declared)
         self._fault("queues")
-        rewritten, files = self._rewrite(head, changes, author)
-        self._fault("files")
-        done = self._open().commit(
-            [*(added for added, _ in files), *(RemoveFile(name, head.sizes[name]) for name in sorted(rewritten))],
-            transactions=[Transaction(_NEXT_ID, topology.next_id)],
-            info=commit_info(author, reason, changes, head.topology),
-        )
+        with data_files.Draft(log) as draft:
+            rewritten, added = self._rewrite(draft, head, changes, author)
+            self._fault("files")
+            done = draft.commit(
+                [RemoveFile(name, head.files[name].size) for name in rewritten],
+                transactions=[Transaction(_NEXT_ID, topology.next_id)],
+                info=commit_info(author, reason, changes, head.topology),
+            )
         if done is None:
-            data_files.drop_unused(self.data.topology, [added.path for added, _ in files])
             return False
         self._fault("committed")
         topology.version = done
-        for name in rewritten:
-            _forget(head, name)
-        for added, keys in files:
-            _remember(head, added.path, added.size, keys)
-        for key, item in changes.items():
-            if item is None:
-                head.authors.pop(key, None)
-            else:
-                head.authors[key] = author
-        head.topology = topology
+        kept = {name: file for name, file in head.files.items() if name not in rewritten}
+        self._show(_Head(topology, kept | added))
         return True
 
     def _rewrite(
-        self, head: _Head, changes: Mapping[ObjectKey, Object | None], author: str
-    ) -> tuple[set[str], list[tuple[AddFile, list[ObjectKey]]]]:
-        """Files to remove, and files to add with the keys of their rows."""
-        rewritten = {head.place[key] for key in changes if key in head.place}
+        self, draft: data_files.Draft, head: _Head, changes: Mapping[ObjectKey, Object | None], author: str
+    ) -> tuple[list[str], dict[str, _File]]:
+        """Files to remove, and the files that take their place, written."""
+        changed = changes.keys()
+        rewritten = [name for name, file in head.files.items() if not changed.isdisjoint(file.rows.keys())]
         new = [item for item in changes.values() if item is not None and not isinstance(item, Sequence)]
-        kept_keys = [key for name in sorted(rewritten) for key in head.files[name] if key not in changes]
-        for merged in _to_merge(head, rewritten, len(kept_keys) + len(new)):
-            rewritten.add(merged)
-            kept_keys += head.files[merged]
-        rows = pa.concat_tables([*self._kept(head, kept_keys), to_rows(new, author=author)])
-        keys = [*kept_keys, *map(object_key, new)]
-        if not keys:
-            return rewritten, []
-        return rewritten, [
-            (
-                data_files.write_file(self.data.topology, rows.slice(start, FILE_ROWS)),
-                keys[start : start + FILE_ROWS],
-            )
-            for start in range(0, len(keys), FILE_ROWS)
-        ]
-
-    def _kept(self, head: _Head, keys: list[ObjectKey]) -> list[pa.Table]:
-        """The rows of the keys, which come grouped by file and in the order of each file."""
-        by_file: dict[str, list[ObjectKey]] = {}
-        for key in keys:
-            by_file.setdefault(head.place[key], []).append(key)
-        found = []
-        for name, wanted in by_file.items():
-            rows = pq.read_table(Path(self.data.topology, name), schema=ROW_SCHEMA)
-            if len(wanted) < len(head.files[name]):
-                keep = set(wanted)
-                rows = rows.filter(pa.array([key in keep for key in head.files[name]]))
-            found.append(rows)
-        return found
+        rewritten = sorted([*rewritten, *_to_merge(head, rewritten)])
+        parts: list[pa.Table] = []
+        authors: dict[ObjectKey, str | None] = {}
+        for name in rewritten:
+            rows = head.files[name].rows
+            remaining = {key: by for key, by in rows.items() if key not in changes}
+            if remaining:
+                part = pq.read_table(Path(self.data.topology, name), schema=ROW_SCHEMA)
+                if len(remaining) < len(rows):
+                    part = part.filter(pa.array([key in remaining for key in rows]))
+                parts.append(part)
+                authors |= remaining
+        authors |= dict.fromkeys(map(object_key, new), author)
+        content = pa.concat_tables([*parts, to_rows(new, author=author)])
+        listed = list(authors.items())
+        added = {}
+        for start in range(0, len(listed), FILE_ROWS):
+            written = draft.write(content.slice(start, FILE_ROWS))
+            added[written.path] = _File(written.size, dict(listed[start : start + FILE_ROWS]))
+        return rewritten, added
 
     def _clear(self, queues: list[tuple[str, str]], undeclared_at: int) -> None:
-        _each(lambda q: tables.clear_queue_table(self.data, *q, undeclared_at=undeclared_at), queues)
+        """Empty the tables of queues that are gone already, as far as that can be done.
+
+        Whoever declares one again clears what is left, or is refused: no error is worth reporting a change
+        as failed that was made.
+        """
+
+        def clear(queue: tuple[str, str]) -> None:
+            try:
+                tables.clear_queue_table(self.data, *queue, undeclared_at=undeclared_at)
+            except (BinderyError, OSError, pa.ArrowException) as error:
+                _LOGGER.warning("queue %r of vhost %r was deleted, but its table is as it was: %s", *queue[::-1], error)
+
+        _each(clear, queues)
 
 
 def _each(work: Callable[[Any], None], items: list[Any]) -> None:
@@ -376,35 +395,15 @@ def _sequence(table: TableLog | DeltaTable) -> Sequence:
     return Sequence(table.transaction_version(_NEXT_ID) or 1)
 
 
-def _remember(head: _Head, name: str, size: int, keys: list[ObjectKey]) -> None:
-    head.files[name] = keys
-    head.sizes[name] = size
-    for key in keys:
-        head.place[key] = name
-
-
-def _forget(head: _Head, name: str) -> None:
-    for key in head.files.pop(name):
-        if head.place.get(key) == name:
-            del head.place[key]
-    del head.sizes[name]
-
-
 def _order(rows: int) -> int:
     """The order of size of a file: 0 below 16 rows, 1 below 256, 2 below 4,096, 3 for full files."""
     return 3 if rows >= FILE_ROWS // 2 else (max(rows, 1).bit_length() - 1) // 4
 
 
-def _to_merge(head: _Head, rewritten: set[str], rows: int) -> list[str]:
-    """Small files that this commit merges with its own: those of an order that has grown full, upwards."""
+def _to_merge(head: _Head, rewritten: list[str]) -> list[str]:
+    """Small files that this commit merges with its own: those of an order that has grown full."""
     orders: dict[int, list[str]] = {}
-    for name, keys in head.files.items():
+    for name, file in head.files.items():
         if name not in rewritten:
-            orders.setdefault(_order(len(keys)), []).append(name)
-    merged: list[str] = []
-    for order in range(3):
-        if len(orders.get(order, ())) + 1 < MERGE_FILES:
-            continue
-        merged += orders[order]
-        rows += sum(len(head.files[name]) for name in orders[order])
-    return sorted(merged)
+            orders.setdefault(_order(len(file.rows)), []).append(name)
+    return [name for order in range(3) if len(found := orders.get(order, [])) + 1 >= MERGE_FILES for name in found]

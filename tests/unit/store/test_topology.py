@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import errno
+import json
+import shutil
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -14,17 +21,26 @@ from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from router.errors import BinderyError, CommitConflict, InequivalentArgument, InvalidInput, NotFound, UnsupportedTable
+from router.errors import (
+    BinderyError,
+    CommitConflict,
+    InequivalentArgument,
+    InvalidInput,
+    NotFound,
+    StorageFailed,
+    UnsupportedTable,
+)
 from router.model import Binding, Divert, Exchange, Queue, Setting, Topology, TopologyEditor, Vhost
 from router.values import Table, Timestamp
-from store import data_files, tables
+from store import data_files, faults, tables
 from store import topology as topology_module
-from store.commit import BatchCommitter
+from store.commit import BatchCommitter, BatchCounts
 from store.log import TableLog
 from store.objects import ROW_SCHEMA, from_rows, to_rows
 from store.paths import DataDir
+from store.read import read_queue
 from store.topology import TopologyStore
-from tests.unit.store.conftest import Crash, crash_at, declare_queues, deliver
+from tests.unit.store.conftest import Crash, crash_at, declare_queues, deliver, queue_rows, written
 
 EVERY_TYPE = Table(
     {
@@ -438,3 +454,171 @@ def test_a_table_that_cannot_be_created_refuses_the_declaration(data: DataDir, s
     with pytest.raises((BinderyError, OSError)):
         store.edit(declare_queues("q"), author="t")
     assert store.load() == before
+
+
+def remove_folder(path: str) -> None:
+    shutil.rmtree(path)
+
+
+def damage_log(path: str) -> None:
+    for entry in Path(path, "_delta_log").glob("*.json"):
+        entry.write_text("{")
+
+
+@pytest.mark.parametrize("hurt", [remove_folder, damage_log])
+@pytest.mark.parametrize(
+    "delete", [lambda e: e.delete_queue("v", "q"), lambda e: e.delete_vhost("v")], ids=["queue", "vhost"]
+)
+def test_a_queue_whose_table_is_gone_or_damaged_can_be_deleted(
+    data: DataDir, store: TopologyStore, caplog: pytest.LogCaptureFixture, hurt: Any, delete: Any
+) -> None:
+    store.edit(fill, author="t")
+    hurt(data.queue("v", "q"))
+    edit = store.edit(delete, author="t")
+    assert ("v", "q") not in edit.topology.queues
+    assert store.load() is edit.topology
+    assert data.queue("v", "q") in caplog.text
+
+
+def test_a_queue_whose_folder_was_removed_is_declared_again_with_a_table_of_its_own(
+    data: DataDir, store: TopologyStore
+) -> None:
+    version = store.edit(declare_queues("q"), author="t").version
+    with BatchCommitter(data, stream="s", app_id="s:1") as committer:
+        deliver(data, committer, 0, version, "q")
+    remove_folder(data.queue("/", "q"))
+    store.edit(lambda e: e.delete_queue("/", "q"), author="t")
+    version = store.edit(declare_queues("q"), author="t").version
+    with BatchCommitter(data, stream="s", app_id="s:2") as committer:
+        deliver(data, committer, 0, version, "q")
+    assert tables.count_rows(data, "/", "q") == 3
+
+
+def test_rows_of_a_deleted_queue_go_without_a_look_at_their_files(data: DataDir, store: TopologyStore) -> None:
+    version = store.edit(declare_queues("q"), author="t").version
+    with BatchCommitter(data, stream="s", app_id="s:1") as committer:
+        committer.commit(
+            0,
+            committer.pin(0, version, 1_000),
+            [replace(written(data, "q", queue_rows(0, range(3), version=version)), stats=routed_at_version(version))],
+            BatchCounts(),
+        )
+    for file in Path(data.queue("/", "q")).glob("*.parquet"):
+        file.unlink()
+    store.edit(lambda e: e.delete_queue("/", "q"), author="t")
+    store.edit(declare_queues("q"), author="t")
+    assert tables.count_rows(data, "/", "q") == 0
+    assert read_queue(data, "q").num_rows == 0
+
+
+def routed_at_version(version: int) -> str:
+    bound = {"routing": {"topology_version": version}}
+    return json.dumps({"numRecords": 3, "minValues": bound, "maxValues": bound})
+
+
+# -- readers beside a change, and a disk that fails -------------------------------------------------------
+
+
+class Blocked:
+    """A disk on which the first effect below a path hangs until it is released."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._first = threading.Lock()
+        self.reached, self.release = threading.Event(), threading.Event()
+
+    def __call__(self, point: str, path: str) -> None:
+        if path.startswith(self._path) and self._first.acquire(blocking=False):
+            self.reached.set()
+            assert self.release.wait(60)
+
+
+@pytest.mark.parametrize("table", ["topology", "queues"])
+def test_nobody_who_reads_waits_for_a_change(data: DataDir, store: TopologyStore, table: str) -> None:
+    before = store.load()
+    disk = Blocked(f"{data.root}/{table}")
+    with faults.installed(disk), ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(store.edit, declare_queues("slow"), author="t")
+        assert disk.reached.wait(60)
+        assert store.load() is before
+        other = TopologyStore(data).edit(lambda e: e.put_setting(Setting("policy", "/", "p", 1)), author="other")
+        assert store.load() == other.topology
+        assert store.load(version=before.version) == before
+        disk.release.set()
+        edit = changing.result(60)
+    assert edit.version == other.version + 1
+    assert store.load() is edit.topology
+    assert TopologyStore(data).load() == edit.topology
+
+
+def test_readers_see_every_version_that_was_answered(data: DataDir, store: TopologyStore) -> None:
+    answered = store.load().version
+    seen: list[tuple[int, int]] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            known = answered
+            seen.append((known, store.load().version))
+
+    with ThreadPoolExecutor(2) as pool:
+        readers = [pool.submit(read) for _ in range(2)]
+        for number in range(30):
+            answered = store.edit(declare_queues(f"q{number}"), author="t").version
+        done.set()
+        for reader in readers:
+            reader.result(60)
+    assert all(version >= known for known, version in seen)
+    assert TopologyStore(data).load() == store.load()
+
+
+def test_a_commit_that_certainly_failed_leaves_no_file(data: DataDir, store: TopologyStore) -> None:
+    def full(point: str, path: str) -> None:
+        if point == "put.before" and path.startswith(data.topology):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with faults.installed(full), pytest.raises(StorageFailed):
+        store.edit(fill, author="t")
+    live = {Path(name).name for name in DeltaTable(data.topology).file_uris()}
+    assert {file.name for file in Path(data.topology).glob("*.parquet")} == live
+
+
+class Disk:
+    """Fails at the n-th point that is reached, if there are so many; at "after" the effect was done."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+        self.failed = False
+
+    def __call__(self, point: str, path: str) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self.failed = True
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+
+def test_a_full_disk_or_a_lost_answer_anywhere_changes_all_or_nothing_and_the_next_try_succeeds(
+    tmp_path: Path,
+) -> None:
+    number, failed = 0, True
+    outcomes = set()
+    while failed:
+        number += 1
+        data = DataDir.open(tmp_path / str(number), create=True)
+        store = TopologyStore(data)
+        before = store.create()
+        disk = Disk(number)
+        try:
+            with faults.installed(disk):
+                store.edit(fill, author="t")
+        except StorageFailed:
+            assert store.load() == before == TopologyStore(data).load()
+            outcomes.add("nothing")
+        else:
+            outcomes.add("all")
+        store.edit(fill, author="t")
+        assert store.load().version == before.version + 1
+        assert TopologyStore(data).load() == store.load()
+        failed = disk.failed
+    assert outcomes == {"nothing", "all"}
+    assert number > 8
