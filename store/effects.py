@@ -91,6 +91,59 @@ def write_parquet(path: Path, rows: pa.Table, *, synced: bool = True, **options:
             raise
 
 
+class ParquetDraft:
+    """A Parquet file that is written part by part, under a name that nothing refers to yet.
+
+    `finish` or `discard` it. Everything raises StorageFailed, and what was written is then gone.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, **options: Any) -> None:
+        self.path = path
+        self.rows = 0
+        with self._effect():
+            self._file = path.open("wb")
+            self._writer = pq.ParquetWriter(self._file, schema, **options)
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._file.tell()
+
+    def write(self, rows: pa.Table) -> None:
+        """Write one row group."""
+        with self._effect():
+            self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+            self.rows += rows.num_rows
+
+    def finish(self) -> int:
+        """Make the file whole and durable; its size in bytes."""
+        with self._effect():
+            self._writer.close()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            size = self._file.tell()
+            self._file.close()
+            return size
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        with suppress(OSError, pa.ArrowException, AttributeError):
+            self._writer.close()
+        with suppress(OSError, AttributeError):
+            self._file.close()
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _effect(self) -> Iterator[None]:
+        with _effect("write", self.path):
+            try:
+                yield
+            except BaseException:
+                self.discard()
+                raise
+
+
 def sync(paths: Sequence[Path]) -> None:
     """Make files and their names durable, several at a time: each waits for the disk. Raises StorageFailed."""
     if not paths:

@@ -18,7 +18,7 @@ from store.log import TableLog
 from store.paths import DataDir
 
 _COUNTS: Final = pa.map_(pa.string(), pa.int64())
-MANIFEST: Final = tables.keep_forever(
+MANIFEST: Final = tables.Kind(
     "manifest",
     pa.schema(
         [
@@ -56,6 +56,7 @@ MANIFEST: Final = tables.keep_forever(
             ("timings_ms", pa.map_(pa.string(), pa.float64())),
         ]
     ),
+    tables.retained(tables.RETENTION),
 )
 
 

@@ -23,7 +23,7 @@ from store.log import TableLog, Transaction
 from store.manifest import knows_stream
 from store.paths import DataDir
 
-STREAMS: Final = tables.keep_forever(
+STREAMS: Final = tables.Kind(
     "streams",
     pa.schema(
         [
@@ -35,6 +35,7 @@ STREAMS: Final = tables.keep_forever(
             ("first_batch", pa.int64()),
         ]
     ),
+    tables.retained(tables.RETENTION),
 )
 #: Batches of one epoch at most: the n-th epoch of a stream numbers them from n times this.
 EPOCH_BATCHES: Final = 1_000_000_000

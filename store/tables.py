@@ -33,15 +33,8 @@ from store.rewriting import UNCHANGED, Rewriting, Unchanged
 FORMAT_VERSION: Final = 1
 #: Reader and writer version of a table without any optional feature.
 _MINIMAL_PROTOCOL: Final = (1, 2)
-_FOREVER: Final = {
-    "delta.enableExpiredLogCleanup": "false",
-    "delta.logRetentionDuration": "interval 36500 days",
-    "delta.deletedFileRetentionDuration": "interval 36500 days",
-}
-_A_MONTH: Final = {
-    "delta.logRetentionDuration": "interval 30 days",
-    "delta.deletedFileRetentionDuration": "interval 30 days",
-}
+#: How long old versions of a table stay readable where nothing else is said.
+RETENTION: Final = "interval 7 days"
 #: Attempts before a lost race is reported; one costs well under a millisecond, most of it is waiting.
 ATTEMPTS: Final = 200
 #: Transaction id in queue tables: the newest topology version at which the queue was seen undeclared.
@@ -62,14 +55,27 @@ class Kind:
         return Schema.from_arrow(self.schema)
 
 
-QUEUE: Final = Kind("queue", QUEUE_SCHEMA, _A_MONTH)
-UNROUTABLE: Final = Kind("unroutable", UNROUTABLE_SCHEMA, _A_MONTH)
-INBOX: Final = Kind("inbox", MESSAGE_SCHEMA, _A_MONTH)
+def retained(interval: str) -> Mapping[str, str]:
+    """The properties of a table whose old versions stay readable for that long.
+
+    Other engines keep removed files as long. The log is cleaned up by Bindery's maintenance alone, which
+    knows what reads from further back.
+    """
+    return {
+        "delta.enableExpiredLogCleanup": "false",
+        "delta.logRetentionDuration": interval,
+        "delta.deletedFileRetentionDuration": interval,
+    }
+
+
+QUEUE: Final = Kind("queue", QUEUE_SCHEMA, retained(RETENTION))
+UNROUTABLE: Final = Kind("unroutable", UNROUTABLE_SCHEMA, retained(RETENTION))
+INBOX: Final = Kind("inbox", MESSAGE_SCHEMA, retained(RETENTION))
 
 
 def keep_forever(name: str, schema: pa.Schema) -> Kind:
-    """A kind of table whose log and files are never cleaned up."""
-    return Kind(name, schema, _FOREVER)
+    """A kind of table of which every version stays readable for ever."""
+    return Kind(name, schema, retained("interval 36500 days"))
 
 
 def reason_of(error: BaseException) -> str:

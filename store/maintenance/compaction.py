@@ -1,0 +1,98 @@
+"""Compaction: small files of a table merged into larger ones, beside whoever appends, takes or redrives.
+
+A merge reads files that never change, so what was written stays right as long as the table has all of them:
+a commit that lost its race against an append is tried again as it is. When one of the files is gone (a
+message was taken from it, it was merged by another maintainer), the merge is thrown away and planned anew.
+Its commits change no data, and say so: streams that read the table do not see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from router.errors import CommitUnknown
+from store import tables
+from store.data_files import drop_unused
+from store.log import AddFile, RemoveFile, TableLog
+from store.maintenance.merging import merge
+from store.maintenance.places import Place
+from store.maintenance.policy import Policy
+from store.maintenance.tiers import merges
+
+#: Rounds of planning of one call; a round takes the orders of size one up.
+_ROUNDS: Final = 12
+
+
+@dataclass(slots=True)
+class Compacted:
+    """What compaction did to a table: files that went and came, bytes read, merges thrown away."""
+
+    removed: int = 0
+    added: int = 0
+    bytes: int = 0
+    dropped: int = 0
+
+
+def compact(place: Place, log: TableLog, policy: Policy) -> Compacted:
+    """Merge what has gathered in a table; `log` has its files and is left at the newest version.
+
+    Raises StorageFailed, CommitUnknown, and CommitConflict when every attempt lost its race.
+    """
+    done = Compacted()
+    log.refresh()
+    for _ in range(_ROUNDS):
+        planned = merges(tables.files_of(log).values(), policy)
+        if not planned:
+            break
+        for group in planned:
+            _merge(place, log, group, policy, done)
+    return done
+
+
+def _merge(place: Place, log: TableLog, group: Sequence[AddFile], policy: Policy, done: Compacted) -> None:
+    schema = pa.schema(log.state.schema.to_arrow())
+    try:
+        added = merge(log.path, group, schema, statistics=place.statistics, target_bytes=policy.target_bytes)
+    except FileNotFoundError:
+        log.refresh()
+        if _holds(log, group):
+            raise
+        done.dropped += 1
+        return
+    if _commit(log, group, [replace(file, data_change=False) for file in added]):
+        done.removed += len(group)
+        done.added += len(added)
+        done.bytes += sum(file.size for file in group)
+    else:
+        done.dropped += 1
+
+
+def _commit(log: TableLog, group: Sequence[AddFile], added: Sequence[AddFile]) -> bool:
+    """Commit a merge; False, and its files are removed, when the table has not all of its sources any more."""
+    removed = [RemoveFile(file.path, file.size, data_change=False) for file in group]
+    info = {"operation": "OPTIMIZE", "operationParameters": {}, "bindery.change": "compact"}
+    taken = unknown = False
+    try:
+        for _ in tables.attempts(log.path):
+            log.refresh()
+            if not _holds(log, group):
+                return False
+            if log.commit([*removed, *added], info=info) is not None:
+                taken = True
+                return True
+    except CommitUnknown:
+        unknown = True
+        raise
+    finally:
+        if not taken and not unknown:
+            drop_unused(log.path, [file.path for file in added])
+    raise AssertionError("attempts() ends by raising")
+
+
+def _holds(log: TableLog, group: Sequence[AddFile]) -> bool:
+    files = tables.files_of(log)
+    return all(file.path in files for file in group)

@@ -1,0 +1,50 @@
+"""What processes that died left outside of tables: pins of streams that are no more, plans of redrives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store import effects
+from store.maintenance.policy import Policy
+from store.paths import DataDir, encode_name
+from store.redrive import STREAM_PREFIX
+from store.streams import epochs
+from store.tables import exists
+
+
+def leftovers(data: DataDir, policy: Policy, now_ms: int) -> list[Path]:
+    """Folders and files that nobody needs any more: nothing in them is younger than the orphan age.
+
+    The pins of the newest epoch of every stream stay, those of a redrive as long as there is its plan.
+    """
+    old_ms = now_ms - int(policy.orphan_age.total_seconds() * 1000)
+    root = Path(data.root)
+    found = [path for path in root.glob("redrives/*/*") if path.suffix in (".draft", ".done")]
+    found += [path for path in (root / "pins").glob("*") if path.name not in _needed(data)]
+    found += [path for path in root.glob("pins/*/.*.tmp") if path.parent not in found]
+    return [path for path in sorted(found) if _newest_ms(path) < old_ms]
+
+
+def _needed(data: DataDir) -> set[str]:
+    newest = {epoch.stream: epoch.app_id for epoch in epochs(data)} if exists(data.streams) else {}
+    plans = {f"{STREAM_PREFIX}{path.name}" for path in Path(data.root).glob("redrives/*/*") if not path.suffix}
+    return {encode_name(app_id) for app_id in (*newest.values(), *plans)}
+
+
+def sweep(found: list[Path]) -> int:
+    """Remove what was found; how many folders and files that were. Raises StorageFailed."""
+    for path in found:
+        if path.is_dir():
+            effects.remove_folder(path)
+        else:
+            effects.remove(path)
+    return len(found)
+
+
+def _newest_ms(path: Path) -> int:
+    """When a file, or anything in a folder, was changed last."""
+    try:
+        times = [path.stat().st_mtime_ns, *(inner.stat().st_mtime_ns for inner in path.rglob("*"))]
+    except FileNotFoundError:
+        times = [path.stat().st_mtime_ns] if path.exists() else [0]
+    return max(times) // 1_000_000

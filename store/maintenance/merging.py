@@ -1,0 +1,191 @@
+"""Several Parquet files as one: rows and their order, columns and types stay, memory is bounded.
+
+Rows travel in groups of at most `GROUP_BYTES` (or one row, when a row is larger), whatever the sizes of
+the files; so much is held twice, as it was read and as it is encoded.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from store import effects
+from store.data_files import add_file, drop_unused
+from store.log import AddFile
+
+#: Bytes of rows in memory that make a row group.
+GROUP_BYTES: Final = 16 << 20
+#: Rows of a row group at most: readers skip by groups.
+GROUP_ROWS: Final = 1 << 17
+
+_Path = tuple[str, ...]
+
+
+def merge(
+    folder: str,
+    sources: Sequence[AddFile],
+    schema: pa.Schema,
+    *,
+    statistics: Sequence[_Path] = (),
+    target_bytes: int,
+) -> list[AddFile]:
+    """Write the rows of the sources, in their order, to new files of the folder; nothing is committed.
+
+    `schema` is the table's; columns that none of the sources has stay absent. Raises StorageFailed, and
+    FileNotFoundError when a source is gone. What was written by then is removed.
+    """
+    paths = [Path(folder, source.path) for source in sources]
+    opened = _Sources(paths, schema)
+    written: list[AddFile] = []
+    output: _Output | None = None
+    try:
+        for rows in _groups(opened):
+            output = output or _Output(folder, opened.schema, statistics)
+            output.write(rows)
+            if output.size >= target_bytes:
+                written.append(output.finish())
+                output = None
+        if output is not None:
+            written.append(output.finish())
+    except BaseException:
+        if output is not None:
+            output.discard()
+        drop_unused(folder, [added.path for added in written])
+        raise
+    return written
+
+
+class _Sources:
+    """The files that are merged; `schema` has the columns that one of them has at least."""
+
+    def __init__(self, paths: Sequence[Path], schema: pa.Schema) -> None:
+        self._paths = paths
+        present: set[str] = set()
+        for path in paths:
+            present.update(pq.read_schema(path).names)
+        self.schema = pa.schema([field for field in schema if field.name in present])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows of all files as batches of the schema, each of about a group's bytes at most."""
+        for path in self._paths:
+            with pq.ParquetFile(path) as file:
+                names = [name for name in file.schema_arrow.names if name in self.schema.names]
+                for group in range(file.num_row_groups):
+                    found = file.metadata.row_group(group)
+                    each = max(1, found.total_byte_size // max(1, found.num_rows))
+                    at_once = max(1, min(GROUP_ROWS, GROUP_BYTES // each))
+                    for batch in file.iter_batches(at_once, row_groups=[group], columns=names, use_threads=False):
+                        yield self._fitted(batch)
+
+    def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.schema.equals(self.schema):
+            return batch
+        present = set(batch.schema.names)
+        columns = [
+            batch.column(field.name).cast(field.type) if field.name in present else pa.nulls(batch.num_rows, field.type)
+            for field in self.schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _groups(sources: _Sources) -> Iterator[pa.Table]:
+    """The rows in row groups."""
+    waiting: list[pa.RecordBatch] = []
+    size = rows = 0
+    for batch in sources.batches():
+        if waiting and (size + batch.nbytes > GROUP_BYTES or rows + batch.num_rows > GROUP_ROWS):
+            yield pa.Table.from_batches(waiting)
+            waiting, size, rows = [], 0, 0
+        waiting.append(batch)
+        size += batch.nbytes
+        rows += batch.num_rows
+    if rows:
+        yield pa.Table.from_batches(waiting)
+
+
+class _Output:
+    """One new file, and the least and greatest values of its rows."""
+
+    def __init__(self, folder: str, schema: pa.Schema, statistics: Sequence[_Path]) -> None:
+        self._name = f"compact-{uuid.uuid4().hex}.parquet"
+        self._bounds = {path: _Bounds() for path in statistics if path[0] in schema.names}
+        self._draft = effects.ParquetDraft(Path(folder, self._name), schema, compression="zstd", store_schema=False)
+
+    @property
+    def size(self) -> int:
+        return self._draft.size
+
+    def write(self, rows: pa.Table) -> None:
+        for path, bounds in self._bounds.items():
+            bounds.extend(_leaf(rows, path))
+        self._draft.write(rows.combine_chunks())
+
+    def finish(self) -> AddFile:
+        rows = self._draft.rows
+        return add_file(self._name, self._draft.finish(), rows, _stated(rows, self._bounds))
+
+    def discard(self) -> None:
+        self._draft.discard()
+
+
+class _Bounds:
+    """Least and greatest value, and nulls, of a column."""
+
+    def __init__(self) -> None:
+        self.low: Any = None
+        self.high: Any = None
+        self.nulls = 0
+
+    def extend(self, values: pa.ChunkedArray) -> None:
+        low, high = (bound.as_py() for bound in pc.min_max(values).values())
+        if low is not None:
+            self.low = low if self.low is None else min(self.low, low)
+            self.high = high if self.high is None else max(self.high, high)
+        self.nulls += values.null_count
+
+
+def _leaf(rows: pa.Table, path: _Path) -> pa.ChunkedArray:
+    column = rows[path[0]]
+    for name in path[1:]:
+        column = pc.struct_field(column, name)
+    return column
+
+
+def _stated(rows: int, bounds: dict[_Path, _Bounds]) -> str:
+    """Statistics as Delta states them."""
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    nulls: dict[str, Any] = {}
+    for path, found in bounds.items():
+        _put(nulls, path, found.nulls)
+        if found.low is not None:
+            _put(low, path, _value(found.low))
+            _put(high, path, _value(found.high, above=True))
+    stated: dict[str, Any] = {"numRecords": rows}
+    if nulls:
+        stated |= {"minValues": low, "maxValues": high, "nullCount": nulls}
+    return json.dumps(stated, separators=(",", ":"))
+
+
+def _put(into: dict[str, Any], path: _Path, value: Any) -> None:
+    for name in path[:-1]:
+        into = into.setdefault(name, {})
+    into[path[-1]] = value
+
+
+def _value(value: Any, *, above: bool = False) -> Any:
+    """Times in whole milliseconds, the greatest rounded up: statistics bound the values."""
+    if not isinstance(value, datetime):
+        return value
+    moment = value.astimezone(UTC)
+    if above and moment.microsecond % 1000:
+        moment += timedelta(milliseconds=1)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

@@ -1,0 +1,72 @@
+"""The tables of a data directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from store import tables
+from store.log import TableLog, is_table
+from store.manifest import MANIFEST
+from store.paths import DataDir
+from store.streams import STREAMS
+from store.topology import TOPOLOGY
+
+#: Statistics that compaction keeps, by kind of table: files are skipped by them.
+_ROUTED: Final = (
+    ("routed_at",),
+    ("routing", "topology_version"),
+    ("routing", "batch_id"),
+    ("routing", "seq"),
+)
+_STATISTICS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    tables.QUEUE.name: _ROUTED,
+    tables.UNROUTABLE.name: _ROUTED,
+    MANIFEST.name: (("committed_at",), ("batch_id",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a table is, and what it is to be."""
+
+    kind: tables.Kind
+    path: str
+    name: str
+
+    @property
+    def is_forever(self) -> bool:
+        """Whether every version stays readable for all time: the topology's, by contract."""
+        return self.kind is TOPOLOGY
+
+    @property
+    def statistics(self) -> tuple[tuple[str, ...], ...]:
+        """The columns whose least and greatest values every file states."""
+        return _STATISTICS.get(self.kind.name, ())
+
+    def open(self) -> TableLog:
+        """The table's log with its files, checked; raises UnsupportedTable."""
+        return tables.open_log(self.path, self.kind, files=True)
+
+
+def places(data: DataDir) -> Iterator[Place]:
+    """Every table of a data directory, those of the directory itself first."""
+    for kind, path in ((TOPOLOGY, data.topology), (STREAMS, data.streams), (MANIFEST, data.manifest)):
+        if is_table(path):
+            yield Place(kind, path, kind.name)
+    root = Path(data.root)
+    for kind, folder, pattern in (
+        (tables.QUEUE, "queues", "*/*"),
+        (tables.UNROUTABLE, "unroutable", "*"),
+        (tables.INBOX, "inbox", "*"),
+    ):
+        for found in sorted((root / folder).glob(pattern)):
+            if is_table(str(found)):
+                yield Place(kind, str(found), found.relative_to(root).as_posix())
+
+
+def place_of(data: DataDir, kind: tables.Kind, path: str) -> Place:
+    """The place of one table whose path is known."""
+    return Place(kind, path, Path(path).relative_to(data.root).as_posix())

@@ -1,0 +1,225 @@
+"""One pass of maintenance over tables: compaction, checkpoint, log cleanup, vacuum.
+
+Each table's steps stand for themselves: a pass that is interrupted, or that fails at one table, has done
+what it has done, and the next one goes on. Several maintainers may run at once: whoever holds a table's lock
+works on it, the others leave it to that one; were the lock ignored (a file system without `flock`), every
+commit would still be compare-and-swap.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from router.errors import BinderyError
+from store import checkpoints, tables
+from store.log import TableLog
+from store.maintenance.cleanup import clean_log, superfluous
+from store.maintenance.compaction import compact
+from store.maintenance.holds import Holds, find_holds
+from store.maintenance.horizon import Horizon, horizon, state_retention
+from store.maintenance.leftovers import leftovers, sweep
+from store.maintenance.listing import LogFiles
+from store.maintenance.places import Place, places
+from store.maintenance.policy import Policy
+from store.maintenance.tiers import merges
+from store.maintenance.vacuum import unneeded, vacuum
+from store.paths import DataDir
+
+_LOGGER: Final = logging.getLogger(__name__)
+_LOCK: Final = ".maintenance"
+
+
+@dataclass(slots=True)
+class TableReport:
+    """What was done to a table, or would be: files merged into others, files deleted.
+
+    `left` tells that another maintainer works on the table; `error` why it could not be maintained.
+    """
+
+    name: str
+    kind: str
+    merged: int = 0
+    into: int = 0
+    entries: int = 0
+    checkpoints: int = 0
+    deleted: int = 0
+    freed_bytes: int = 0
+    held_by: tuple[str, ...] = ()
+    left: bool = False
+    error: str | None = None
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether there was anything to do."""
+        return bool(self.merged or self.entries or self.checkpoints or self.deleted or self.error or self.held_by)
+
+
+@dataclass(slots=True)
+class Report:
+    """What a pass did, or would do; `idle` are streams that have not moved for so long that they hold nothing."""
+
+    tables: list[TableReport] = field(default_factory=list)
+    idle: tuple[str, ...] = ()
+    leftovers: int = 0
+    dry_run: bool = False
+
+    @property
+    def failed(self) -> list[TableReport]:
+        """The tables that could not be maintained."""
+        return [one for one in self.tables if one.error is not None]
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        return asdict(self)
+
+
+def now() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def maintain(
+    data: DataDir,
+    policy: Policy | None = None,
+    *,
+    dry_run: bool = False,
+    only: Callable[[Place], bool] | None = None,
+    report: Callable[[TableReport, int, int], None] | None = None,
+    clock: Callable[[], int] = now,
+) -> Report:
+    """One pass over the tables of a data directory (those that `only` accepts) and what else was left behind.
+
+    `report` is called after each table with its report, its number and how many there are; `clock` gives
+    the time in milliseconds. What goes wrong at a table is in its report.
+    """
+    rules = policy or Policy()
+    wanted = [place for place in places(data) if only is None or only(place)]
+    holds = find_holds(data, rules.hold_limit, clock())
+    done = Report(idle=_idle(holds), dry_run=dry_run)
+    for number, place in enumerate(wanted, 1):
+        one = maintain_table(place, None, rules, holds, dry_run=dry_run, clock=clock)
+        done.tables.append(one)
+        if report is not None:
+            report(one, number, len(wanted))
+    if only is None:
+        found = leftovers(data, rules, clock())
+        done.leftovers = len(found) if dry_run else sweep(found)
+    return done
+
+
+def maintain_table(
+    place: Place,
+    log: TableLog | None,
+    policy: Policy,
+    holds: Holds,
+    *,
+    dry_run: bool = False,
+    clock: Callable[[], int] = now,
+) -> TableReport:
+    """Maintain one table, whose log may be known already (with its files); errors are in the report."""
+    found = TableReport(place.name, place.kind.name)
+    try:
+        log = log or place.open()
+        if dry_run:
+            _look(place, log, policy, holds, found, clock())
+            return found
+        with _claimed(place) as mine:
+            found.left = not mine
+            if mine:
+                _work(place, log, policy, holds, found, clock())
+    except (BinderyError, OSError) as error:
+        _LOGGER.warning("%s could not be maintained: %s", place.path, error)
+        found.error = str(error)
+    return found
+
+
+def compact_table(place: Place, log: TableLog, policy: Policy) -> TableReport:
+    """Compaction alone: what is cheap enough to be done all the time."""
+    found = TableReport(place.name, place.kind.name)
+    try:
+        with _claimed(place) as mine:
+            found.left = not mine
+            if mine:
+                _compact(place, log, policy, found)
+    except (BinderyError, OSError) as error:
+        _LOGGER.warning("%s could not be compacted: %s", place.path, error)
+        found.error = str(error)
+    return found
+
+
+def _compact(place: Place, log: TableLog, policy: Policy, found: TableReport) -> None:
+    if place.is_forever:
+        return  # its commits merge in passing, and each of its versions means something
+    done = compact(place, log, policy)
+    found.merged, found.into = done.removed, done.added
+
+
+def _work(place: Place, log: TableLog, policy: Policy, holds: Holds, found: TableReport, now_ms: int) -> None:
+    log.refresh()
+    state_retention(place, log, policy)
+    _compact(place, log, policy, found)
+    if checkpoints.is_due(place.path, log.version):
+        checkpoints.write_checkpoint(place.path)
+    files = LogFiles.of(place.path)
+    kept = horizon(place, log, files, policy, holds.active, now_ms)
+    found.held_by = () if kept is None else kept.held
+    if not place.is_forever:
+        # before the log: what the entries that go know about removed files is still known
+        waste = unneeded(log, files, kept, policy.orphan_age, now_ms)
+        found.deleted, found.freed_bytes = vacuum(log, waste), waste.bytes
+    cleaned = clean_log(files, kept)
+    found.entries, found.checkpoints = cleaned.entries, cleaned.checkpoints
+
+
+def _look(place: Place, log: TableLog, policy: Policy, holds: Holds, found: TableReport, now_ms: int) -> None:
+    """What `_work` would do now."""
+    files = LogFiles.of(place.path)
+    kept: Horizon | None = horizon(place, log, files, policy, holds.active, now_ms)
+    if not place.is_forever:
+        planned = merges(tables.files_of(log).values(), policy)
+        found.merged, found.into = sum(map(len, planned)), len(planned)
+        waste = unneeded(log, files, kept, policy.orphan_age, now_ms)
+        found.deleted, found.freed_bytes = waste.number, waste.bytes
+    gone = superfluous(files, kept)
+    found.entries, found.checkpoints = len(gone.entries), len(gone.checkpoints)
+    found.held_by = () if kept is None else kept.held
+
+
+def _idle(holds: Holds) -> tuple[str, ...]:
+    streams = tuple(sorted({hold.stream for hold in holds.expired}))
+    for stream in streams:
+        _LOGGER.warning(
+            "checkpoint %s has not moved for longer than the limit: what it has not read yet may be removed", stream
+        )
+    return streams
+
+
+@contextmanager
+def _claimed(place: Place) -> Iterator[bool]:
+    """Whether this process may work on a table: nobody else does. The kernel frees what a dead process held."""
+    handle = os.open(Path(place.path, _LOCK), os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        except OSError:
+            pass  # a file system without locks: commits alone protect
+        yield True
+    finally:
+        os.close(handle)
+
+
+def tables_named(names: Iterable[str]) -> Callable[[Place], bool]:
+    """Accepts the tables of those names, as reports show them."""
+    wanted = set(names)
+    return lambda place: place.name in wanted

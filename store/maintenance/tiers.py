@@ -1,0 +1,79 @@
+"""Which files are merged: those of one order of size, once enough of them have gathered.
+
+A file's order is the logarithm of its weight, to the base of the fan-in. Merging a fan-in of files of one
+order gives a file of a higher one, so a row is rewritten once per order at most, and fewer files than a
+fan-in stay in each: both grow with the logarithm of the table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+from store.log import AddFile
+from store.maintenance.policy import Policy
+
+#: Bytes that weigh as much as a row: small files are nearly all footer, large rows are few.
+_BYTES_PER_WEIGHT: Final = 8_192
+#: Files of one merge at most; whatever is left comes with the next.
+MOST_FILES: Final = 1_024
+
+
+def order(file: AddFile, fan_in: int) -> int:
+    """The order of size of a file: 0 below a fan-in of rows, 1 below its square …"""
+    weight = max(file.rows or 1, file.size // _BYTES_PER_WEIGHT, 1)
+    found = 0
+    while weight >= fan_in:
+        weight //= fan_in
+        found += 1
+    return found
+
+
+def merges(files: Iterable[AddFile], policy: Policy) -> list[list[AddFile]]:
+    """Groups of files to merge now, each in the order of its rows; none when too few have gathered."""
+    orders: dict[int, list[AddFile]] = {}
+    for file in files:
+        if file.size < policy.target_bytes // 2:
+            orders.setdefault(order(file, policy.fan_in), []).append(file)
+    found: list[list[AddFile]] = []
+    for _, gathered in sorted(orders.items()):
+        if len(gathered) >= policy.fan_in:
+            found += _portions(sorted(gathered, key=row_order), policy.target_bytes)
+    return found
+
+
+def _portions(files: list[AddFile], target: int) -> list[list[AddFile]]:
+    """Files cut into groups of the target size; a single file is no group."""
+    found: list[list[AddFile]] = []
+    group: list[AddFile] = []
+    size = 0
+    for file in files:
+        if group and (size + file.size > target or len(group) == MOST_FILES):
+            found.append(group)
+            group, size = [], 0
+        group.append(file)
+        size += file.size
+    found.append(group)
+    return [group for group in found if len(group) > 1]
+
+
+def row_order(file: AddFile) -> tuple[float, int, int, str]:
+    """Where the rows of a file stand among those of others: time, batch, number; then its path."""
+    low = _least(file)
+    routing = low.get("routing") or {}
+    moment = low.get("routed_at") or low.get("committed_at")
+    try:
+        when = datetime.fromisoformat(moment).timestamp() * 1000 if moment else float(file.modified_ms)
+        return when, int(routing.get("batch_id") or 0), int(routing.get("seq") or 0), file.path
+    except (ValueError, TypeError):
+        return float(file.modified_ms), 0, 0, file.path
+
+
+def _least(file: AddFile) -> dict[str, Any]:
+    try:
+        found = json.loads(file.stats or "{}").get("minValues")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,186 @@
+"""Vacuum: files of tables that no version within the retention refers to.
+
+Two kinds of file lie in a table's folder without being part of its newest version. *Removed* files were
+taken out by a version: they go once the versions that had them are past the horizon. *Orphans* belong to no
+version that is known: a batch that is being written, what a process that died left behind, or files that
+were removed so long ago that the log has forgotten them. They go when they are older than any batch takes.
+
+A writer that was stopped (not killed) for longer than that could still commit what it wrote. So orphans are
+first renamed aside; then an empty commit ends every attempt to commit on an older version; and what the
+table refers to by then gets its name back. Whoever comes later finds its file gone and says so
+(`TableLog.commit`). Files aside are deleted after that, also those of a run that was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from router.errors import StorageFailed
+from store import effects, tables
+from store.log import TableLog
+from store.maintenance.horizon import Horizon
+from store.maintenance.listing import LogFiles
+
+_ASIDE: Final = ".aside"
+
+
+@dataclass(slots=True)
+class Unneeded:
+    """Files of a table that can go, relative to it, and how many bytes they have."""
+
+    removed: list[str] = field(default_factory=list)
+    orphans: list[str] = field(default_factory=list)
+    aside: list[str] = field(default_factory=list)
+    drafts: list[Path] = field(default_factory=list)
+    bytes: int = 0
+
+    @property
+    def number(self) -> int:
+        """How many files."""
+        return len(self.removed) + len(self.orphans) + len(self.aside) + len(self.drafts)
+
+
+def unneeded(log: TableLog, files: LogFiles, horizon: Horizon | None, orphan_age: timedelta, now_ms: int) -> Unneeded:
+    """What can go from a table; `log` has its files and is at a version that `files` lists, or a later one."""
+    found = Unneeded()
+    old_ms = now_ms - int(orphan_age.total_seconds() * 1000)
+    live = tables.files_of(log)
+    candidates: dict[str, os.stat_result] = {}
+    for name, stat in _data_files(Path(log.path)):
+        if name.endswith(_ASIDE):
+            found.aside.append(name)
+        elif name not in live and not name.startswith("."):
+            candidates[name] = stat
+    if candidates:
+        _sort_out(found, candidates, _removals(files, horizon), horizon, old_ms)
+    found.drafts = [path for path in _drafts(Path(log.path), files) if _modified_ms(path) < old_ms]
+    return found
+
+
+def _sort_out(
+    found: Unneeded,
+    candidates: dict[str, os.stat_result],
+    removals: dict[str, int],
+    horizon: Horizon | None,
+    old_ms: int,
+) -> None:
+    for name, stat in candidates.items():
+        removed_ms = removals.get(name)
+        if removed_ms is None:
+            if stat.st_mtime_ns // 1_000_000 >= old_ms:
+                continue
+            found.orphans.append(name)
+        elif horizon is None or removed_ms >= horizon.removed_since_ms:
+            continue
+        else:
+            found.removed.append(name)
+        found.bytes += stat.st_size
+
+
+def vacuum(log: TableLog, found: Unneeded) -> int:
+    """Delete what was found to be unneeded; how many files went. Raises StorageFailed, CommitUnknown."""
+    folder = Path(log.path)
+    for draft in found.drafts:
+        effects.remove(draft)
+    for name in found.removed:
+        effects.remove(folder / name)
+    done = len(found.drafts) + len(found.removed)
+    if found.orphans or found.aside:
+        aside = [*found.aside, *(_put_aside(folder, name) for name in found.orphans)]
+        _fence(log)
+        for name in aside:
+            original = name.removeprefix(".").removesuffix(_ASIDE)
+            if original in tables.files_of(log):
+                effects.rename(folder / name, folder / original)
+            else:
+                effects.remove(folder / name)
+                done += 1
+    return done
+
+
+def _put_aside(folder: Path, name: str) -> str:
+    aside = f".{name}{_ASIDE}"
+    effects.rename(folder / name, folder / aside)
+    return aside
+
+
+def _fence(log: TableLog) -> None:
+    """Commit nothing: whoever would commit on a version before this one loses the race and looks again."""
+    for _ in tables.attempts(log.path):
+        log.refresh()
+        if log.commit((), info={"operation": "VACUUM START", "bindery.change": "vacuum"}) is not None:
+            return
+
+
+def _removals(files: LogFiles, horizon: Horizon | None) -> dict[str, int]:
+    """When each removed file that the log still knows was removed (ms); files that came back are not left out."""
+    removals: dict[str, int] = {}
+    newest = max(files.checkpoints, default=None)
+    first = -1
+    if newest is not None:
+        for part in files.checkpoints[newest]:
+            removals |= _removals_in_checkpoint(part)
+        first = newest
+        if horizon is not None and horizon.held:
+            # a checkpoint forgets what was removed longer ago than the retention
+            first = min(first, horizon.version)
+    for version in files.entries:
+        if version >= first:
+            removals |= _removals_in_entry(files.entry(version))
+    return removals
+
+
+def _removals_in_checkpoint(part: Path) -> dict[str, int]:
+    try:
+        removed = pq.read_table(part, columns=["remove.path", "remove.deletionTimestamp"], partitioning=None)["remove"]
+    except (OSError, pa.ArrowException) as error:
+        raise StorageFailed(f"cannot read {part}: {error}", where=str(part)) from error
+    return {unquote(one["path"]): int(one["deletionTimestamp"] or 0) for one in removed.drop_null().to_pylist()}
+
+
+def _removals_in_entry(path: Path) -> dict[str, int]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StorageFailed(f"cannot read {path}: {error.strerror}", where=str(path)) from error
+    found: dict[str, int] = {}
+    for line in lines:
+        if line.startswith('{"remove"'):
+            action: dict[str, Any] = json.loads(line)["remove"]
+            found[unquote(action["path"])] = int(action.get("deletionTimestamp") or 0)
+    return found
+
+
+def _data_files(folder: Path) -> Iterable[tuple[str, os.stat_result]]:
+    """Parquet files in a table's folder, and files put aside, with what the disk says of each."""
+    with os.scandir(folder) as found:
+        for file in found:
+            if file.name.endswith((".parquet", _ASIDE)) and file.is_file(follow_symlinks=False):
+                try:
+                    yield file.name, file.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+
+
+def _drafts(folder: Path, files: LogFiles) -> Iterable[Path]:
+    yield from files.drafts
+    yield from folder.glob(".*.tmp")
+
+
+def _modified_ms(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except FileNotFoundError:
+        return 0
