@@ -171,7 +171,9 @@ class BatchCommitter:
             places = (str(path) for pattern in ("queues/*/*", "unroutable/*") for path in root.glob(pattern))
             paths = sorted(path for path in places if tables.exists(path))
             newest = self._pool.map(lambda path: TableLog(path).transaction_version(self.app_id), paths)
-            recorded = [path for path, batch in zip(paths, newest, strict=True) if batch is not None and batch >= batch_id]
+            recorded = [
+                path for path, batch in zip(paths, newest, strict=True) if batch is not None and batch >= batch_id
+            ]
             if recorded:
                 more = f" and {len(recorded) - 3} more" if len(recorded) > 3 else ""
                 raise Refused(
