@@ -1,7 +1,8 @@
 """Bridges (seed 004): a job whose source is a queue must not feed that queue.
 
-The check errs on the safe side: it follows every binding, divert and alternate from the exchange that
-the bridge feeds, whatever the keys and filters on the way. So the exchange must be stated as a literal.
+The check errs on the safe side: it follows every binding, divert and alternate (those of policies too) from
+the exchange that the bridge feeds, whatever the keys and filters on the way. So the exchange must be
+stated as a literal.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def _reachable(topology: Topology, job: Job, exchange: str) -> set[str]:
     if exchange == "":
         key = _literal(job, "routing_key")
         return names if key is None or {"cc", "bcc"} & job.message.keys() else {key}
+    policies = Policies(topology)
     queues: set[str] = set()
     seen = {exchange}
     pending = [exchange]

@@ -48,13 +48,14 @@ def run_stream(
     log: Path,
     available_now: bool = False,
     new_epoch: bool = False,
+    repin: bool = False,
 ) -> None:
     """Run a job with its progress shown; an unexpected failure names the log."""
     try:
         job = RouteJob(spark, data, file, report=progress.report)
         stop_on_signals(job)
         with progress:
-            job.run(available_now=available_now, new_epoch=new_epoch)
+            job.run(available_now=available_now, new_epoch=new_epoch, repin=repin)
     except StreamFailed as error:
         error.hint = f"Spark's log: {log}"
         raise
@@ -66,6 +67,7 @@ def run_local(
     *,
     available_now: bool = False,
     new_epoch: bool = False,
+    repin: bool = False,
     master: str = "local[*]",
     log: Path | None = None,
 ) -> StreamProgress:
@@ -77,5 +79,5 @@ def run_local(
     log = log or default_log(stream)
     progress = StreamProgress(stream)
     with local_session(stream, progress, master=master, log=log) as spark:
-        run_stream(spark, data, file, progress, log=log, available_now=available_now, new_epoch=new_epoch)
+        run_stream(spark, data, file, progress, log=log, available_now=available_now, new_epoch=new_epoch, repin=repin)
     return progress

@@ -35,7 +35,7 @@ from jobs.session import build_session, configure
 from jobs.sources import SOURCES
 from jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask, TaskCounts
 from router.engine import Router
-from router.errors import BinderyError
+from router.errors import BinderyError, UnusablePin
 from router.message import Message, to_batch
 from router.model import FILTERS_ARGUMENT, QUEUE_FILTER, SELECTOR_ARGUMENT, Topology
 from router.values import Table, to_nested_text
@@ -68,6 +68,15 @@ class BatchReport:
     replayed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a batch is routed with; without a router it has been committed before."""
+
+    pin: Pin
+    topology: Topology
+    router: Broadcast[Router] | None
+
+
 class StreamFailed(BinderyError):
     """The streaming query ended with an error that is not Bindery's own."""
 
@@ -95,6 +104,7 @@ class RouteJob:
         self._report = report or (lambda _report: None)
         self._topologies = TopologyStore(data)
         self._file = file
+        self._repin = False
         self._checked: Topology | None = None
         self._check_topology(self._topologies.load())
         configure(spark)
@@ -107,11 +117,14 @@ class RouteJob:
         self._stopping = threading.Event()
         self._between_batches = threading.Lock()
 
-    def run(self, *, available_now: bool = False, new_epoch: bool = False) -> None:
+    def run(self, *, available_now: bool = False, new_epoch: bool = False, repin: bool = False) -> None:
         """Run the stream; returns when the source is exhausted (available-now) or after `stop`.
 
-        Raises CheckpointMismatch, Fenced and what else Bindery itself finds; StreamFailed otherwise.
+        With `repin` a batch that was begun, of which nothing was committed and which can no longer be routed
+        as its pin says, is pinned anew. Raises CheckpointMismatch, Fenced, UnusablePin and what else Bindery
+        itself finds; StreamFailed otherwise.
         """
+        self._repin = repin
         checkpoint = self.data.checkpoint(self.job.stream)
         fresh = not Path(checkpoint).exists()
         try:
@@ -163,20 +176,16 @@ class RouteJob:
                 self._error = error
                 raise
 
-    def route_batch(self, frame: DataFrame, batch_id: int) -> BatchReport:
+    def route_batch(self, frame: DataFrame, number: int) -> BatchReport:
         """Route and commit one micro-batch under its number; a batch committed before is left alone."""
-        assert self._committer is not None  # noqa: S101  # run() has made it
         started = time.perf_counter()
-        head = self._topologies.load()
-        pin = self._committer.pin(batch_id, head.version, int(time.time() * 1000))
-        if pin.done:
-            return BatchReport(batch_id, pin.topology_version, 0, 0, 0, {}, replayed=True)
-        topology = head if pin.topology_version == head.version else self._pinned(pin)
-        self._check_topology(topology)
-        router = self._routers.get(topology)
+        plan = self._plan(number)
+        pin, topology = plan.pin, plan.topology
+        if plan.router is None:
+            return BatchReport(number, pin.topology_version, 0, 0, 0, {}, replayed=True)
         prepared = time.perf_counter()
-        stamp = BatchStamp(self.job.stream, batch_id, pin.topology_version, pin.clock_ms)
-        task = RouteTask(self.data, self.job.vhost, stamp, self._fold, router, self.job.task_buffer_bytes)
+        stamp = BatchStamp(self.job.stream, number, pin.topology_version, pin.clock_ms)
+        task = RouteTask(self.data, self.job.vhost, stamp, self._fold, plan.router, self.job.task_buffer_bytes)
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self._batch_records))
         results = [json.loads(row.result) for row in frame.mapInArrow(task, RESULT_SCHEMA).collect()]
         routed = time.perf_counter()
@@ -191,19 +200,48 @@ class RouteJob:
             self._batch_records = min(max(1, GROUP_BYTES // mean), self.job.max_batch_records)
         files = [WrittenFile(**file) for result in results for file in result["files"]]
         timings = {stage: spent * 1000 for stage, spent in seconds.items()}
-        self._committer.commit(batch_id, pin, files, self._counts(counts, topology, timings))
+        self._writer.commit(number, pin, files, self._counts(counts, topology, timings))
         seconds["commit"] = time.perf_counter() - routed
         unroutable = sum(counts.unroutable.values())
-        return BatchReport(batch_id, pin.topology_version, counts.records, counts.copies, unroutable, seconds)
+        return BatchReport(number, pin.topology_version, counts.records, counts.copies, unroutable, seconds)
+
+    @property
+    def _writer(self) -> BatchCommitter:
+        assert self._committer is not None  # noqa: S101  # run() has made it
+        return self._committer
+
+    def _plan(self, number: int) -> _Plan:
+        """What a batch is routed with; one that is begun is pinned only once everything has been checked."""
+        try:
+            return self._pinned(number)
+        except UnusablePin:
+            if not self._repin:
+                raise
+            self._writer.release_pin(number)
+            return self._pinned(number)
+
+    def _pinned(self, number: int) -> _Plan:
+        head = self._topologies.load()
+        pin = self._writer.pin(number, head.version, int(time.time() * 1000), check=lambda: self._router(head))
+        if pin.done:
+            return _Plan(pin, head, None)
+        try:
+            topology = self._topologies.load(version=pin.topology_version)
+            return _Plan(pin, topology, self._router(topology))
+        except BinderyError as error:
+            reason = f"topology version {pin.topology_version}: {error.message}"
+            raise self._writer.unusable(number, reason) from error
+
+    def _router(self, topology: Topology) -> Broadcast[Router]:
+        """The compiled topology, checked for this job; raises what makes it unfit."""
+        self._check_topology(topology)
+        return self._routers.get(topology)
 
     def _check_topology(self, topology: Topology) -> None:
         if topology is not self._checked:
             topology.vhost(self.job.vhost)
             check_bridge(self._file, topology)
             self._checked = topology
-
-    def _pinned(self, pin: Pin) -> Topology:
-        return self._topologies.load(version=pin.topology_version)
 
     def _counts(self, counts: TaskCounts, topology: Topology, timings: dict[str, float]) -> BatchCounts:
         return BatchCounts(
@@ -301,13 +339,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", required=True, help="the data directory")
     parser.add_argument("--available-now", action="store_true", help="end when what is there has been routed")
     parser.add_argument("--new-epoch", action="store_true", help="accept another checkpoint than the last one")
+    parser.add_argument("--repin", action="store_true", help="pin a batch anew that cannot be routed as it is pinned")
     options = parser.parse_args(arguments)
     try:
         file = load_job(options.config)
         data = DataDir.open(options.data)
         job = RouteJob(build_session(f"bindery {file.job.stream}"), data, file, report=_print_report)
         stop_on_signals(job)
-        job.run(available_now=options.available_now, new_epoch=options.new_epoch)
+        job.run(available_now=options.available_now, new_epoch=options.new_epoch, repin=options.repin)
     except BinderyError as error:
         sys.stderr.write(render_error(error) + "\n")
         return error.exit_code

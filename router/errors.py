@@ -13,6 +13,7 @@
     │   ├── AccessRefused           reserved names, the default exchange, internal exchanges
     │   ├── Fenced                  another driver owns this stream
     │   ├── CheckpointMismatch      the stream was last run with another checkpoint
+    │   ├── UnusablePin             a batch is pinned to what it can no longer be routed with
     │   └── UnsupportedTable        a table this version must not read or write
     ├── CommitConflict              a bounded number of commit attempts all lost the race (exit 1)
     ├── CommitUnknown               a commit failed and nobody could read whether it took place
@@ -177,6 +178,12 @@ class CheckpointMismatch(Refused):
     """The stream was last run with another checkpoint; see `--new-epoch`."""
 
     code = "checkpoint_mismatch"
+
+
+class UnusablePin(Refused):
+    """What a batch was to be routed with cannot be had any more; see `--repin`."""
+
+    code = "unusable_pin"
 
 
 class UnsupportedTable(Refused):

@@ -12,7 +12,6 @@ Commits are compare-and-swap on each table's version: what was checked holds whe
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +23,12 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
-from router.errors import Fenced, InvalidInput, UnsupportedTable
-from store import data_files, effects, tables
+from router.errors import Fenced, InvalidInput, Refused, UnusablePin
+from store import data_files, tables
 from store.log import TableLog, Transaction
 from store.manifest import MANIFEST, BatchCounts, TableCommit, manifest_row, open_manifest, read_manifest
 from store.paths import DataDir
+from store.pins import Pin, Pins
 from store.streams import Claim
 
 __all__ = ["BatchCommitter", "BatchCounts", "BatchResult", "Pin", "TableCommit", "WrittenFile"]
@@ -52,18 +52,6 @@ class WrittenFile:
     size: int
     rows: int
     stats: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """What a batch is routed with: topology version and clock (ms since 1970, UTC).
-
-    `done` tells that the batch has been committed whole before: route nothing.
-    """
-
-    topology_version: int
-    clock_ms: int
-    done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +110,7 @@ class BatchCommitter:
         self._pool = ThreadPoolExecutor(workers, "commit")
         self._claim = Claim(data, app_id) if claim else None
         self._manifest = open_manifest(data)
-        self._pins = Path(data.pins(app_id))
+        self._pins = Pins(data, stream=stream, app_id=app_id)
 
     def close(self) -> None:
         """Stop the thread pool and forget the logs."""
@@ -137,10 +125,13 @@ class BatchCommitter:
 
     # -- pinning ------------------------------------------------------------------------------------
 
-    def pin(self, batch_id: int, topology_version: int, clock_ms: int) -> Pin:
+    def pin(
+        self, batch_id: int, topology_version: int, clock_ms: int, *, check: Callable[[], object] | None = None
+    ) -> Pin:
         """Record durably what the batch is routed with; a replay gets the first record back.
 
-        Raises Fenced when another driver has claimed the stream.
+        `check` is called before a batch is pinned for the first time; what it raises leaves no pin behind.
+        Raises Fenced when another driver has claimed the stream, UnusablePin for a damaged record.
         """
         with self._lock:
             self._check_claim()
@@ -148,46 +139,51 @@ class BatchCommitter:
             recorded = self._manifest.transaction_version(self.app_id)
             if recorded is not None and recorded >= batch_id:
                 return self._pin_of_done(batch_id, Pin(topology_version, clock_ms, done=True))
-            pin = self._read_pin(batch_id)
+            pin = self._pins.read(batch_id)
             if pin is None:
-                self._write_pin(batch_id, Pin(topology_version, clock_ms))
-                pin = self._read_pin(batch_id)
-                assert pin is not None  # noqa: S101  # just written, by this driver or a rival
+                if check is not None:
+                    check()
+                pin = self._pins.write(batch_id, Pin(topology_version, clock_ms))
             self._fault("pinned")
             return pin
 
     def _pin_of_done(self, batch_id: int, otherwise: Pin) -> Pin:
-        pin = self._read_pin(batch_id)
+        pin = self._pins.read(batch_id)
         if pin is not None:
             return Pin(pin.topology_version, pin.clock_ms, done=True)
         for row in read_manifest(self.data, app_id=self.app_id, batch_id=batch_id):
             return Pin(row["topology_version"], int(row["clock"].timestamp() * 1000), done=True)
         return otherwise
 
-    def _pin_path(self, batch_id: int) -> Path:
-        return self._pins / f"{batch_id}.json"
+    def unusable(self, batch_id: int, reason: str) -> UnusablePin:
+        """The error of a batch that can no longer be routed with what its pin says."""
+        return self._pins.unusable(batch_id, reason)
 
-    def _read_pin(self, batch_id: int) -> Pin | None:
-        path = self._pin_path(batch_id)
-        try:
-            content = json.loads(path.read_text("utf-8"))
-            return Pin(content["topology_version"], content["clock_ms"])
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise UnsupportedTable(f"damaged batch pin {path}: {error}", where=str(path)) from error
+    def release_pin(self, batch_id: int) -> None:
+        """Forget what a batch was to be routed with, so that it is pinned anew.
 
-    def _write_pin(self, batch_id: int, pin: Pin) -> None:
-        """Put-if-absent; a rival that was faster is right."""
-        effects.make_folder(self._pins)
-        content = {"topology_version": pin.topology_version, "clock_ms": pin.clock_ms}
-        effects.put_new(self._pin_path(batch_id), json.dumps(content).encode())
-
-    def _drop_older_pins(self, batch_id: int) -> None:
-        """Pins of batches before the last two go: Spark replays at most the last uncommitted batch."""
-        for path in self._pins.glob("*.json"):
-            if path.stem.isdecimal() and int(path.stem) < batch_id - 1:
-                effects.remove(path)
+        Raises Refused, naming the tables, when any has recorded the batch: the rest of it must be routed
+        alike. Opens every queue and unroutable table, since a pin does not say where its batch leads.
+        """
+        with self._lock:
+            self._check_claim()
+            root = Path(self.data.root)
+            places = (str(path) for pattern in ("queues/*/*", "unroutable/*") for path in root.glob(pattern))
+            paths = sorted(path for path in places if tables.exists(path))
+            newest = self._pool.map(lambda path: TableLog(path).transaction_version(self.app_id), paths)
+            recorded = [
+                path for path, batch in zip(paths, newest, strict=True) if batch is not None and batch >= batch_id
+            ]
+            if recorded:
+                more = f" and {len(recorded) - 3} more" if len(recorded) > 3 else ""
+                raise Refused(
+                    f"batch {batch_id} of stream {self.stream!r} cannot be pinned again: it was committed to "
+                    f"{', '.join(recorded[:3])}{more}, and the rest must be routed alike",
+                    where=self.app_id,
+                    hint="restore what its pin names; or give the batch up: remove the checkpoint, start with "
+                    "--new-epoch, and decide what the source is to read again",
+                )
+            self._pins.remove(batch_id)
 
     # -- committing ---------------------------------------------------------------------------------
 
@@ -215,7 +211,7 @@ class BatchCommitter:
             elapsed = (time.monotonic() - started) * 1000
             version = self._end(batch_id, pin, committed, counts, elapsed)
             self._fault("manifest")
-            self._drop_older_pins(batch_id)
+            self._pins.remove_older(batch_id)
             return BatchResult(batch_id, committed, version, (time.monotonic() - started) * 1000)
 
     def _path(self, target: _Target) -> str:

@@ -18,6 +18,14 @@ def route(
         bool,
         typer.Option("--new-epoch", help="Go on with another checkpoint than the last one: records may repeat."),
     ] = False,
+    repin: Annotated[
+        bool,
+        typer.Option(
+            "--repin",
+            help="Route a batch that was begun and can no longer be routed as it was pinned with the newest topology, "
+            "provided that nothing of it was committed.",
+        ),
+    ] = False,
     master: Annotated[str, typer.Option(help="The Spark master of a session without spark-submit.")] = "local[*]",
     log: Annotated[
         Path | None, typer.Option(help="Where Spark's own log goes; a file in the temporary folder by default.")
@@ -28,8 +36,8 @@ def route(
     Runs until it is interrupted (it ends after the batch that is running), or with --available-now until
     the source is exhausted. Starting it again goes on where it was; nothing is routed twice.
 
-    Exits with 2 for a bad job file (nothing was written) and 3 when another driver owns the stream or its
-    checkpoint is not the one on record.
+    Exits with 2 for a bad job file (nothing was written) and 3 when another driver owns the stream, its
+    checkpoint is not the one on record, or a batch cannot be routed as it was pinned.
 
     Example: bindery route --config job.yaml --data ./data --available-now
     """
@@ -43,6 +51,7 @@ def route(
         DataDir.open(data),
         available_now=available_now,
         new_epoch=new_epoch,
+        repin=repin,
         master=master,
         log=log,
     )

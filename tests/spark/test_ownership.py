@@ -96,7 +96,7 @@ def test_a_checkpoint_without_its_id_is_refused(installation: Installation) -> N
     installation.route()
     (installation.checkpoint / "metadata").unlink()
 
-    with pytest.raises(CheckpointMismatch, match="no metadata"):
+    with pytest.raises(CheckpointMismatch, match="no id"):
         installation.route()
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from router.errors import CommitConflict, Fenced, UnsupportedTable
+from router.errors import CommitConflict, Fenced, Refused, UnsupportedTable, UnusablePin
 from router.message import UNROUTABLE_SCHEMA
 from store import data_files, tables
 from store.commit import BatchCommitter, BatchCounts, Pin, WrittenFile
@@ -62,8 +62,41 @@ def test_a_damaged_pin_is_named(data: DataDir) -> None:
         committer.pin(0, 1, 1)
         path = Path(data.pins(APP), "0.json")
         path.write_text("{")
-        with pytest.raises(UnsupportedTable, match=r"0\.json"):
+        with pytest.raises(UnusablePin, match="damaged") as caught:
             committer.pin(0, 1, 1)
+        assert caught.value.where == str(path)
+        assert "--repin" in str(caught.value.hint)
+        committer.release_pin(0)
+        assert committer.pin(0, 2, 2) == Pin(2, 2)
+
+
+def test_a_check_that_fails_leaves_no_pin_and_is_not_asked_of_a_replay(data: DataDir) -> None:
+    def fails() -> None:
+        raise Refused("a loop")
+
+    with committer_of(data) as committer:
+        with pytest.raises(Refused, match="a loop"):
+            committer.pin(0, 1, 1, check=fails)
+        assert committer.pin(0, 2, 2, check=lambda: None) == Pin(2, 2)
+        assert committer.pin(0, 3, 3, check=fails) == Pin(2, 2)
+
+
+def test_a_batch_that_any_table_has_recorded_keeps_its_pin(data: DataDir, version: int) -> None:
+    with committer_of(data, fault=crash_at("appended queue / b")) as committer, pytest.raises(Crash):
+        deliver(data, committer, 0, version, "b")
+    with committer_of(data) as committer:
+        with pytest.raises(Refused, match="queues/~2F/b,") as caught:
+            committer.release_pin(0)
+        assert "queues/~2F/a" not in str(caught.value)
+        assert committer.pin(0, 9, 9) == Pin(version, 1_000)
+
+
+def test_a_driver_that_lost_the_stream_releases_no_pin(data: DataDir) -> None:
+    with committer_of(data) as older, committer_of(data) as newer:
+        newer.pin(0, 1, 1)
+        with pytest.raises(Fenced):
+            older.release_pin(0)
+        assert newer.pin(0, 2, 2) == Pin(1, 1)
 
 
 # -- commits --------------------------------------------------------------------------------------------

@@ -1,0 +1,80 @@
+"""Pins: what each batch of a stream is routed with, on record before anything is routed.
+
+`DIR/pins/<stream and checkpoint>/<batch>.json`, put-if-absent: the first record counts, for every replay.
+Of finished batches the manifest knows the rest, so that only the newest pins are kept.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from router.errors import UnusablePin
+from store import effects
+from store.paths import DataDir
+
+#: Pins of finished batches that are kept: Spark replays at most the last one.
+_KEPT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What a batch is routed with: topology version and clock (ms since 1970, UTC).
+
+    `done` tells that the batch has been committed whole before: route nothing.
+    """
+
+    topology_version: int
+    clock_ms: int
+    done: bool = False
+
+
+class Pins:
+    """The pins of one app id."""
+
+    def __init__(self, data: DataDir, *, stream: str, app_id: str) -> None:
+        self._folder = Path(data.pins(app_id))
+        self._stream = stream
+
+    def read(self, batch_id: int) -> Pin | None:
+        """The pin of a batch, None when it has none; raises UnusablePin for a damaged record."""
+        try:
+            content = json.loads(self._path(batch_id).read_text("utf-8"))
+            return Pin(content["topology_version"], content["clock_ms"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise self.unusable(batch_id, f"its pin is damaged: {error}") from error
+
+    def write(self, batch_id: int, pin: Pin) -> Pin:
+        """Pin a batch unless it is pinned; the record that counts. Raises StorageFailed."""
+        effects.make_folder(self._folder)
+        content = {"topology_version": pin.topology_version, "clock_ms": pin.clock_ms}
+        effects.put_new(self._path(batch_id), json.dumps(content).encode())
+        written = self.read(batch_id)
+        assert written is not None  # noqa: S101  # just written, by this driver or a rival
+        return written
+
+    def remove(self, batch_id: int) -> None:
+        """Forget the pin of a batch."""
+        effects.remove(self._path(batch_id))
+
+    def remove_older(self, batch_id: int) -> None:
+        """Forget the pins of batches that no replay can ask for once this one is finished."""
+        for path in self._folder.glob("*.json"):
+            if path.stem.isdecimal() and int(path.stem) < batch_id - _KEPT:
+                effects.remove(path)
+
+    def unusable(self, batch_id: int, reason: str) -> UnusablePin:
+        """The error of a batch that can no longer be routed with what its pin says."""
+        return UnusablePin(
+            f"batch {batch_id} of stream {self._stream!r} was begun and cannot be routed as its pin says: {reason}",
+            where=str(self._path(batch_id)),
+            hint="repair the cause; or start once with --repin, which routes the batch with the newest topology, "
+            "provided that nothing of it was committed",
+        )
+
+    def _path(self, batch_id: int) -> Path:
+        return self._folder / f"{batch_id}.json"

@@ -1,0 +1,52 @@
+"""A bridge may not feed the queue that it reads, whatever leads there (seed 004, bridges)."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.bridge import check_bridge
+from jobs.config import JobFile, parse_job
+from router.errors import Refused
+from router.model import Exchange, Queue, Topology, TopologyEditor
+from router.policies import Policy
+from router.values import Table, Value
+
+BRIDGE = """
+stream: bridge
+source: {format: queue, queue: orders}
+message: {exchange: "'archive'"}
+"""
+
+
+@pytest.fixture
+def file() -> JobFile:
+    return parse_job(BRIDGE)
+
+
+def topology(policy: Policy, **arguments: Value) -> Topology:
+    editor = TopologyEditor(Topology.empty())
+    editor.declare_queue(Queue("/", "orders"))
+    editor.declare_exchange(
+        Exchange("/", "rest", "fanout", arguments=Table({"alternate-binding": Table({"destination": "orders"})}))
+    )
+    editor.declare_exchange(Exchange("/", "archive", "topic", arguments=Table(arguments)))
+    editor.put_setting(policy.setting())
+    return editor.topology
+
+
+def alternate(name: str, *, pattern: str = "^archive$") -> Policy:
+    return Policy("/", "p", pattern, Table({"alternate-exchange": name}), "exchanges")
+
+
+def test_an_alternate_exchange_of_a_policy_closes_a_loop(file: JobFile) -> None:
+    with pytest.raises(Refused, match="leads to it"):
+        check_bridge(file, topology(alternate("rest")))
+
+
+def test_a_policy_that_does_not_apply_closes_none(file: JobFile) -> None:
+    check_bridge(file, topology(alternate("rest", pattern="^other$")))
+    check_bridge(file, topology(alternate("rest"), **{"alternate-exchange": "amq.fanout"}))
+
+
+def test_an_empty_alternate_exchange_is_none(file: JobFile) -> None:
+    check_bridge(file, topology(alternate("rest", pattern="^other$"), **{"alternate-exchange": ""}))

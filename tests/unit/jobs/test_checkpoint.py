@@ -1,0 +1,67 @@
+"""The id of a checkpoint is there whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from jobs.checkpoint import checkpoint_id
+from router.errors import CheckpointMismatch, StorageFailed
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("effect", ["fsync", "link"])
+def test_a_full_disk_at_the_first_start_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effect: str
+) -> None:
+    folder = tmp_path / "s"
+    monkeypatch.setattr(os, effect, full)
+    with pytest.raises(StorageFailed, match="No space left") as caught:
+        checkpoint_id(str(folder))
+    assert caught.value.where == str(folder / "metadata")
+    assert list(folder.iterdir()) == []
+
+    monkeypatch.undo()
+    assert checkpoint_id(str(folder)) == checkpoint_id(str(folder))
+
+
+def test_an_empty_metadata_file_without_batches_gets_its_id(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").touch()
+    found = checkpoint_id(str(tmp_path))
+    assert found == checkpoint_id(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["metadata", "offsets"]
+
+
+@pytest.mark.parametrize("content", [None, ""])
+def test_a_checkpoint_with_batches_and_no_id_is_refused(tmp_path: Path, content: str | None) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text("v1\n")
+    if content is not None:
+        (tmp_path / "metadata").write_text(content)
+    with pytest.raises(CheckpointMismatch, match="no id") as caught:
+        checkpoint_id(str(tmp_path))
+    assert "--new-epoch" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '"id"', "\xff"])
+def test_damaged_metadata_is_named_and_left_alone(tmp_path: Path, content: str) -> None:
+    metadata = tmp_path / "metadata"
+    metadata.write_bytes(content.encode("latin-1"))
+    with pytest.raises(CheckpointMismatch, match="damaged") as caught:
+        checkpoint_id(str(tmp_path))
+    assert caught.value.where == str(metadata)
+    assert metadata.read_bytes() == content.encode("latin-1")
+
+
+def test_drivers_that_start_at_once_agree_on_one_id(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(lambda _: checkpoint_id(str(tmp_path / "s")), range(32)))
+    assert len(found) == 1
