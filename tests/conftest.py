@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import examples
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -25,6 +27,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _FOLDER / "spark" in item.path.parents:
             item.add_marker("spark")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """After a long run, how many examples each random test has seen."""
+    if examples.FACTOR != 1 and examples.RAN:
+        terminalreporter.write_sep("=", f"examples, {examples.FACTOR:g} times the usual number")
+        for name, count in sorted(examples.RAN.items()):
+            terminalreporter.write_line(f"{count:>9,}  {name}")
+        terminalreporter.write_line(f"{examples.RAN.total():>9,}  in all")
 
 
 @pytest.fixture(scope="session")

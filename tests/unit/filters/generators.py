@@ -1,92 +1,139 @@
 """Hypothesis strategies for filters of every dialect and for messages that they are about.
 
-Both draw from the same few names and the same hostile values, so that comparisons, patterns and references meet
-something: null, NaN, both zeros, the ends of 64 bits, neighbours of 2^53, texts that look like numbers, lists.
+Both draw from the same few names and the same kinds of values (`kinds`), so that comparisons, patterns and
+references meet something. `groups` puts filters of all origins side by side, several on one field.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from router.errors import FilterError
+from router.filters import DIALECTS, Filter, parse
+from router.filters.access import entries, plain_number
+from router.filters.sets import parse_filter_set
 from router.message import Message
-from router.values import Table, Timestamp
+from router.values import Table, Value
+from tests.examples import FACTOR
+from tests.unit.filters.kinds import ASKED, INSIDE, MEMBERS, PLACES, SIMPLE_KINDS, VALUES, key_kind, kind_of
 
 NAMES = ("a", "b", "s", "t")
-INTEGERS = (0, 1, -1, 2, 5, 7, 2**53, 2**53 + 1, -(2**53) - 1, 2**62, 2**63 - 1, -(2**63))
-DOUBLES = (
-    0.0,
-    -0.0,
-    1.0,
-    0.5,
-    -1.5,
-    5.0,
-    2.0**53,
-    2.0**63,
-    -(2.0**63),
-    1e308,
-    float("inf"),
-    -float("inf"),
-    float("nan"),
-)
-TEXTS = (
-    *("", "a", "ab", "abc", "b", "A", "%", "_", "a%", "5", "5.0", "-1", "+5", "1e3", " 5", "0x10"),
-    *("TRUE", "false", "9223372036854775808", "é", "É", "ß", "😀", "\uffff", "a\nb", "2020-01-01", "2020-01-01T00:00Z"),
-)
-BINARIES = (b"", b"a", b"ab", b"\xff", b"\x00")
-TIMESTAMPS = (Timestamp(0), Timestamp(5), Timestamp(2**53 // 1000), Timestamp(1_577_836_800_000))
-SCALARS = (True, False, *INTEGERS, *DOUBLES, *TEXTS, *BINARIES, *TIMESTAMPS)
-NESTED = (
-    (),
-    (1, "a", (5, 2.0)),
-    ("a", None, True),
-    Table({"a": 1, "b": "x"}),
-    Table({"a": Table({"b": (1, 2)}), "0": 5}),
-    (Table({"a": "abc"}),),
-)
-
-values = st.sampled_from(SCALARS) | st.sampled_from(INTEGERS) | st.sampled_from(TEXTS) | st.sampled_from(NESTED)
-_tables = st.dictionaries(st.sampled_from(NAMES), values | st.none(), max_size=4).map(Table)
 
 
-def _fields(**kinds: st.SearchStrategy) -> st.SearchStrategy:
-    return st.fixed_dictionaries({}, optional=kinds)
+#: Messages and filter sets are drawn from pools, made once: drawing each of their parts takes a hundred times as
+#: long, and hypothesis repeats itself in examples of hundreds of parts.
+POOL: Final = round(2_000 * min(max(FACTOR, 1), 20))
+_choose: Final = random.Random(POOL)
 
 
-_short_texts = st.sampled_from(TEXTS)
-_moments = st.sampled_from(TIMESTAMPS)
-messages = st.builds(
-    Message,
-    exchange=st.sampled_from(("", "x")),
-    header=_fields(
-        durable=st.booleans(),
-        priority=st.sampled_from((0, 4, 5)),
-        ttl=st.sampled_from((0, 5)),
-        first_acquirer=st.booleans(),
-        delivery_count=st.sampled_from((0, 1, 2**63 - 1)),
-    ),
-    properties=_fields(
-        message_id=st.sampled_from(SCALARS),
-        user_id=st.sampled_from(BINARIES),
-        to=_short_texts,
-        subject=_short_texts,
-        correlation_id=st.sampled_from(SCALARS),
-        absolute_expiry_time=_moments,
-        creation_time=_moments,
-        group_id=_short_texts,
-        group_sequence=st.sampled_from((0, 5, 2**32 - 1)),
-    ),
-    application_properties=_tables,
-    message_annotations=st.dictionaries(st.sampled_from(("x-opt-jms-type", "jms-type", "a")), values, max_size=2).map(
-        Table
-    ),
-    footer=_tables,
-    body=st.none() | st.sampled_from((b"", b"<a/>", b"<a><b>5</b></a>", b"no xml")),
-    amqp_value=st.none() | values,
-    amqp_sequence=st.none() | st.sampled_from(NESTED),
-)
+def _of(kinds: Mapping[str, Sequence[Value]]) -> Value:
+    """A kind first and a value of it after: a rare kind is met as often as a common one. Often what filters ask."""
+    if _choose.random() < 0.3:
+        asked = _choose.choice(ASKED)
+        if kind_of(asked) in kinds:
+            return asked
+    return _choose.choice(kinds[_choose.choice(list(kinds))])
+
+
+def _some(kinds: Mapping[str, Sequence[Value]], depth: int) -> Value:
+    """A value of some kind, or a list or map of such."""
+    if depth == 0 or _choose.random() < 0.7:
+        return _of(kinds)
+    inside = {**VALUES, **INSIDE}
+    members = [_some(inside, depth - 1) for _ in range(_choose.randrange(4))]
+    names = _choose.sample(_KEYS, len(members))
+    return tuple(members) if _choose.random() < 0.5 else Table(dict(zip(names, members, strict=True)))
+
+
+def _pool(make: Callable[[], Any]) -> list[Any]:
+    """The simplest first, which is what a failure shrinks to."""
+    return sorted((make() for _ in range(POOL)), key=lambda part: len(repr(part)))
+
+
+def lists(pool: Sequence[Any], *, min_size: int, max_size: int) -> st.SearchStrategy[list[Any]]:
+    """Parts of a pool by few draws: hypothesis repeats what it has drawn, most of all in long lists."""
+
+    def chosen(places: tuple[int, int, int]) -> list[Any]:
+        start, step, size = places
+        return [pool[(start + n * step) % len(pool)] for n in range(size)]
+
+    starts = st.integers(0, len(pool) - 1)
+    return st.tuples(starts, st.sampled_from((1, 37, 331)), st.integers(min_size, max_size)).map(chosen)
+
+
+def _fields(fullness: float, **kinds: Callable[[], Value]) -> dict[str, Value]:
+    return {name: make() for name, make in kinds.items() if _choose.random() < fullness}
+
+
+def _table(fullness: float, *names: str) -> Table:
+    return Table({name: _some(VALUES, 2) for name in names if _choose.random() < fullness})
+
+
+_KEYS: Final = [*NAMES, "0", "int", ""]
+_SIMPLE: Final = {kind: VALUES[kind] for kind in SIMPLE_KINDS}
+_TEXTS: Final = {kind: VALUES[kind] for kind in SIMPLE_KINDS if "text" in kind}
+_NOT_NULL: Final = {kind: values for kind, values in VALUES.items() if kind != "null"}
+_BINARIES: Final = {kind: VALUES[kind] for kind in ("binary", "empty binary")}
+_MOMENTS: Final = {kind: VALUES[kind] for kind in ("timestamp", "end of timestamps")}
+
+
+def _message() -> Message:
+    """Any parts, and mostly a value where one of the references of the languages looks for it."""
+    message = _parts()
+    if _choose.random() < 0.3:
+        return message
+    place = PLACES[_choose.choice(list(PLACES))]
+    value = _of(INSIDE) if place.inside and _choose.random() < 0.2 else _some(_NOT_NULL, 1)
+    return place.put(message, value)
+
+
+def _parts() -> Message:
+    full = _choose.choice((0.1, 0.5, 0.9))
+    return Message(
+        exchange=_choose.choice(("", "x")),
+        connection=_choose.choice((None, "c", "d")),
+        header=_fields(
+            full,
+            durable=lambda: _choose.random() < 0.5,
+            priority=lambda: _choose.choice((0, 4, 5)),
+            ttl=lambda: _choose.choice((0, 5)),
+            first_acquirer=lambda: _choose.random() < 0.5,
+            delivery_count=lambda: _choose.choice((0, 1, 2**63 - 1)),
+        ),
+        properties=_fields(
+            full,
+            message_id=lambda: _some(_NOT_NULL, 2),
+            user_id=lambda: _of(_BINARIES),
+            to=lambda: _of(_TEXTS),
+            subject=lambda: _of(_TEXTS),
+            correlation_id=lambda: _of(_SIMPLE),
+            absolute_expiry_time=lambda: _of(_MOMENTS),
+            creation_time=lambda: _of(_MOMENTS),
+            group_id=lambda: _of(_TEXTS),
+            group_sequence=lambda: _choose.choice((0, 5, 2**32 - 1)),
+        ),
+        application_properties=_table(full, *NAMES, ""),
+        message_annotations=_table(full, "x-opt-jms-type", "jms-type", "a", "b"),
+        delivery_annotations=_table(full, "a", "b"),
+        footer=_table(full, *NAMES),
+        body=_choose.choice((None, b"", b"<a/>", b"<a><b>5</b></a>", b"no xml")),
+        amqp_value=_some(_NOT_NULL, 2) if _choose.random() < full else None,
+        amqp_sequence=_some(_NOT_NULL, 2) if _choose.random() < full else None,
+    )
+
+
+MESSAGES: Final[list[Message]] = _pool(_message)
+messages = st.sampled_from(MESSAGES)
+
+
+def batches(min_size: int, max_size: int) -> st.SearchStrategy[list[Message]]:
+    """Lists of messages."""
+    return lists(MESSAGES, min_size=min_size, max_size=max_size)
 
 
 @dataclass(frozen=True)
@@ -112,7 +159,7 @@ _NUMBERS = (
     *("0", "1", "2", "5", "-5", "7", "0.5", "5.", ".5", "1e3", "-0.0", "9007199254740992", "9007199254740993"),
     *("9007199254740992.0", "9223372036854775807", "-9223372036854775808", "9223372036854775808.0", "1e308"),
 )
-_STRINGS = tuple(map(_quoted, TEXTS))
+_STRINGS = tuple(_quoted(str(text)) for kind in SIMPLE_KINDS if "text" in kind for text in VALUES[kind])
 _PATTERNS = ("%", "_", "a%", "%a", "_%", "%_a", "a_b", "a!%", "!_%", "%5%", "", "é", "a%b%c", "__", "!!a")
 
 LANGUAGES = {
@@ -144,8 +191,19 @@ LANGUAGES = {
     "amqp-sql": Language(
         properties=(
             *NAMES,
-            *("h.priority", "p.subject", "p.message_id", "properties.group_sequence", "m.a", "f.s", "amqp_value"),
-            *("amqp_sequence", "v.a.b", "a.a", "[s]", "s[0]", "b['a']", "amqp_sequence[2]", "v[b]", "t[1][0]", "t[s]"),
+            *(
+                "h.priority",
+                "h.ttl",
+                "p.subject",
+                "p.message_id",
+                "p.user_id",
+                "properties.group_sequence",
+                "m.a",
+                "f.s",
+            ),
+            *("d.a", "amqp_value", "amqp_sequence", "v.a.b", "a.a", "[s]", "s[0]", "b['a']", "amqp_sequence[1]"),
+            *("v[b]", "t[1][0]", "t[s]", "[]", "f.b", "p.creation_time", "m.a[0]", "amqp_sequence[0]"),
+            *(place.expression for place in PLACES.values() if place.inside),
         ),
         literals=(*_NUMBERS, *_STRINGS, "TRUE", "FALSE", "NULL", "NAN", "INF", "0xFF", "0x61", "UTC()"),
         operators=("+", "-", "*", "/", "%"),
@@ -210,3 +268,87 @@ def filter_texts(dialect: str) -> st.SearchStrategy[str]:
     return st.builds(
         str.__add__, st.sampled_from(language.prefixes), st.recursive(st.one_of(simple), grow, max_leaves=4)
     )
+
+
+# -- parsed filters and groups of them ------------------------------------------------------------------
+
+
+def _parsed(text: str, dialect: str) -> Filter | None:
+    """The filter, or None for a text that breaks a rule."""
+    try:
+        return parse(text, dialect)
+    except FilterError:
+        return None
+
+
+def filters(dialect: str) -> st.SearchStrategy[Filter]:
+    """Filters of one dialect."""
+    return filter_texts(dialect).map(lambda text: _parsed(text, dialect)).filter(bool)
+
+
+def _by_kind(members: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Filters by the kinds of keys that they have."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for member in members:
+        tree = parse_filter_set({"f": member}).expression
+        for kind in sorted({key_kind(key) for entry in entries(tree) for key in entry.keys} or {"none"}):
+            found.setdefault(kind, []).append(member)
+    return found
+
+
+def _by_value(members: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Filters that one value satisfies by different keys."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for member in members:
+        tree = parse_filter_set({"f": member}).expression
+        for value in {repr(plain_number(key.value.value)) for entry in entries(tree) for key in entry.keys}:
+            found.setdefault("0" if value == "-0.0" else value, []).append(member)
+    return [members for _, members in sorted(found.items()) if len(members) > 1]
+
+
+_ON_FIELD: Final = [_by_kind(members) for members in MEMBERS.values()]
+_ON_VALUE: Final = [_by_value(members) for members in MEMBERS.values()]
+_GROUPS: Final = ("amqp:any-filter", "amqp:any-filter", "amqp:all-filter", "amqp:not-filter")
+
+
+def _member(fields: Sequence[Mapping[str, list[dict[str, Any]]]], depth: int) -> dict[str, Any]:
+    """A filter with keys of some kind, or a group of such."""
+    if depth == 0 or _choose.random() < 0.4:
+        members = _choose.choice(fields)
+        kinds = [kind for kind in members if kind.startswith("field")] if _choose.random() < 0.6 else []
+        return _choose.choice(members[_choose.choice(kinds or list(members))])
+    inner = [_member(fields, depth - 1) for _ in range(_choose.randrange(1, 4))]
+    return {"descriptor": _choose.choice(_GROUPS), "value": inner}
+
+
+def _either() -> dict[str, Any]:
+    """A plain OR of filters on one field, of those that one value satisfies or of any."""
+    if _choose.random() < 0.5:
+        alike = _choose.choice(_choose.choice(_ON_VALUE))
+        members = _choose.sample(alike, min(len(alike), _choose.randrange(2, 4)))
+    else:
+        fields = [_choose.choice(_ON_FIELD)]
+        members = [_member(fields, 0) for _ in range(_choose.randrange(2, 5))]
+    return {"descriptor": "amqp:any-filter", "value": members}
+
+
+#: Filter sets whose members are about one field, half of them a plain OR: their keys meet there.
+SETS_ON_ONE_FIELD: Final = _pool(
+    lambda: {"f": _either() if _choose.random() < 0.5 else _member([_choose.choice(_ON_FIELD)], 2)}
+)
+#: Filter sets about any fields.
+SETS: Final = _pool(lambda: {name: _member(_ON_FIELD, 2) for name in "fg"[: _choose.randrange(3)]})
+any_set = (st.sampled_from(SETS_ON_ONE_FIELD) | st.sampled_from(SETS)).map(parse_filter_set)
+any_filter = st.one_of(*(filters(dialect) for dialect in DIALECTS), any_set, any_set)
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> list[list[Filter]]:
+    """A few groups of filters from one pool: filters are shared between groups and repeated inside them.
+
+    One in three holds a single filter: what many filters compile to depends on all of them.
+    """
+    if draw(st.integers(0, 2)) == 0:
+        return [[draw(any_filter)]]
+    pool = draw(st.lists(any_filter, min_size=1, max_size=5))
+    return draw(st.lists(st.lists(st.sampled_from(pool), max_size=6), min_size=1, max_size=4))

@@ -1,102 +1,66 @@
-"""The vectorised evaluator and the scalar reference give the same result for every filter and message."""
+"""The vectorised evaluator, the scalar reference and the plain reading agree on every filter and message."""
 
 from __future__ import annotations
 
-import pickle
+import itertools
+from collections import Counter
+from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from router.columns import BatchView
-from router.errors import FilterError
-from router.filters import DIALECTS, Filter, FilterGroups, Selection, evaluate, is_troubled, parse
+from router.filters import DIALECTS, Filter, FilterGroups, parse
+from router.filters.access import access_of, entries
+from router.filters.ast import Element, Or, walk
 from router.filters.printer import normal_form
+from router.filters.sets import parse_filter_set
 from router.message import Message, to_batch
-from tests.unit.filters.generators import filter_texts, messages
-
-CLOCK_MS = 1_577_836_800_000
-
-
-def parsed(text: str, dialect: str) -> Filter | None:
-    """The filter, or None for a text that breaks a rule."""
-    try:
-        return parse(text, dialect)
-    except FilterError:
-        return None
-
-
-def filters(dialect: str) -> st.SearchStrategy[Filter]:
-    return filter_texts(dialect).map(lambda text: parsed(text, dialect)).filter(bool)
-
-
-any_filter = st.one_of([filters(dialect) for dialect in DIALECTS])
-
-
-def expected(groups: list[list[Filter]], batch: list[Message], pairs: list[tuple[int, int]]) -> Selection:
-    accepted, troubled = [], []
-    for pair, (row, group) in enumerate(pairs):
-        for member, item in enumerate(groups[group]):
-            if evaluate(item, batch[row], clock_ms=CLOCK_MS):
-                accepted.append((pair, member))
-            elif is_troubled(item, batch[row], clock_ms=CLOCK_MS):
-                troubled.append((pair, member))
-    return Selection(*_columns(accepted), *_columns(troubled))
-
-
-def _columns(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    array = np.array(pairs, np.int64).reshape(-1, 2)
-    return array[:, 0], array[:, 1].astype(np.int32)
-
-
-def select(compiled: FilterGroups, batch: list[Message], pairs: list[tuple[int, int]]) -> Selection:
-    rows, groups = np.array(pairs, np.int64).reshape(-1, 2).T
-    return compiled.select(BatchView(to_batch(batch), clock_ms=CLOCK_MS), rows, groups.astype(np.int32))
-
-
-def assert_same(
-    found: Selection, wanted: Selection, groups: list[list[Filter]], batch: list[Message], pairs: list
-) -> None:
-    for name in ("pair", "member", "troubled_pair", "troubled_member"):
-        assert getattr(found, name).dtype == getattr(wanted, name).dtype
-    both = (set(zip(s.pair.tolist(), s.member.tolist(), strict=True)) for s in (found, wanted))
-    for pair, member in set.symmetric_difference(*both):
-        pytest.fail(f"{groups[pairs[pair][1]][member]} differs for {batch[pairs[pair][0]]}")
-    both = (set(zip(s.troubled_pair.tolist(), s.troubled_member.tolist(), strict=True)) for s in (found, wanted))
-    for pair, member in set.symmetric_difference(*both):
-        pytest.fail(f"{groups[pairs[pair][1]][member]} is troubled in one for {batch[pairs[pair][0]]}")
-    for name in ("pair", "member", "troubled_pair", "troubled_member"):
-        assert np.array_equal(getattr(found, name), getattr(wanted, name)), "not sorted by pair and member"
+from tests.examples import examples
+from tests.unit.filters import plain
+from tests.unit.filters.generators import LANGUAGES, SETS_ON_ONE_FIELD, batches, filters, groups, lists
+from tests.unit.filters.judging import assert_same, expected, judge, select
+from tests.unit.filters.kinds import INSIDE, VALUES, key_kind, kind_of
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@examples(60)
 def test_one_filter_over_a_batch_agrees_with_the_reference(dialect: str, data: st.DataObject) -> None:
-    group = [data.draw(filters(dialect))]
-    batch = data.draw(st.lists(messages, min_size=1, max_size=6))
-    pairs = [(row, 0) for row in range(len(batch))]
-    assert_same(select(FilterGroups([group]), batch, pairs), expected([group], batch, pairs), [group], batch, pairs)
+    judge([[data.draw(filters(dialect))]], data.draw(batches(1, 12)))
+
+
+@given(some=groups(), batch=batches(1, 5), data=st.data())
+@examples(120)
+def test_groups_with_shared_filters_agree_with_the_reference(
+    some: list[list[Filter]], batch: list[Message], data: st.DataObject
+) -> None:
+    pairs = st.tuples(st.integers(0, len(batch) - 1), st.integers(0, len(some) - 1))
+    judge(some, batch, data.draw(st.lists(pairs, min_size=1, max_size=8)))
+
+
+@given(raws=lists(SETS_ON_ONE_FIELD, min_size=1, max_size=6), batch=batches(8, 12))
+@examples(150)
+def test_filters_with_several_keys_on_one_field_agree_with_the_reference(
+    raws: list[dict[str, Any]], batch: list[Message]
+) -> None:
+    """Each alone: what many filters compile to depends on all of them."""
+    for raw in raws:
+        judge([[parse_filter_set(raw)]], batch)
+
+
+@given(some=groups(), distinct=batches(1, 4), copies=st.sampled_from((9, 40)))
+@examples(30)
+def test_a_long_batch_agrees_with_the_reference(some: list[list[Filter]], distinct: list[Message], copies: int) -> None:
+    """Rows that ask apart, that ask all at once, and that are decided before others: only long batches have them."""
+    batch = distinct * copies
+    pairs = [(row, group) for row in range(len(batch)) for group in range(len(some)) if (row + group) % 3]
+    wanted = expected(some, batch, pairs)
+    assert_same(select(FilterGroups(some), to_batch(batch), pairs), wanted, some, batch, pairs)
 
 
 @given(data=st.data())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-def test_groups_with_shared_filters_agree_with_the_reference(data: st.DataObject) -> None:
-    pool = data.draw(st.lists(any_filter, min_size=1, max_size=5))
-    groups = data.draw(st.lists(st.lists(st.sampled_from(pool), max_size=6), min_size=1, max_size=4))
-    batch = data.draw(st.lists(messages, min_size=1, max_size=5))
-    rows = st.integers(0, len(batch) - 1)
-    pairs = data.draw(st.lists(st.tuples(rows, st.integers(0, len(groups) - 1)), min_size=1, max_size=8))
-    compiled = FilterGroups(groups)
-    wanted = expected(groups, batch, pairs)
-    assert_same(select(compiled, batch, pairs), wanted, groups, batch, pairs)
-    shipped = pickle.loads(pickle.dumps(compiled))  # noqa: S301  # our own bytes
-    assert_same(select(shipped, batch, pairs), wanted, groups, batch, pairs)
-
-
-@given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@examples(40)
 def test_filters_of_one_shape_agree_with_the_reference(data: st.DataObject) -> None:
     """Equal but for constants: they share one evaluation, with access by `a = …`."""
     values = st.sampled_from(("'a'", "'5'", "5", "5.0", "TRUE", "0", "-1.5"))
@@ -114,14 +78,84 @@ def test_filters_of_one_shape_agree_with_the_reference(data: st.DataObject) -> N
     for shape in data.draw(st.lists(shapes, min_size=1, max_size=3)):
         for _ in range(3):
             group.append(parse(shape.format(*data.draw(st.lists(values, min_size=2, max_size=2))), "jms"))
-    batch = data.draw(st.lists(messages, min_size=1, max_size=6))
-    pairs = [(row, 0) for row in range(len(batch))]
-    assert_same(select(FilterGroups([group]), batch, pairs), expected([group], batch, pairs), [group], batch, pairs)
+    judge([group], data.draw(batches(1, 12)))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@examples(60)
 def test_the_normal_form_parses_to_the_same_tree(dialect: str, data: st.DataObject) -> None:
     item = data.draw(filters(dialect))
     assert parse(normal_form(item.expression, dialect), dialect).expression == item.expression
+
+
+# -- what the generators reach ----------------------------------------------------------------------------
+
+_COUNTED = settings(
+    derandomize=True, deadline=None, phases=[Phase.generate], database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def test_the_generators_bring_every_kind_of_value_under_every_kind_of_reference() -> None:
+    met: Counter[tuple[str, str]] = Counter()
+
+    texts = LANGUAGES["amqp-sql"].properties
+    references = [next(walk(parse(f"{text} IS NULL", "amqp-sql").expression.operand)) for text in texts]
+
+    @settings(_COUNTED, max_examples=300)
+    @given(batch=batches(10, 10))
+    def count(batch: list[Message]) -> None:
+        for message, node in itertools.product(batch, references):
+            kind = kind_of(plain.evaluate(node, message))
+            if kind is not None:
+                met["element" if isinstance(node, Element) else node.ref.section, kind] += 1
+
+    count()
+    maps = ("application_properties", "message_annotations", "delivery_annotations", "footer")
+    missing = {(section, kind) for section in (*maps, "amqp_value") for kind in VALUES} - met.keys()
+    missing |= {("amqp_sequence", kind) for kind in ("list", "beyond 64 bits inside", "null inside")} - met.keys()
+    missing |= {("element", kind) for kind in (*VALUES, *INSIDE) if kind != "deep"} - met.keys()
+    assert not missing, sorted(missing)
+
+
+def test_the_generators_bring_any_two_kinds_of_keys_on_one_field() -> None:
+    """As far as a filter of any origin has such: an OR whose parts have keys of both kinds on one field."""
+    met: Counter[frozenset[str]] = Counter()
+
+    @settings(_COUNTED, max_examples=300)
+    @given(raws=lists(SETS_ON_ONE_FIELD, min_size=6, max_size=6))
+    def count(raws: list[dict[str, Any]]) -> None:
+        for entry in (entry for raw in raws for entry in entries(parse_filter_set(raw).expression)):
+            for one in entry.keys:
+                met.update(frozenset({key_kind(one), key_kind(two)}) for two in entry.keys if two.ref == one.ref)
+
+    count()
+    by_number = [f"field by number {kind}" for kind in ("int", "str", "bytes", "bool", "float")]
+    strict = [f"field strict {kind}" for kind in ("int", "str", "bytes", "bool", "float", "Timestamp", "float zero")]
+    wanted = {frozenset({one, two}) for one in by_number for two in strict}
+    wanted |= {frozenset({"field strict float zero", "field strict -float zero"})}
+    assert not wanted - met.keys(), sorted(map(sorted, wanted - met.keys()))
+
+
+def test_the_generators_bring_ways_in_of_every_kind() -> None:
+    met: Counter[str] = Counter()
+
+    @settings(_COUNTED, max_examples=250)
+    @given(some=groups(), raws=lists(SETS_ON_ONE_FIELD, min_size=4, max_size=4))
+    def count(some: list[list[Filter]], raws: list[dict[str, Any]]) -> None:
+        for item in {*map(parse_filter_set, raws), *(item for group in some for item in group)}:
+            ways = list(entries(item.expression))
+            met[f"{min(len(ways), 2)} ways in"] += 1
+            met["an OR without a way in"] += not ways and any(isinstance(node, Or) for node in walk(item.expression))
+            met.update(type(node).__name__ for node in walk(item.expression) if access_of(node) is not None)
+            met.update(key_kind(key).split(" strict")[0] for way in ways for key in way.keys if key.strict)
+        met["a filter alone"] += sum(map(len, some)) == 1
+        met["several groups"] += len(some) > 1
+        met["a filter twice in a group"] += any(len(set(group)) < len(group) for group in some)
+
+    count()
+    wanted = {"0 ways in", "1 ways in", "2 ways in", "an OR without a way in", "a filter alone", "several groups"}
+    wanted |= {"a filter twice in a group", "Compare", "In", "Truth", "Not", "Or", "And", "Like", "Accepts"}
+    wanted |= {"Equals", "StartsWith", "NestedMatches", "TopicMatches", "text form", "text head", "nested member"}
+    wanted |= {"topic word", "text head of a form", "field"}
+    assert not {name for name in wanted if not met[name]}

