@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from jobs.bridge import check_bridge
 from jobs.config import JobFile
+from jobs.java import JavaEnded, java_needed
 from jobs.progress import StreamProgress
 from jobs.route import RouteJob, StreamFailed, stop_on_signals
 from jobs.session import build_session
@@ -33,10 +34,11 @@ def local_session(stream: str, progress: StreamProgress, *, master: str, log: Pa
         return
     with progress.console.status("starting Spark (the first start downloads the Delta jar) …"):
         spark = build_session(f"bindery {stream}", master=master, log_file=log)
-    try:
-        yield spark
-    finally:
-        spark.stop()
+    with java_needed(f"stream {stream!r}"):
+        try:
+            yield spark
+        finally:
+            spark.stop()
 
 
 def run_stream(
@@ -56,7 +58,7 @@ def run_stream(
         stop_on_signals(job)
         with progress:
             job.run(available_now=available_now, new_epoch=new_epoch, repin=repin)
-    except StreamFailed as error:
+    except (StreamFailed, JavaEnded) as error:
         error.hint = f"Spark's log: {log}"
         raise
 

@@ -183,6 +183,7 @@ def _checked(
 def _run(data: DataDir, file: JobFile, reporter: Reporter, stopping: _Stopping, *, new_epoch: bool) -> None:
     # Spark is imported after the document was checked: a bad one fails at once
     from jobs.expressions import check_expressions  # noqa: PLC0415
+    from jobs.java import java_needed  # noqa: PLC0415
     from jobs.route import RouteJob  # noqa: PLC0415
     from jobs.session import build_session  # noqa: PLC0415
 
@@ -190,8 +191,9 @@ def _run(data: DataDir, file: JobFile, reporter: Reporter, stopping: _Stopping, 
     ended = threading.Event()
     watch = threading.Thread(target=_watch, args=(spark, reporter, ended), name="watch", daemon=True)
     try:
-        check_expressions(spark, file)
-        job = RouteJob(spark, data, file, report=reporter.batch)
+        with java_needed(f"stream {file.job.stream!r}"):
+            check_expressions(spark, file)
+            job = RouteJob(spark, data, file, report=reporter.batch)
         stopping.hand_to(job)
         watch.start()
         job.run(new_epoch=new_epoch)
@@ -202,6 +204,8 @@ def _run(data: DataDir, file: JobFile, reporter: Reporter, stopping: _Stopping, 
 
 
 def _watch(spark: SparkSession, reporter: Reporter, ended: threading.Event) -> None:
+    from jobs.java import java_is_gone  # noqa: PLC0415  # as above
+
     while not ended.wait(_LOOK):
         try:
             query = next(iter(spark.streams.active), None)
@@ -213,7 +217,7 @@ def _watch(spark: SparkSession, reporter: Reporter, ended: threading.Event) -> N
                 if busy or progress is not None or status["message"].startswith("Waiting"):
                     reporter.look(busy=busy, progress=progress)
         except Exception:
-            if ended.is_set():
+            if ended.is_set() or java_is_gone():
                 return
             raise
 

@@ -30,6 +30,7 @@ from bindery.cli.render import render_error
 from jobs.bridge import check_bridge
 from jobs.checkpoint import checkpoint_id
 from jobs.config import AVAILABLE_NOW, JobFile, load_job
+from jobs.java import java_is_gone, java_needed
 from jobs.mapping import mapped
 from jobs.session import build_session, configure
 from jobs.sources import SOURCES
@@ -122,8 +123,12 @@ class RouteJob:
 
         With `repin` a batch that was begun, of which nothing was committed and which can no longer be routed
         as its pin says, is pinned anew. Raises CheckpointMismatch, Fenced, UnusablePin and what else Bindery
-        itself finds; StreamFailed otherwise.
+        itself finds; JavaEnded when Spark's process is gone, StreamFailed otherwise.
         """
+        with java_needed(f"stream {self.job.stream!r}"):
+            self._run(available_now=available_now, new_epoch=new_epoch, repin=repin)
+
+    def _run(self, *, available_now: bool, new_epoch: bool, repin: bool) -> None:
         self._repin = repin
         checkpoint = self.data.checkpoint(self.job.stream)
         fresh = not Path(checkpoint).exists()
@@ -141,6 +146,8 @@ class RouteJob:
             try:
                 self._await(writer.foreachBatch(self._route_batch).trigger(**trigger).start())
             except (PySparkException, Py4JError) as error:
+                if java_is_gone():
+                    raise
                 raise StreamFailed(_stream_reason(error), where=f"stream {self.job.stream!r}") from error
             finally:
                 self._routers.clear()
@@ -344,7 +351,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         file = load_job(options.config)
         data = DataDir.open(options.data)
-        job = RouteJob(build_session(f"bindery {file.job.stream}"), data, file, report=_print_report)
+        spark = build_session(f"bindery {file.job.stream}")
+        with java_needed(f"stream {file.job.stream!r}"):
+            job = RouteJob(spark, data, file, report=_print_report)
         stop_on_signals(job)
         job.run(available_now=options.available_now, new_epoch=options.new_epoch, repin=options.repin)
     except BinderyError as error:

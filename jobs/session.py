@@ -6,7 +6,6 @@ package is named on the command line (docs/jobs.md).
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import sys
@@ -15,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from jobs.java import java_needed, quieten
 from jobs.packages import DELTA_PACKAGE, DELTA_SETTINGS
 from router.errors import InvalidInput
 
@@ -56,7 +55,7 @@ def build_session(
 ) -> SparkSession:
     """The session to run jobs in: the one that spark-submit prepares, or a new local one.
 
-    Raises InvalidInput without a Java. `settings` override everything set here. With `log_file`, what Spark
+    Raises InvalidInput without a Java, JavaEnded for one that does not start. `settings` override everything set here. With `log_file`, what Spark
     and its JVM print goes to that file instead of the terminal (in a session that starts its own JVM).
     """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -77,7 +76,7 @@ def build_session(
         builder = builder.master(master or "local[*]")
     for name, value in (values | dict(settings or {})).items():
         builder = builder.config(name, value)
-    with _redirected(None if submitted else log_file):
+    with _redirected(None if submitted else log_file), java_needed(app_name):
         return builder.getOrCreate()
 
 
@@ -89,8 +88,7 @@ def _require_java() -> None:
 
 def configure(session: SparkSession) -> None:
     """Set what a routing job relies on, in a session made here or by somebody else."""
-    # PySpark prints every analysis error with its Java stack; jobs turn them into errors of their own
-    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    quieten(session)
     for name, value in _ROUTING.items():
         session.conf.set(name, value)
 
