@@ -106,6 +106,9 @@ class Fillings:
         time.sleep(self._rng.uniform(0, _MOMENT))
         failed = self._failures - before
         self._ballast.drop()
+        # what failed for want of room is told by the end of the job, before it commits another batch
+        seen = installation.batches.count
+        until("a batch, or the end of the job", lambda: job.ended is not None or installation.batches.count > seen)
         self.times["job ended" if job.ended is not None else "job went on"] += 1
         what = f"{pages * 4} KiB left, {failed} publications failed"
         if job.ended is None:

@@ -17,8 +17,6 @@ from tests.faults.real.verdict import Verdict, judge
 KINDS: Final = {"job": 6, "service": 4, "both": 3, "starting": 2, "stopped": 3, "jvm": 1, "workers": 1}
 #: Seconds after a batch, or an answer, within which a kill happens: a batch and the pause before it.
 _MOMENT: Final = 2.5
-#: Seconds within which a driver that starts is killed: past its first batch at the most.
-_START: Final = 12
 
 
 class Kills:
@@ -29,6 +27,8 @@ class Kills:
         self.times: Counter[str] = Counter()
         self._say = say
         self._rng = installation.rng
+        #: Seconds from the start of a driver to its first batch.
+        self._start = 0.0
         self._kinds: dict[str, Callable[[], str]] = {
             "job": self._job,
             "service": self._service,
@@ -46,6 +46,8 @@ class Kills:
     def run(self, kinds: Sequence[str]) -> None:
         """Kill by that schedule; the job runs before and after."""
         started = time.monotonic()
+        self.installation.await_batch()
+        self._start = time.monotonic() - started
         for number, kind in enumerate(kinds, start=1):
             self.installation.await_batch()
             self.installation.await_answer()
@@ -77,7 +79,7 @@ class Kills:
         """A driver is killed, and its successor while it starts or works on the batch that was left."""
         self.installation.job.kill()
         self.installation.start_job()
-        seconds = self._rng.uniform(0, _START)
+        seconds = self._rng.uniform(0, self._start)
         time.sleep(seconds)
         killed = self.installation.job.kill()
         self.installation.start_job()

@@ -40,6 +40,16 @@ class Sent:
         return {"id": self.id, "number": self.number, "kind": self.kind}
 
     @property
+    def publication(self) -> dict[str, Any]:
+        """The body of the request that publishes it."""
+        return {
+            "routing_key": self.key,
+            "properties": {"headers": self.properties},
+            "payload": self.id,
+            "payload_encoding": "string",
+        }
+
+    @property
     def message(self) -> Message:
         """The message as the router reads it."""
         return Message(exchange=self.exchange, routing_key=self.key, application_properties=Table(self.properties))

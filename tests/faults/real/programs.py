@@ -38,8 +38,8 @@ def until(event: str, look: Callable[[], T | None], *, patience: float = PATIENC
 
 
 def end_on_sigterm() -> None:
-    """Let SIGTERM unwind this process, so that the programs it has started are ended too."""
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(128 + signal.SIGTERM))
+    """Let SIGTERM unwind this process as Ctrl-C does, so that the programs it has started are ended too."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 class Program:

@@ -163,16 +163,10 @@ class Publisher(Worker):
 
     def work(self) -> None:
         one = Sent.random(self.rng, f"{self._prefix}-{self._messages}")
-        body = {
-            "routing_key": one.key,
-            "properties": {"headers": one.properties},
-            "payload": one.id,
-            "payload_encoding": "string",
-        }
         with self.ledger.lock:
             self.ledger.published[one.id] = one
         try:
-            status, answer = self._connection.call("POST", f"/exchanges/%2F/{one.exchange}/publish", body)
+            status, answer = self._connection.call("POST", f"/exchanges/%2F/{one.exchange}/publish", one.publication)
         except NotSent:
             with self.ledger.lock:
                 del self.ledger.published[one.id]
