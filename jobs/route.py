@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +30,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from bindery.cli.render import render_error
 from jobs.bridge import check_bridge
 from jobs.checkpoint import checkpoint_id
-from jobs.config import AVAILABLE_NOW, JobFile, load_job
+from jobs.config import AVAILABLE_NOW, JobFile, Maintenance, load_job
 from jobs.java import java_is_gone, java_needed
 from jobs.mapping import mapped
 from jobs.session import build_session, configure
@@ -41,6 +42,7 @@ from router.message import Message, to_batch
 from router.model import FILTERS_ARGUMENT, QUEUE_FILTER, SELECTOR_ARGUMENT, Topology
 from router.values import Table, to_nested_text
 from store.commit import BatchCommitter, BatchCounts, Pin, WrittenFile
+from store.maintenance import Upkeep
 from store.paths import DataDir
 from store.streams import StreamEpoch, register
 from store.topology import TopologyStore
@@ -113,6 +115,7 @@ class RouteJob:
         self._routers = _Routers(spark, self.job.vhost)
         self._committer: BatchCommitter | None = None
         self._epoch: StreamEpoch | None = None
+        self._upkeep: Upkeep | None = None
         self._batch_records = min(_FIRST_BATCH_RECORDS, self.job.max_batch_records)
         self._error: BaseException | None = None
         self._stopping = threading.Event()
@@ -138,10 +141,13 @@ class RouteJob:
             if fresh:
                 shutil.rmtree(checkpoint, ignore_errors=True)
             raise
-        with BatchCommitter(self.data, stream=self.job.stream, app_id=epoch.app_id) as committer:
-            self._committer, self._epoch = committer, epoch
+        now = available_now or self.job.trigger == AVAILABLE_NOW
+        with (
+            self._maintained(now) as upkeep,
+            BatchCommitter(self.data, stream=self.job.stream, app_id=epoch.app_id) as committer,
+        ):
+            self._committer, self._epoch, self._upkeep = committer, epoch, upkeep
             writer = self._frame.writeStream.queryName(self.job.stream).option("checkpointLocation", checkpoint)
-            now = available_now or self.job.trigger == AVAILABLE_NOW
             trigger: dict[str, Any] = {"availableNow": True} if now else {"processingTime": self.job.trigger}
             try:
                 self._await(writer.foreachBatch(self._route_batch).trigger(**trigger).start())
@@ -151,6 +157,13 @@ class RouteJob:
                 raise StreamFailed(_stream_reason(error), where=f"stream {self.job.stream!r}") from error
             finally:
                 self._routers.clear()
+
+    def _maintained(self, available_now: bool) -> AbstractContextManager[Upkeep | None]:
+        """The maintenance of a stream that runs unattended; a job that ends by itself has it on request."""
+        asked = self.job.maintenance
+        if asked is False or (asked is None and available_now):
+            return nullcontext()
+        return Upkeep(self.data, asked.policy if isinstance(asked, Maintenance) else None)
 
     def stop(self) -> None:
         """End after the batch that is running; safe to call from a signal handler."""
@@ -207,7 +220,9 @@ class RouteJob:
             self._batch_records = min(max(1, GROUP_BYTES // mean), self.job.max_batch_records)
         files = [WrittenFile(**file) for result in results for file in result["files"]]
         timings = {stage: spent * 1000 for stage, spent in seconds.items()}
-        self._writer.commit(number, pin, files, self._counts(counts, topology, timings))
+        committed = self._writer.commit(number, pin, files, self._counts(counts, topology, timings))
+        if self._upkeep is not None:
+            self._upkeep.committed(committed.tables)
         seconds["commit"] = time.perf_counter() - routed
         unroutable = sum(counts.unroutable.values())
         return BatchReport(number, pin.topology_version, counts.records, counts.copies, unroutable, seconds)

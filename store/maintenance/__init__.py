@@ -2,5 +2,6 @@
 
 from store.maintenance.policy import Policy
 from store.maintenance.run import Report, TableReport, maintain
+from store.maintenance.upkeep import Upkeep
 
-__all__ = ["Policy", "Report", "TableReport", "maintain"]
+__all__ = ["Policy", "Report", "TableReport", "Upkeep", "maintain"]

@@ -101,7 +101,8 @@ def _is_sound(parts: tuple[Path, ...]) -> bool:
     stated = {"protocol": 0, "metaData": 0}
     try:
         for part in parts:
-            rows = pq.read_table(part, columns=["protocol.minReaderVersion", "metaData.id"], partitioning=None)
+            with pq.ParquetFile(part) as file:
+                rows = file.read(columns=["protocol.minReaderVersion", "metaData.id"])
             for name in stated:
                 stated[name] += len(rows[name]) - rows[name].null_count
             effects.sync([part])

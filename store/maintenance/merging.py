@@ -67,23 +67,17 @@ class _Sources:
     """The files that are merged; `schema` has the columns that one of them has at least."""
 
     def __init__(self, paths: Sequence[Path], schema: pa.Schema) -> None:
-        self._paths = paths
-        present: set[str] = set()
-        for path in paths:
-            present.update(pq.read_schema(path).names)
+        self._files = [(path, pq.read_metadata(path)) for path in paths]
+        present = {name for _, metadata in self._files for name in metadata.schema.to_arrow_schema().names}
         self.schema = pa.schema([field for field in schema if field.name in present])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of all files as batches of the schema, each of about a group's bytes at most."""
-        for path in self._paths:
-            with pq.ParquetFile(path) as file:
+        for path, metadata in self._files:
+            with pq.ParquetFile(path, metadata=metadata) as file:
                 names = [name for name in file.schema_arrow.names if name in self.schema.names]
-                for group in range(file.num_row_groups):
-                    found = file.metadata.row_group(group)
-                    each = max(1, found.total_byte_size // max(1, found.num_rows))
-                    at_once = max(1, min(GROUP_ROWS, GROUP_BYTES // each))
-                    for batch in file.iter_batches(at_once, row_groups=[group], columns=names, use_threads=False):
-                        yield self._fitted(batch)
+                for batch in _batches(file, names):
+                    yield self._fitted(batch)
 
     def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.schema.equals(self.schema):
@@ -94,6 +88,19 @@ class _Sources:
             for field in self.schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _batches(file: pq.ParquetFile, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    metadata = file.metadata
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    if sum(group.total_byte_size for group in groups) <= GROUP_BYTES // 4:
+        # at once: a batch costs a multiple of its few rows
+        yield from file.read(columns=names, use_threads=False).to_batches()
+        return
+    for number, group in enumerate(groups):
+        each = max(1, group.total_byte_size // max(1, group.num_rows))
+        at_once = max(1, min(GROUP_ROWS, GROUP_BYTES // each))
+        yield from file.iter_batches(at_once, row_groups=[number], columns=names, use_threads=False)
 
 
 def _groups(sources: _Sources) -> Iterator[pa.Table]:

@@ -16,8 +16,8 @@ _BYTES: Final = {None: 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 #: How long old versions stay readable where nothing else is said.
 DEFAULT_RETENTION: Final = timedelta(days=7)
-#: Shortest retention that may be asked for by a user: a query that runs must not lose its files.
-SHORTEST_RETENTION: Final = timedelta(hours=1)
+#: Shortest retention that may be asked for: a query that runs must not lose its files.
+SHORTEST_RETENTION: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ def duration(text: str) -> timedelta:
 
 
 def retention_of(text: str) -> timedelta:
-    """A retention that a user asks for; raises InvalidInput for one under an hour."""
+    """A retention that a user asks for; raises InvalidInput for one under a minute."""
     found = duration(text)
     if found < SHORTEST_RETENTION:
         raise InvalidInput(
             f"a retention of {text!r} is too short",
             where="retention",
-            hint="at least 1 hour: whoever reads a table needs its files until the end of the query",
+            hint="at least 1 minute: whoever reads a table needs its files until the end of the query",
         )
     return found
 

@@ -12,7 +12,7 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -41,6 +41,7 @@ _LOCK: Final = ".maintenance"
 class TableReport:
     """What was done to a table, or would be: files merged into others, files deleted.
 
+    `listed` counts the entries of the log before that: what a look at the table has to go through.
     `left` tells that another maintainer works on the table; `error` why it could not be maintained.
     """
 
@@ -52,6 +53,7 @@ class TableReport:
     checkpoints: int = 0
     deleted: int = 0
     freed_bytes: int = 0
+    listed: int = 0
     held_by: tuple[str, ...] = ()
     left: bool = False
     error: str | None = None
@@ -93,18 +95,22 @@ def maintain(
     dry_run: bool = False,
     only: Callable[[Place], bool] | None = None,
     report: Callable[[TableReport, int, int], None] | None = None,
+    stop: Callable[[], bool] = lambda: False,
     clock: Callable[[], int] = now,
 ) -> Report:
     """One pass over the tables of a data directory (those that `only` accepts) and what else was left behind.
 
-    `report` is called after each table with its report, its number and how many there are; `clock` gives
-    the time in milliseconds. What goes wrong at a table is in its report.
+    `report` is called after each table with its report, its number and how many there are; `stop` tells
+    between two tables whether to end; `clock` gives the time in milliseconds. What goes wrong at a table is
+    in its report.
     """
     rules = policy or Policy()
     wanted = [place for place in places(data) if only is None or only(place)]
     holds = find_holds(data, rules.hold_limit, clock())
     done = Report(idle=_idle(holds), dry_run=dry_run)
     for number, place in enumerate(wanted, 1):
+        if stop():
+            return done
         one = maintain_table(place, None, rules, holds, dry_run=dry_run, clock=clock)
         done.tables.append(one)
         if report is not None:
@@ -169,6 +175,7 @@ def _work(place: Place, log: TableLog, policy: Policy, holds: Holds, found: Tabl
     if checkpoints.is_due(place.path, log.version):
         checkpoints.write_checkpoint(place.path)
     files = LogFiles.of(place.path)
+    found.listed = len(files.entries)
     kept = horizon(place, log, files, policy, holds.active, now_ms)
     found.held_by = () if kept is None else kept.held
     if not place.is_forever:
@@ -217,9 +224,3 @@ def _claimed(place: Place) -> Iterator[bool]:
         yield True
     finally:
         os.close(handle)
-
-
-def tables_named(names: Iterable[str]) -> Callable[[Place], bool]:
-    """Accepts the tables of those names, as reports show them."""
-    wanted = set(names)
-    return lambda place: place.name in wanted

@@ -142,7 +142,10 @@ def _removals(files: LogFiles, horizon: Horizon | None) -> dict[str, int]:
 
 def _removals_in_checkpoint(part: Path) -> dict[str, int]:
     try:
-        removed = pq.read_table(part, columns=["remove.path", "remove.deletionTimestamp"], partitioning=None)["remove"]
+        with pq.ParquetFile(part) as file:
+            if "remove" not in file.schema_arrow.names:
+                return {}
+            removed = file.read(columns=["remove.path", "remove.deletionTimestamp"])["remove"]
     except (OSError, pa.ArrowException) as error:
         raise StorageFailed(f"cannot read {part}: {error}", where=str(part)) from error
     return {unquote(one["path"]): int(one["deletionTimestamp"] or 0) for one in removed.drop_null().to_pylist()}

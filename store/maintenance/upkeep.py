@@ -1,0 +1,166 @@
+"""Maintenance beside a committer: on a thread of its own, as often as commits make it worth while.
+
+A table is compacted when a fan-in of commits has gathered, and cleaned up after a number of commits that
+grows with what there is to list. So both cost about the same per commit, however large the tables are, and
+nothing where nothing is committed. What goes wrong is logged and harms no commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from store import tables
+from store.commit import TableCommit
+from store.log import TableLog
+from store.maintenance.holds import Holds, find_holds
+from store.maintenance.places import Place, place_of
+from store.maintenance.policy import Policy
+from store.maintenance.run import compact_table, maintain, maintain_table, now
+from store.manifest import MANIFEST
+from store.paths import DataDir
+
+_LOGGER: Final = logging.getLogger(__name__)
+#: Commits after which a table is cleaned up, at least; one for every so many files that it lists, if more.
+_CLEAN_COMMITS: Final = 64
+_FILES_PER_COMMIT: Final = 16
+#: Seconds after which any commit is reason enough.
+_CLEAN_SECONDS: Final = 3_600.0
+#: Seconds for which what holds versions back is taken to be what it was.
+_HOLDS_SECONDS: Final = 30.0
+#: Seconds that the end waits for the work at one table.
+_END_SECONDS: Final = 60.0
+
+
+@dataclass(slots=True)
+class _Table:
+    """One table, and the commits to it since it was compacted and cleaned up last."""
+
+    place: Place
+    fresh: int
+    since: float
+    uncleaned: int = 0
+    listed: int = 0
+    log: TableLog | None = None
+
+    def wants_cleaning(self, moment: float) -> bool:
+        if self.uncleaned >= max(_CLEAN_COMMITS, self.listed // _FILES_PER_COMMIT):
+            return True
+        return self.uncleaned > 0 and moment - self.since >= _CLEAN_SECONDS
+
+
+class Upkeep:
+    """Maintains the tables that batches are committed to; `committed` tells of each batch.
+
+    With `everything_each` (seconds) every table of the data directory is looked at that often too, and what
+    was left behind outside of tables. Use as a context, or `close` it.
+    """
+
+    def __init__(self, data: DataDir, policy: Policy | None = None, *, everything_each: float | None = None) -> None:
+        self._data = data
+        self._policy = policy or Policy()
+        self._each = everything_each
+        self._tables: dict[str, _Table] = {}
+        self._holds: tuple[float, Holds] | None = None
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Upkeep:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop after the table that is worked on; a merge that takes too long is left behind, as by a crash."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        self._thread.join(_END_SECONDS)
+
+    def committed(self, commits: Iterable[TableCommit]) -> None:
+        """A batch has been committed to these tables and to the manifest; returns at once."""
+        with self._changed:
+            self._count(MANIFEST, self._data.manifest)
+            for one in commits:
+                if one.kind == tables.QUEUE.name:
+                    self._count(tables.QUEUE, self._data.queue(one.vhost, one.name))
+                else:
+                    self._count(tables.UNROUTABLE, self._data.unroutable(one.vhost))
+            if self._due(time.monotonic()):
+                self._changed.notify()
+
+    def _count(self, kind: tables.Kind, path: str) -> None:
+        table = self._tables.get(path)
+        if table is None:
+            # not all tables of a stream at the same batch
+            first = zlib.crc32(path.encode()) % self._policy.fan_in
+            table = _Table(place_of(self._data, kind, path), first, time.monotonic())
+            self._tables[path] = table
+        table.fresh += 1
+        table.uncleaned += 1
+
+    def _due(self, moment: float) -> list[_Table]:
+        fan_in = self._policy.fan_in
+        return [one for one in self._tables.values() if one.fresh >= fan_in or one.wants_cleaning(moment)]
+
+    # -- the thread ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        whole = time.monotonic() + (self._each or 0)
+        while True:
+            with self._changed:
+                due = self._due(time.monotonic())
+                if not due and not self._stopping:
+                    self._changed.wait(self._pause(whole))
+                    due = self._due(time.monotonic())
+                if self._stopping:
+                    return
+            for table in due:
+                if self._stopping:
+                    return
+                self._guarded(table)
+            if self._each is not None and time.monotonic() >= whole:
+                self._whole()
+                whole = time.monotonic() + self._each
+
+    def _pause(self, whole: float) -> float:
+        return _CLEAN_SECONDS if self._each is None else max(0.0, whole - time.monotonic())
+
+    def _guarded(self, table: _Table) -> None:
+        cleaning = table.wants_cleaning(time.monotonic())
+        with self._changed:
+            table.fresh = 0
+            if cleaning:
+                table.uncleaned, table.since = 0, time.monotonic()
+        try:
+            table.log = table.log or table.place.open()
+            if cleaning:
+                report = maintain_table(table.place, table.log, self._policy, self._present_holds())
+                table.listed = report.listed
+            else:
+                report = compact_table(table.place, table.log, self._policy)
+            if report.error is not None:
+                table.log = None
+        except Exception:
+            table.log = None
+            _LOGGER.exception("%s could not be maintained", table.place.path)
+
+    def _present_holds(self) -> Holds:
+        moment = time.monotonic()
+        if self._holds is None or moment - self._holds[0] > _HOLDS_SECONDS:
+            self._holds = (moment, find_holds(self._data, self._policy.hold_limit, now()))
+        return self._holds[1]
+
+    def _whole(self) -> None:
+        try:
+            maintain(self._data, self._policy, stop=lambda: self._stopping)
+        except Exception:
+            _LOGGER.exception("%s could not be maintained", self._data.root)

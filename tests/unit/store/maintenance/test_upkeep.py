@@ -1,0 +1,93 @@
+"""Maintenance beside a committer: when it has gathered enough, on its own thread, and without harm to commits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from router.errors import StorageFailed
+from store import faults
+from store.commit import BatchResult
+from store.log import TableLog
+from store.maintenance import Policy, Upkeep
+from store.maintenance.places import place_of
+from store.maintenance.upkeep import _Table
+from store.paths import DataDir
+from store.read import read_queue
+from store.tables import QUEUE
+from tests.unit.store.conftest import deliver
+from tests.unit.store.maintenance.conftest import NOTHING_OLD, Stream, entries_of
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 120
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert condition()
+
+
+def live(data: DataDir, name: str) -> int:
+    return len(TableLog(data.queue("/", name), files=True).files or ())
+
+
+def batch(stream: Stream, *names: str) -> BatchResult:
+    stream.batches += 1
+    return deliver(stream.data, stream.committer, stream.batches, stream.version, *names)
+
+
+def test_tables_are_compacted_while_batches_are_committed(data: DataDir, stream: Stream) -> None:
+    with Upkeep(data) as upkeep:
+        for _ in range(48):
+            upkeep.committed(batch(stream, "a", "b").tables)
+        eventually(lambda: live(data, "a") < 16 and live(data, "b") < 16)
+    assert read_queue(data, "a").num_rows == read_queue(data, "b").num_rows == 48 * 3
+
+
+def test_old_files_and_entries_go_while_batches_are_committed(data: DataDir, stream: Stream) -> None:
+    with Upkeep(data, replace(NOTHING_OLD, orphan_age=timedelta(days=1))) as upkeep:
+        for _ in range(150):
+            upkeep.committed(batch(stream, "a").tables)
+        eventually(lambda: entries_of(data.queue("/", "a"))[0] > 0)
+    assert read_queue(data, "a").num_rows == 150 * 3
+
+
+def test_a_queue_that_cannot_be_maintained_does_not_keep_others_from_it(
+    data: DataDir, stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(point: str, path: str) -> None:
+        if point == "write.before" and "/a/compact-" in path:
+            raise StorageFailed("no space", where=path)
+
+    with faults.installed(broken), Upkeep(data) as upkeep:
+        for _ in range(40):
+            upkeep.committed(batch(stream, "a", "b").tables)
+        eventually(lambda: live(data, "b") < 30 and "no space" in caplog.text)
+    assert live(data, "a") == 40
+    assert Path(data.queue("/", "a")).is_dir()
+
+
+@pytest.mark.parametrize(("listed", "commits"), [(0, 64), (1_000, 64), (10_000, 625)])
+def test_cleaning_comes_after_as_many_commits_as_its_cost_asks_for(data: DataDir, listed: int, commits: int) -> None:
+    table = _Table(place_of(data, QUEUE, data.queue("/", "a")), 0, since=0.0, listed=listed)
+    table.uncleaned = commits - 1
+    assert not table.wants_cleaning(10.0)
+    table.uncleaned = commits
+    assert table.wants_cleaning(10.0)
+
+
+def test_after_an_hour_any_commit_is_enough(data: DataDir) -> None:
+    table = _Table(place_of(data, QUEUE, data.queue("/", "a")), 0, since=0.0)
+    assert not table.wants_cleaning(4_000.0)
+    table.uncleaned = 1
+    assert table.wants_cleaning(4_000.0)
+
+
+def test_whole_passes_reach_tables_that_nobody_commits_to(data: DataDir, stream: Stream) -> None:
+    stream.run(20)
+    with Upkeep(data, Policy(), everything_each=0.05):
+        eventually(lambda: live(data, "a") == 1)
