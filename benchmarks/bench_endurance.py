@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,6 +33,8 @@ from jobs.config import parse_job
 from jobs.route import BatchReport, RouteJob
 from jobs.session import build_session
 from router.model import Binding, Exchange, Queue, TopologyEditor
+from store.maintenance import Upkeep
+from store.maintenance.policy import Policy
 from store.paths import DataDir
 from store.tables import count_rows
 from store.topology import TopologyStore
@@ -44,7 +47,6 @@ JOB = """\
 stream: endurance
 source: {{format: parquet, path: {path}}}
 trigger: 0 seconds
-maintenance: {{retention: {retention} seconds}}
 """
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -110,6 +112,15 @@ def read(data: DataDir, batches: int, started: float) -> Reading:
     return Reading(
         batches, seen, processor, **memory, files=files, log_files=log_files, log_bytes=log_bytes, data_bytes=data_bytes
     )
+
+
+class _Job(RouteJob):
+    """A job with a shorter retention than anybody may ask for: the run stands for months."""
+
+    policy: Policy
+
+    def _maintained(self, available_now: bool) -> Upkeep:
+        return Upkeep(self.data, self.policy)
 
 
 class Producer:
@@ -180,7 +191,9 @@ def run(scratch: Path, batches: int, window: int, retention: int) -> None:
         else:
             producer.place(done)
 
-    job = RouteJob(spark, data, parse_job(JOB.format(path=source, retention=retention)), report=report)
+    policy = Policy(retention=timedelta(seconds=retention), manifest_retention=timedelta(seconds=retention))
+    job = _Job(spark, data, parse_job(JOB.format(path=source)), report=report)
+    job.policy = policy
     job.run()
     spark.stop()
     show(console, readings)
