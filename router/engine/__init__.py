@@ -57,7 +57,8 @@ class Router:
         """Where every message of a batch goes.
 
         `batch` has the columns of MESSAGE_SCHEMA, and possibly more; `clock_ms` is what UTC() gives in
-        filters. Nothing in a message raises: what cannot be routed is in `Deliveries.unroutable`.
+        filters. Nothing in a message raises: what cannot be routed is in `Deliveries.unroutable`, and what met a
+        defect in a filter on its way to queues in `Deliveries.incomplete`. Memory or storage that give out do raise.
         """
         return assemble(*self.walk(batch, clock_ms=clock_ms))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pyarrow as pa
 from router.engine.compile import MISSING, Plan
 from router.engine.result import (
     ALTERNATE_MISSING,
+    DELIVERED,
     DISCARDED,
     FILTER_ERROR,
     FILTERED,
@@ -29,6 +32,8 @@ from router.native import kernels
 from router.utf8 import repaired
 
 Bools = npt.NDArray[np.bool_]
+#: Filters that the detail of one message names.
+_SHOWN: Final = 5
 
 
 def assemble(walk: Walk, batch: pa.RecordBatch, exchange: Int32s) -> Deliveries:
@@ -44,13 +49,16 @@ def assemble(walk: Walk, batch: pa.RecordBatch, exchange: Int32s) -> Deliveries:
     starts = np.append(0, np.cumsum(copies))
     delivered = native.by_queue(queue_offsets, row_queues, starts)
     touched = np.flatnonzero(copies).astype(np.int32)
-    unroutable = _unroutable(walk, batch, exchange, np.flatnonzero(np.diff(queue_offsets) == 0))
+    failures = _failures(walk)
+    routed = np.diff(queue_offsets) > 0
+    unroutable = _unroutable(walk, batch, exchange, np.flatnonzero(~routed), failures)
     return Deliveries(
         queue=touched,
         offsets=np.append(0, np.cumsum(copies[touched])).astype(np.int64),
         rows=delivered,
         lineage=pa.ListArray.from_arrays(pa.array(lineage_offsets), pa.array(lineage)),
         unroutable=unroutable,
+        incomplete=_incomplete({row: text for row, text in failures.items() if routed[row]}),
         counts=_counts(walk, hits, unroutable),
     )
 
@@ -58,7 +66,41 @@ def assemble(walk: Walk, batch: pa.RecordBatch, exchange: Int32s) -> Deliveries:
 # -- unroutable messages --------------------------------------------------------------------------------
 
 
-def _unroutable(walk: Walk, batch: pa.RecordBatch, exchange: Int32s, rows: Int64s) -> Unroutable:
+def _failures(walk: Walk) -> dict[int, str]:
+    """The rows that met a filter which could not be evaluated, ascending, and which filters those were."""
+    found: dict[int, dict[int, str]] = {}
+    for row, member, error in walk.screening.failed:
+        found.setdefault(row, {})[member] = error
+    plan, texts = walk.plan, {}
+    for row, members in sorted(found.items()):
+        shown = [f"the filter of {_owner(plan, member)}: {error}" for member, error in members.items()]
+        more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+        texts[row] = f"could not be evaluated: {'; '.join(shown[:_SHOWN])}{more}"
+    return texts
+
+
+def _owner(plan: Plan, member: int) -> str:
+    link = int(plan.groups.link[member])
+    if link < 0:
+        return f"queue {plan.queues[-1 - link]!r}"
+    kind = "divert" if plan.links.divert[link] else "binding"
+    return f"{kind} {plan.links.id[link]} from exchange {plan.exchange_names[plan.links.source[link]]!r}"
+
+
+def _incomplete(failures: dict[int, str]) -> Unroutable:
+    count = len(failures)
+    return Unroutable(
+        np.fromiter(failures, np.int32, count),
+        np.full(count, FILTER_ERROR, np.int8),
+        np.full(count, DELIVERED, np.int8),
+        list(failures.values()),
+        np.ones(count, np.bool_),
+    )
+
+
+def _unroutable(
+    walk: Walk, batch: pa.RecordBatch, exchange: Int32s, rows: Int64s, failures: dict[int, str]
+) -> Unroutable:
     plan = walk.plan
     published = exchange[rows]
     known = published >= 0
@@ -66,8 +108,9 @@ def _unroutable(walk: Walk, batch: pa.RecordBatch, exchange: Int32s, rows: Int64
     records = ~known | plan.exchanges.records[published]
     mandatory = _mandatory(batch)[rows]
     disposition = np.where(mandatory, RETURNED, np.where(rejects, REJECTED, DISCARDED)).astype(np.int8)
-    reason, detail = _reasons(walk, batch, published, rows)
-    return Unroutable(rows.astype(np.int32), reason, disposition, detail, records | mandatory)
+    reason, detail = _reasons(walk, batch, published, rows, failures)
+    recorded = records | mandatory | (reason == FILTER_ERROR)  # a defect of ours is never only counted
+    return Unroutable(rows.astype(np.int32), reason, disposition, detail, recorded)
 
 
 def _mandatory(batch: pa.RecordBatch) -> Bools:
@@ -76,7 +119,7 @@ def _mandatory(batch: pa.RecordBatch) -> Bools:
 
 
 def _reasons(
-    walk: Walk, batch: pa.RecordBatch, published: Int32s, rows: Int64s
+    walk: Walk, batch: pa.RecordBatch, published: Int32s, rows: Int64s, failures: dict[int, str]
 ) -> tuple[npt.NDArray[np.int8], list[str | None]]:
     """Why each row is unroutable; of several reasons the first in the order of the assignments from the end."""
     plan = walk.plan
@@ -89,7 +132,7 @@ def _reasons(
     _mark(reason, detail, place, walk, walk.rejected, FILTERED, _filtered_details(plan))
     missing = walk.alternate_missing | ((plan.exchanges.alternate_link[walk.exchange] == MISSING) & ~walk.diverted)
     _mark(reason, detail, place, walk, missing, ALTERNATE_MISSING, _missing_details(plan))
-    for row, text in walk.screening.broken.items():
+    for row, text in failures.items():
         if place[row] >= 0:
             reason[place[row]], detail[place[row]] = FILTER_ERROR, text
     unknown = published < 0
@@ -140,18 +183,25 @@ def _missing_details(plan: Plan) -> npt.NDArray[np.object_]:
 def _counts(walk: Walk, hits: Int64s, unroutable: Unroutable) -> Counts:
     plan = walk.plan
     ids, totals = _by_id(plan.links.id[np.flatnonzero(hits)], hits[hits > 0])
-    members = np.concatenate([np.zeros(0, np.int64), *walk.screening.troubled])
-    links = plan.groups.link[members]
-    owners = np.where(links >= 0, plan.links.id[np.maximum(links, 0)], links) if len(links) else links
-    trouble_ids, trouble = _by_id(owners, np.ones(len(owners), np.int64))
+    trouble_ids, trouble = _by_owner(plan, np.concatenate([np.zeros(0, np.int64), *walk.screening.troubled]))
+    error_ids, errors = _by_owner(plan, np.array([member for _, member, _ in walk.screening.failed], np.int64))
     return Counts(
         ids=ids,
         hits=totals,
         reasons=np.bincount(unroutable.reason, minlength=len(REASONS)).astype(np.int64),
         trouble_ids=trouble_ids,
         trouble=trouble,
+        error_ids=error_ids,
+        errors=errors,
         work=Work(states=walk.states, node_visits=walk.visits, filter_pairs=walk.screening.pairs),
     )
+
+
+def _by_owner(plan: Plan, members: Int64s) -> tuple[Int32s, Int64s]:
+    """Members of filter groups, counted by the binding, divert or queue whose filter they are."""
+    links = plan.groups.link[members]
+    owners = np.where(links >= 0, plan.links.id[np.maximum(links, 0)], links) if len(links) else links
+    return _by_id(owners, np.ones(len(owners), np.int64))
 
 
 def _by_id(ids: Int32s, amounts: Int64s) -> tuple[Int32s, Int64s]:

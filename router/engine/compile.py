@@ -51,6 +51,7 @@ class Links:
     queue      destination queue number, -1 when it is an exchange
     exchange   destination exchange number, -1 when it is a queue
     key        position in `Plan.replacement_keys`, -1 = the keys stay
+    divert     diverts
     exclusive  exclusive diverts
     source     the exchange that it starts from
     """
@@ -59,6 +60,7 @@ class Links:
     queue: Int32s
     exchange: Int32s
     key: Int32s
+    divert: Bools
     exclusive: Bools
     source: Int32s
 
@@ -79,6 +81,7 @@ class Groups:
     first         int32[g+1]  group g has the members `link[first[g]:first[g + 1]]`
     link          int32[m]    the link of a member; for queue filters -1 - queue number
     needed        int32[m]    how many filters of the member's link must accept
+    several       whether any link has more than one filter
     links         int32[g]    distinct links per group
     of_queue      int32[q]    the group of a queue's filter, or -1
     """
@@ -87,6 +90,7 @@ class Groups:
     first: Int32s
     link: Int32s
     needed: Int32s
+    several: bool
     links: Int32s
     of_queue: Int32s
 
@@ -139,6 +143,7 @@ class _Link:
     queue: int = -1
     exchange: int = -1
     key: int = -1
+    divert: bool = False
     exclusive: bool = False
     filters: tuple[Filter, ...] = ()
 
@@ -194,6 +199,7 @@ class _Compiler:
                 queue=_numbers(link.queue for link in self._links),
                 exchange=_numbers(link.exchange for link in self._links),
                 key=_numbers(link.key for link in self._links),
+                divert=_flags(link.divert for link in self._links),
                 exclusive=_flags(link.exclusive for link in self._links),
                 source=_numbers(link.source for link in self._links),
             ),
@@ -245,6 +251,7 @@ class _Compiler:
                         self._exchange_number[source],
                         exchange=self._exchange_number[divert.destination],
                         key=self._key(divert.routing_key),
+                        divert=True,
                         exclusive=divert.exclusive,
                         filters=filters,
                     )
@@ -296,11 +303,13 @@ class _Compiler:
 
     def _frozen_groups(self, of_queue: Sequence[int]) -> Groups:
         sizes = [len(group) for group in self._groups]
+        needed = _numbers(count for group in self._groups for count in _multiplicities([link for link, _ in group]))
         return Groups(
             filters=FilterGroups([[one for _, one in group] for group in self._groups]),
             first=np.append(0, np.cumsum(sizes)).astype(np.int32),
             link=_numbers(link for group in self._groups for link, _ in group),
-            needed=_numbers(count for group in self._groups for count in _multiplicities([link for link, _ in group])),
+            needed=needed,
+            several=bool((needed > 1).any()),
             links=_numbers(len({link for link, _ in group}) for group in self._groups),
             of_queue=_numbers(of_queue),
         )

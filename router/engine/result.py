@@ -26,8 +26,9 @@ REASONS: Final = (
     "too_large",
     "filter_error",
 )
-#: What became of it: given back to a mandatory publisher, refused (seed 003 §4.6.4 REJECT), or dropped.
-DISPOSITIONS: Final = ("returned", "rejected", "discarded")
+#: What became of it: given back to a mandatory publisher, refused (seed 003 §4.6.4 REJECT), or dropped; `delivered`
+#: to some queues, while a defect in a filter may have kept it from others.
+DISPOSITIONS: Final = ("returned", "rejected", "discarded", "delivered")
 
 NO_EXCHANGE: Final = REASONS.index("no_exchange")
 INTERNAL_EXCHANGE: Final = REASONS.index("internal_exchange")
@@ -39,11 +40,12 @@ FILTER_ERROR: Final = REASONS.index("filter_error")
 RETURNED: Final = DISPOSITIONS.index("returned")
 REJECTED: Final = DISPOSITIONS.index("rejected")
 DISCARDED: Final = DISPOSITIONS.index("discarded")
+DELIVERED: Final = DISPOSITIONS.index("delivered")
 
 
 @dataclass(frozen=True)
 class Unroutable:
-    """The messages of a batch that reached no queue.
+    """The messages of a batch that reached no queue, or that may have missed one.
 
     rows         int32[u]  message rows, ascending
     reason       int8[u]   positions in REASONS
@@ -84,6 +86,7 @@ class Counts:
     reasons              int64[len(REASONS)] unroutable messages per reason
     trouble_ids, trouble int32[j], int64[j]  per binding and divert id: filter evaluations that met run-time
                          trouble (they read as unknown); -1 - n stands for the filter of queue n
+    error_ids, errors    int32[e], int64[e]  likewise: filter evaluations that failed, a defect
     """
 
     ids: Int32s
@@ -91,6 +94,8 @@ class Counts:
     reasons: Int64s
     trouble_ids: Int32s
     trouble: Int64s
+    error_ids: Int32s
+    errors: Int64s
     work: Work = field(default_factory=Work)
 
 
@@ -102,6 +107,8 @@ class Deliveries:
     offsets     int64[t+1]  `rows[offsets[i]:offsets[i + 1]]` are the message rows of `queue[i]`
     rows        int32[c]    ascending within each queue, each row once a queue
     lineage     list<int32> per message: the sorted ids of every binding and divert that matched it on its way
+    unroutable  the messages that reached no queue
+    incomplete  messages that reached a queue, but met a filter that could not be evaluated: a copy may be missing
     """
 
     queue: Int32s
@@ -109,6 +116,7 @@ class Deliveries:
     rows: Int32s
     lineage: pa.ListArray
     unroutable: Unroutable
+    incomplete: Unroutable
     counts: Counts
 
     def rows_of(self, queue: int) -> Int32s:

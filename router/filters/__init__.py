@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from router.filters.dialect import DIALECTS
 from router.filters.filter import Filter, evaluate, is_troubled, parse
-from router.filters.groups import FilterGroups, Selection
+from router.filters.groups import FilterGroups
 from router.filters.limits import DEFAULT_LIMITS, Limits
+from router.filters.selecting import BatchFilters, Selection
 
 __all__ = [
     "DEFAULT_LIMITS",
     "DIALECTS",
+    "BatchFilters",
     "Filter",
     "FilterGroups",
     "Limits",

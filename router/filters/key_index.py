@@ -103,6 +103,13 @@ class Runs:
         return np.asarray(self.starts[numbers + 1] - self.starts[numbers])
 
 
+def ranges(starts: Ints, sizes: Ints) -> Ints:
+    """All numbers of the ranges `starts[n] .. starts[n] + sizes[n]`, one range after the other."""
+    total = int(sizes.sum())
+    before = np.cumsum(sizes) - sizes
+    return np.asarray(np.arange(total) + np.repeat(starts - before, sizes))
+
+
 class KeyIndex:
     """For one field: (group, value) -> entries, each once.
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from router.columns import BatchView
 from router.engine import DISPOSITIONS, REASONS, Deliveries, Router
 from router.errors import NotFound
-from router.filters import FilterGroups, Selection
+from router.filters import like, scalar
 from router.message import MESSAGE_SCHEMA, Message, to_batch
 from router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology, TopologyEditor
 from router.reference import NaiveRouter
@@ -250,29 +246,75 @@ def test_every_filter_of_a_binding_counts_once_whatever_keys_lead_to_it(editor: 
     assert route(editor, *sent).rows.tolist() == [0]
 
 
-class Faulty(FilterGroups):
-    """Filters with a defect: any block of messages that holds row 2 raises."""
+def faulty(monkeypatch: pytest.MonkeyPatch, *bad: str, error: BaseException | None = None) -> None:
+    """A defect: LOWER of these texts raises."""
 
-    def select(self, view: BatchView, rows: np.ndarray, groups: np.ndarray) -> Selection:
-        if (rows == 2).any():
-            raise ZeroDivisionError("injected")
-        return super().select(view, rows, groups)
+    def lower(value: str) -> str:
+        if value in bad:
+            raise ZeroDivisionError("injected") if error is None else error
+        return value.lower()
+
+    monkeypatch.setitem(scalar.FUNCTIONS, "LOWER", lower)
 
 
-def test_a_defect_in_evaluation_concerns_only_its_messages(editor: TopologyEditor) -> None:
+LOWERED = Table({"f": Table({"descriptor": "amqp:sql-filter", "value": "LOWER(s) = 'a'"})})
+
+
+def texts(*values: str, exchange: str = "x", **properties: object) -> list[Message]:
+    return [Message(exchange=exchange, application_properties=Table({"s": value, **properties})) for value in values]
+
+
+def test_a_defect_in_evaluation_concerns_only_its_messages_and_its_filter(
+    editor: TopologyEditor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     exchange(editor, "x", "fanout")
-    broken = bind(editor, "x", "q", x_filter_jms_selector="a = 1 AND b = 1", x_filters=Table())
-    router = Router.compile(editor.topology, DEFAULT_VHOST)
-    groups = router._plan.groups
-    faulty = Faulty.__new__(Faulty)
-    faulty.__dict__.update(vars(groups.filters))
-    router = Router(replace(router._plan, groups=replace(groups, filters=faulty)))
-    sent = [Message(exchange="x", application_properties=Table({"a": 1, "b": n % 2})) for n in range(6)]
-    found = router.route(to_batch(sent), clock_ms=0)
-    assert found.rows.tolist() == [1, 3, 5]
-    assert [row[:2] for row in why(found)] == [(0, "filtered"), (2, "filter_error"), (4, "filtered")]
-    assert "injected" in str(found.unroutable.detail[1])
-    assert broken in found.counts.trouble_ids.tolist()
+    queue(editor, "other")
+    broken = bind(editor, "x", "q", x_filters=LOWERED)
+    bind(editor, "x", "other", x_filter_jms_selector="s = 'BAD' OR s = 'c'")
+    faulty(monkeypatch, "BAD", "WORSE")
+    found = route(editor, *texts("A", "BAD", "b", "WORSE", "a", "BAD", "c"))
+    other, q = (Router.compile(editor.topology, DEFAULT_VHOST).queues.index(name) for name in ("other", "q"))
+    assert (found.rows_of(q).tolist(), found.rows_of(other).tolist()) == ([0, 4], [1, 5, 6])
+    detail = f"could not be evaluated: the filter of binding {broken} from exchange 'x': ZeroDivisionError: injected"
+    assert why(found) == [(2, "filtered", "discarded", True), (3, "filter_error", "discarded", True)]
+    assert found.unroutable.detail[1] == detail
+    missed = found.incomplete
+    assert (missed.rows.tolist(), missed.detail, missed.recorded.tolist()) == ([1, 5], [detail] * 2, [True] * 2)
+    assert {DISPOSITIONS[number] for number in missed.disposition} == {"delivered"}
+    assert {REASONS[number] for number in missed.reason} == {"filter_error"}
+    assert dict(zip(found.counts.error_ids.tolist(), found.counts.errors.tolist(), strict=True)) == {broken: 3}
+    assert found.counts.trouble_ids.tolist() == []
+    (record,) = caplog.records  # once per filter and batch, not per message
+    assert (record.name, record.levelname) == ("bindery.filters", "ERROR")
+    assert "LOWER(s) = " in record.getMessage()
+    assert record.exc_info is not None
+
+
+def test_a_defect_says_whose_filter_it_was_and_is_recorded_where_others_are_only_counted(
+    editor: TopologyEditor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange(editor, "x", "fanout", x_record_unroutable=False)
+    queue(editor, "picky", x_queue_filter="s LIKE '%a%'")
+    bind(editor, "x", "picky")
+    diverted = divert(editor, "d", "x", "amq.fanout", filter="s LIKE '%b%'")
+    monkeypatch.setattr(like, "matcher", lambda _pattern: 1 / 0)
+    found = route(editor, *texts("ab"))
+    assert why(found) == [(0, "filter_error", "discarded", True)]
+    detail = str(found.unroutable.detail[0])
+    assert "queue 'picky'" in detail
+    assert f"divert {diverted} from exchange 'x'" in detail
+    assert found.counts.error_ids.tolist() == [-1 - 0, diverted]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError("no space"), KeyboardInterrupt(), SystemExit(1)])
+def test_what_no_filter_is_to_blame_for_fails_the_batch(
+    editor: TopologyEditor, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    exchange(editor, "x", "fanout")
+    bind(editor, "x", "q", x_filters=LOWERED)
+    faulty(monkeypatch, "BAD", error=error)
+    with pytest.raises(type(error)):
+        route(editor, *texts("A", "BAD"))
 
 
 def test_an_empty_batch_goes_nowhere(editor: TopologyEditor) -> None:

@@ -63,6 +63,7 @@ def assert_same(
     found: Selection, wanted: Selection, groups: Sequence[Sequence[Filter]], batch: Sequence[Message], pairs: Pairs
 ) -> None:
     """Fail with the first filter and message that two selections differ about."""
+    assert not found.failed_error
     for name in ("pair", "member", "troubled_pair", "troubled_member"):
         assert getattr(found, name).dtype == getattr(wanted, name).dtype
     both = (set(zip(s.pair.tolist(), s.member.tolist(), strict=True)) for s in (found, wanted))
