@@ -86,7 +86,7 @@ def register(data: DataDir, stream: str, checkpoint_id: str, *, new_epoch: bool 
     app_id = f"{stream}:{checkpoint_id}"
     log = _open(data, files=True)
     for _ in tables.attempts(data.streams):
-        log.refresh()
+        tables.grow(log, STREAMS)  # moves on to the newest version, on which the rest is decided
         known = [epoch for epoch in _epochs(log) if epoch.stream == stream]
         if known and known[-1].checkpoint_id == checkpoint_id:
             return known[-1]
@@ -97,7 +97,6 @@ def register(data: DataDir, stream: str, checkpoint_id: str, *, new_epoch: bool 
                 where=data.checkpoint(stream),
                 hint="restore the checkpoint, or start with --new-epoch: records may then be routed again or skipped",
             )
-        tables.grow(log, STREAMS)
         first = first_batch_of(len(known), stream=stream)
         epoch = StreamEpoch(stream, len(known) + 1, checkpoint_id, app_id, datetime.now(UTC), first)
         added = data_files.write_file(data.streams, pa.Table.from_pylist([asdict(epoch)], schema=STREAMS.schema))

@@ -8,6 +8,7 @@ import pytest
 from router.errors import CheckpointMismatch, Refused
 from store import data_files, tables
 from store.commit import BatchCommitter
+from store.log import TableLog
 from store.paths import DataDir
 from store.streams import EPOCH_BATCHES, STREAMS, Claim, epochs, first_batch_of, next_epoch, register
 from store.topology import TopologyStore
@@ -47,6 +48,24 @@ def test_of_two_checkpoints_registered_at_once_one_is_refused(data: DataDir) -> 
         answers = list(pool.map(attempt, ["a", "b", "c", "d"]))
     assert answers.count("refused") == 3
     assert len([e for e in epochs(data) if e.stream == "flights"]) == 1
+
+
+def test_a_registration_is_decided_on_the_version_that_it_is_committed_on(
+    data: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(data, "first", "c")
+    grow = tables.grow
+
+    def slow(log: TableLog, kind: tables.Kind) -> bool:
+        """Another driver registers at the moment at which this one looks for new columns."""
+        monkeypatch.undo()
+        register(data, "flights", "rival")
+        return grow(log, kind)
+
+    monkeypatch.setattr(tables, "grow", slow)
+    with pytest.raises(CheckpointMismatch):
+        register(data, "flights", "mine")
+    assert [e.checkpoint_id for e in epochs(data) if e.stream == "flights"] == ["rival"]
 
 
 def test_the_newest_claim_holds(data: DataDir) -> None:
