@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 import uuid
 from collections.abc import Callable
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, Self, TypeVar, overload
 
 from fastapi.concurrency import run_in_threadpool
 
@@ -28,10 +29,28 @@ from store.totals import ManifestTotals
 T = TypeVar("T")
 
 
+class _part(cached_property[T]):  # noqa: N801  # reads like the decorator that it is
+    """A cached property that is made once, also when two threads ask at the same time."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> T: ...
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Self | T:
+        if instance is None:
+            return self
+        with instance.making:
+            made: T = super().__get__(instance, owner)
+            return made
+
+
 class ControlPlane:
     """The parts of a running service, each made at its first use."""
 
     def __init__(self, settings: Settings) -> None:
+        self.making = threading.RLock()
         self.settings = settings
         self.data = DataDir.open(settings.data, create=True)
         self.process = uuid.uuid4().hex
@@ -40,39 +59,37 @@ class ControlPlane:
         self.counts = Counts(self.data)
         self._policies: tuple[int, Policies] | None = None
 
-    @cached_property
+    @_part
     def topologies(self) -> TopologyStore:
-        """The topology store."""
-        store = TopologyStore(self.data)
-        store.create()
-        return store
+        """The topology store; its table is created by whoever comes first."""
+        return TopologyStore(self.data)
 
-    @cached_property
+    @_part
     def committer(self) -> GroupCommitter:
         """Shares Delta commits among concurrent changes."""
         return GroupCommitter(self.topologies)
 
-    @cached_property
+    @_part
     def publisher(self) -> Publisher:
         """Publishes messages under this process's own app id."""
         return Publisher(self.data, self.topology, app_id=f"api:{self.process}")
 
-    @cached_property
+    @_part
     def access(self) -> AccessStore:
         """Users and permissions."""
         return AccessStore(self.data.access)
 
-    @cached_property
+    @_part
     def jobs(self) -> JobRegistry:
         """Submitted jobs."""
         return JobRegistry(self.data)
 
-    @cached_property
+    @_part
     def totals(self) -> ManifestTotals:
         """What all batches together did."""
         return ManifestTotals(self.data)
 
-    @cached_property
+    @_part
     def failed_logins(self) -> FailedLogins:
         """Failed logins of this process."""
         return FailedLogins(limit=self.settings.failed_logins, pause=self.settings.failed_login_pause)
@@ -99,7 +116,7 @@ class ControlPlane:
 
     async def change_access(self, change: Callable[[AccessEditor], T], *, author: str, action: str) -> T:
         """Apply a change to users and permissions; comes back when it is durable."""
-        return await run_in_threadpool(self.access.edit, change, author=author, action=action)
+        return await run_in_threadpool(lambda: self.access.edit(change, author=author, action=action))
 
     def close(self) -> None:
         """Finish what was accepted and release the threads."""

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from api.answers import answer
 from api.as_of import Version
-from api.bodies import Body, Count, documented, parse_object, read_bytes
+from api.bodies import Body, Count, documented, read_object
 from api.deps import AdministratorUser, ManagementUser, MonitoringUser, Plane, json_body, resource
 from api.errors import Refusal, bad_request, object_not_found
 from api.masking import masked_for
@@ -111,8 +111,8 @@ async def diff_document(
 
     `absent` lists the objects that exist in the document's vhosts and not in the document.
     """
-    raw = await read_bytes(request, plane.settings.definitions_limit)
-    return await run_in_threadpool(_compared, plane.topology, parse_object(raw), vhost, offset, limit)
+    content = await read_object(request, plane.settings.definitions_limit)
+    return await run_in_threadpool(_compared, plane.topology, content, vhost, offset, limit)
 
 
 def _compared(
