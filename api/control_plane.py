@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Final, Self, TypeVar, overload
 
 from fastapi.concurrency import run_in_threadpool
 
@@ -17,9 +18,10 @@ from api.counts import Counts
 from api.publisher import Publisher
 from api.settings import Settings
 from api.statistics import Statistics
+from router.errors import BinderyError
 from router.model import Topology, TopologyEditor
 from router.policies import Policies
-from store.access import AccessEditor, AccessStore
+from store.access import Access, AccessEditor, AccessStore
 from store.group_commit import GroupCommitter
 from store.jobs import JobRegistry
 from store.paths import DataDir
@@ -27,6 +29,7 @@ from store.topology import TopologyStore
 from store.totals import ManifestTotals
 
 T = TypeVar("T")
+_LOGGER: Final = logging.getLogger("bindery.api")
 
 
 class _part(cached_property[T]):  # noqa: N801  # reads like the decorator that it is
@@ -117,6 +120,36 @@ class ControlPlane:
     async def change_access(self, change: Callable[[AccessEditor], T], *, author: str, action: str) -> T:
         """Apply a change to users and permissions; comes back when it is durable."""
         return await run_in_threadpool(lambda: self.access.edit(change, author=author, action=action))
+
+    def revoke_absent(self, *, author: str, action: str = "revoked permissions in vhosts that do not exist") -> None:
+        """Revoke what is granted in vhosts that there are not, so that nobody has it when one is created.
+
+        A vhost is created before anything is granted in it. So whoever looks at the topology last, as here,
+        never takes a new one for an absent one.
+        """
+
+        def absent(access: Access) -> Iterable[str]:
+            return access.vhosts - self.topology().vhosts.keys()
+
+        def change(editor: AccessEditor) -> None:
+            for vhost in absent(editor.result()):
+                editor.forget_vhost(vhost)
+
+        if absent(self.access.load()):
+            self.access.edit(change, author=author, action=action)
+
+    def revoke_gone(self, vhosts: Iterable[str], *, author: str, action: str) -> None:
+        """Forget what this process counted for vhosts that were deleted, and revoke what was granted in them.
+
+        The vhosts are gone whether that succeeds or not: what cannot be revoked now is revoked before one
+        is created again.
+        """
+        for vhost in vhosts:
+            self.statistics.forget_vhost(vhost)
+        try:
+            self.revoke_absent(author=author, action=action)
+        except BinderyError as error:
+            _LOGGER.warning("permissions in deleted vhosts are revoked later: %s", error.message)
 
     def close(self) -> None:
         """Finish what was accepted and release the threads."""

@@ -157,6 +157,7 @@ async def _import(
     if dry_run:
         return await run_in_threadpool(_tried, plane, document, overwrite)
     await run_in_threadpool(_check_access, document, plane)  # refused before anything has changed
+    await run_in_threadpool(plane.revoke_absent, author=author)
 
     def change(editor: TopologyEditor) -> Report:
         return definitions.apply(document, editor, overwrite=overwrite, skip_dangling=True)

@@ -18,7 +18,6 @@ from api.masking import masked_for
 from router.definitions import parse_definitions
 from router.errors import DefinitionsRefused
 from router.model import Topology
-from store.access import AccessEditor
 from store.comparison import as_page, proposed_changes, protected_vhosts
 from store.history import ObjectChange, changes_between
 
@@ -159,18 +158,12 @@ async def rollback(
             raise Refusal(412, "precondition_failed", f"vhost '{vhost}' is protected from deletion")
 
     def back() -> tuple[int, list[ObjectChange]]:
+        plane.revoke_absent(author=user.name)
         edit = plane.topologies.rollback(body.to, author=user.name, check=check)
+        gone = [one.key[1] for one in edit.result if one.key[0] == "vhost" and one.after is None]
+        if gone:
+            plane.revoke_gone(gone, author=user.name, action=f"rolled vhosts {gone!r} away")
         return edit.version, edit.result
 
     version, changes = await run_in_threadpool(back)
-    gone = [one.key[1] for one in changes if one.key[0] == "vhost" and one.after is None]
-
-    def forget(editor: AccessEditor) -> None:
-        for vhost in gone:
-            editor.forget_vhost(vhost)
-
-    if gone:
-        await plane.change_access(forget, author=user.name, action=f"rolled vhosts {gone!r} away")
-    for vhost in gone:
-        plane.statistics.forget_vhost(vhost)
     return answer({"version": version, "rolled_back_to": body.to, **as_page(changes, limit=1_000)})

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,14 +33,6 @@ LOOKS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (ManifestTotals, ("totals",)),
     (effects, ("put_new", "replace", "append_line", "write_parquet", "make_folder", "rename", "remove")),
 )
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[Server]:
-    """A server of its own."""
-    running = Server(tmp_path / "data").start()
-    yield running
-    running.stop()
 
 
 def test_no_operation_looks_at_the_disk_on_the_event_loop(alone: Server, monkeypatch: pytest.MonkeyPatch) -> None:
