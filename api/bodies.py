@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
@@ -19,6 +20,8 @@ from api.errors import Reason, Refusal, bad_request, payload_too_large
 
 Model = TypeVar("Model", bound="Body")
 
+#: Bytes of a body from which on it is parsed by a thread: others are answered meanwhile.
+_LARGE: Final = 64 * 1024
 #: Columns of a line in the broker's printed terms.
 _LINE: Final = 80
 _DOUBLE_ENCODED: Final = "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
@@ -43,6 +46,12 @@ async def read_bytes(request: Request, limit: int) -> bytes:
             raise payload_too_large(limit)
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+async def read_object(request: Request, limit: int) -> dict[str, Any]:
+    """The JSON object in the body; raises Refusal for a body beyond the limit, and for anything else."""
+    raw = await read_bytes(request, limit)
+    return await run_in_threadpool(parse_object, raw) if len(raw) > _LARGE else parse_object(raw)
 
 
 def parse_object(raw: bytes, *, error: str = "not_json") -> dict[str, Any]:

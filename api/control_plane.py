@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
+import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, Final, Self, TypeVar, overload
 
 from fastapi.concurrency import run_in_threadpool
 
@@ -16,9 +18,10 @@ from api.counts import Counts
 from api.publisher import Publisher
 from api.settings import Settings
 from api.statistics import Statistics
+from router.errors import BinderyError
 from router.model import Topology, TopologyEditor
 from router.policies import Policies
-from store.access import AccessEditor, AccessStore
+from store.access import Access, AccessEditor, AccessStore
 from store.group_commit import GroupCommitter
 from store.jobs import JobRegistry
 from store.paths import DataDir
@@ -26,12 +29,31 @@ from store.topology import TopologyStore
 from store.totals import ManifestTotals
 
 T = TypeVar("T")
+_LOGGER: Final = logging.getLogger("bindery.api")
+
+
+class _part(cached_property[T]):  # noqa: N801  # reads like the decorator that it is
+    """A cached property that is made once, also when two threads ask at the same time."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> T: ...
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Self | T:
+        if instance is None:
+            return self
+        with instance.making:
+            made: T = super().__get__(instance, owner)
+            return made
 
 
 class ControlPlane:
     """The parts of a running service, each made at its first use."""
 
     def __init__(self, settings: Settings) -> None:
+        self.making = threading.RLock()
         self.settings = settings
         self.data = DataDir.open(settings.data, create=True)
         self.process = uuid.uuid4().hex
@@ -40,39 +62,37 @@ class ControlPlane:
         self.counts = Counts(self.data)
         self._policies: tuple[int, Policies] | None = None
 
-    @cached_property
+    @_part
     def topologies(self) -> TopologyStore:
-        """The topology store."""
-        store = TopologyStore(self.data)
-        store.create()
-        return store
+        """The topology store; its table is created by whoever comes first."""
+        return TopologyStore(self.data)
 
-    @cached_property
+    @_part
     def committer(self) -> GroupCommitter:
         """Shares Delta commits among concurrent changes."""
         return GroupCommitter(self.topologies)
 
-    @cached_property
+    @_part
     def publisher(self) -> Publisher:
         """Publishes messages under this process's own app id."""
         return Publisher(self.data, self.topology, app_id=f"api:{self.process}")
 
-    @cached_property
+    @_part
     def access(self) -> AccessStore:
         """Users and permissions."""
         return AccessStore(self.data.access)
 
-    @cached_property
+    @_part
     def jobs(self) -> JobRegistry:
         """Submitted jobs."""
         return JobRegistry(self.data)
 
-    @cached_property
+    @_part
     def totals(self) -> ManifestTotals:
         """What all batches together did."""
         return ManifestTotals(self.data)
 
-    @cached_property
+    @_part
     def failed_logins(self) -> FailedLogins:
         """Failed logins of this process."""
         return FailedLogins(limit=self.settings.failed_logins, pause=self.settings.failed_login_pause)
@@ -99,7 +119,37 @@ class ControlPlane:
 
     async def change_access(self, change: Callable[[AccessEditor], T], *, author: str, action: str) -> T:
         """Apply a change to users and permissions; comes back when it is durable."""
-        return await run_in_threadpool(self.access.edit, change, author=author, action=action)
+        return await run_in_threadpool(lambda: self.access.edit(change, author=author, action=action))
+
+    def revoke_absent(self, *, author: str, action: str = "revoked permissions in vhosts that do not exist") -> None:
+        """Revoke what is granted in vhosts that there are not, so that nobody has it when one is created.
+
+        A vhost is created before anything is granted in it. So whoever looks at the topology last, as here,
+        never takes a new one for an absent one.
+        """
+
+        def absent(access: Access) -> Iterable[str]:
+            return access.vhosts - self.topology().vhosts.keys()
+
+        def change(editor: AccessEditor) -> None:
+            for vhost in absent(editor.result()):
+                editor.forget_vhost(vhost)
+
+        if absent(self.access.load()):
+            self.access.edit(change, author=author, action=action)
+
+    def revoke_gone(self, vhosts: Iterable[str], *, author: str, action: str) -> None:
+        """Forget what this process counted for vhosts that were deleted, and revoke what was granted in them.
+
+        The vhosts are gone whether that succeeds or not: what cannot be revoked now is revoked before one
+        is created again.
+        """
+        for vhost in vhosts:
+            self.statistics.forget_vhost(vhost)
+        try:
+            self.revoke_absent(author=author, action=action)
+        except BinderyError as error:
+            _LOGGER.warning("permissions in deleted vhosts are revoked later: %s", error.message)
 
     def close(self) -> None:
         """Finish what was accepted and release the threads."""

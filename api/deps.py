@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Request
@@ -10,14 +10,14 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBasic
 
 from api.auth import Identity, Role, identify
-from api.bodies import Body, parse_object, read_bytes, validate
+from api.bodies import Body, read_object, validate
 from api.control_plane import ControlPlane
 from api.errors import ErrorBody
 
 BodyType = TypeVar("BodyType", bound=Body)
 
 
-def get_plane(request: Request) -> ControlPlane:
+async def get_plane(request: Request) -> ControlPlane:
     """The control plane of the application."""
     plane: ControlPlane = request.app.state.plane
     return plane
@@ -52,10 +52,10 @@ def resource(tag: str) -> APIRouter:
     )
 
 
-def require(role: Role) -> Callable[[Request, ControlPlane], Coroutine[Any, Any, Identity]]:
+def require(role: Role) -> Callable[[Request, ControlPlane], Identity]:
     """A dependency that gives the caller when they hold a role."""
 
-    async def dependency(request: Request, plane: Plane) -> Identity:
+    def dependency(request: Request, plane: Plane) -> Identity:
         identity = identify(request, plane.access.load(), plane.failed_logins)
         identity.require(role)
         return identity
@@ -80,6 +80,6 @@ def json_body(model: type[BodyType], *, limit: Callable[[ControlPlane], int] | N
 
     async def dependency(request: Request, plane: Plane) -> BodyType:
         bound = plane.settings.body_limit if limit is None else limit(plane)
-        return validate(model, parse_object(await read_bytes(request, bound)))
+        return validate(model, await read_object(request, bound))
 
     return Depends(dependency)

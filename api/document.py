@@ -15,7 +15,8 @@ _COMMON: Final = {
     "403": {"description": "A change from a page of another origin"},
     "412": {"description": "A condition does not hold: a protected vhost, another version than expected"},
     "429": {"description": "Too many failed logins"},
-    "503": {"description": "Too many writers at once; try again"},
+    "503": {"description": "Too many writers at once: try again; or `commit_unknown`: done or not, look"},
+    "507": {"description": "The storage refused the change, which was not made"},
 }
 
 

@@ -22,11 +22,13 @@ from router.errors import (
     AccessRefused,
     BinderyError,
     CommitConflict,
+    CommitUnknown,
     Fenced,
     FilterError,
     InvalidInput,
     NotFound,
     Refused,
+    StorageFailed,
     UnsupportedTable,
 )
 
@@ -125,6 +127,12 @@ def refusal_of(error: BinderyError) -> Refusal:
             return bad_request(_with_hint(error))
         case CommitConflict() | Fenced():
             return Refusal(503, "service_unavailable", error.message, headers={"retry-after": "1"})
+        case StorageFailed():
+            log.error("%s (%s)", error.message, error.where)
+            return Refusal(507, "insufficient_storage", _with_hint(error))
+        case CommitUnknown():
+            log.error("%s (%s)", error.message, error.where)
+            return Refusal(503, "commit_unknown", _with_hint(error))
         case UnsupportedTable() | Refused():
             log.error("%s (%s)", error.message, error.where)
             return Refusal(500, "internal_server_error", error.message)

@@ -241,10 +241,11 @@ def append(data: DataDir, vhost: str, records: pa.Table, *, author: str) -> int:
     """Append records to the vhost's inbox in one commit; gives the table's version that holds them."""
     path = data.inbox(vhost)
     log = tables.ensure_inbox_table(data, vhost)
-    added = data_files.write_file(path, records)
-    for _ in tables.attempts(path):
-        version = log.commit([added], info={"isBlindAppend": True, "bindery.author": author})
-        if version is not None:
-            return version
-        log.refresh()
+    with data_files.Draft(log) as draft:
+        draft.write(records)
+        for _ in tables.attempts(path):
+            version = draft.commit(info={"isBlindAppend": True, "bindery.author": author})
+            if version is not None:
+                return version
+            log.refresh()
     raise AssertionError("attempts() ends by raising")

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Final
 
 from jobs.packages import DELTA_PACKAGE, DELTA_SETTINGS
 from jobs.references import ENVIRONMENT_PREFIX, references
-from router.errors import InvalidInput
+from router.errors import InvalidInput, StorageFailed
 from store.jobs import JobFolder, JobRecord, Process, Run
 from store.paths import DataDir, encode_name
 
@@ -90,10 +91,13 @@ class Launcher:
 
     def launch(
         self, folder: JobFolder, record: JobRecord, *, run: str, number: int, alive: int, new_epoch: bool
-    ) -> tuple[Process, Callable[[], None]]:
-        """Start the process of a run, waiting; gives it and what lets it go on. See store.jobs.Launch."""
+    ) -> tuple[Process, Callable[[bool], None]]:
+        """Start the process of a run, waiting; gives it and its gate. See store.jobs.Launch."""
         command = [*_SHELL, *self.command(folder, record, run, new_epoch=new_epoch)]
-        log = os.open(folder.log(number), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            log = os.open(folder.log(number), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise StorageFailed(f"cannot write the job's log: {error.strerror}", where=str(folder.path)) from error
         try:
             process = subprocess.Popen(  # noqa: S603  # an argument list, no shell text from outside
                 command,
@@ -109,15 +113,18 @@ class Launcher:
             os.close(log)
         threading.Thread(target=_reap, args=(process, folder, run), name=f"job {number}", daemon=True).start()
 
-        def let_go() -> None:
+        def gate(go: bool) -> None:
             assert process.stdin is not None  # noqa: S101  # a pipe was asked for
-            with process.stdin as gate:
-                gate.write(b"go\n")
+            # a process that has ended meanwhile is found dead by whoever asks
+            with suppress(BrokenPipeError), process.stdin as pipe:
+                if go:
+                    pipe.write(b"go\n")
 
         ticks = started_at(process.pid)
         if ticks is None:
+            gate(False)
             raise InvalidInput("the job's process ended at once", where="job")
-        return Process(process.pid, ticks, this_host()), let_go
+        return Process(process.pid, ticks, this_host()), gate
 
     @property
     def _is_local(self) -> bool:

@@ -4,6 +4,9 @@ The folder has mode 0700: who may read the tables may not read password hashes, 
 is no version of the topology. `access.json` is replaced atomically under a file lock, so that several
 processes can share it; `audit.jsonl` gets one line per change, without secrets.
 
+`access.json` also names its newest change. So a change and its audit are one effect: a line that could
+not be written then is written before the next change, which is refused as long as that cannot be done.
+
 Passwords are kept in RabbitMQ's format, base64(salt + hash(salt + password)) with a salt of 4 bytes, so
 that users travel in definitions files in both directions.
 """
@@ -12,24 +15,25 @@ from __future__ import annotations
 
 import base64
 import binascii
-import fcntl
 import hashlib
 import hmac
 import json
+import logging
 import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-from router.errors import InvalidDeclaration, InvalidInput, NotFound, UnsupportedTable
+from router.errors import InvalidDeclaration, InvalidInput, NotFound, StorageFailed, UnsupportedTable
 from router.regex import regex
+from store import effects
 
+_LOGGER: Final = logging.getLogger(__name__)
 FORMAT_VERSION: Final = 1
 SALT_BYTES: Final = 4
 #: Hashing algorithms by the name that RabbitMQ gives them.
@@ -120,6 +124,11 @@ class Access:
         """The permission of a user in a vhost."""
         return self.permissions.get((vhost, user))
 
+    @property
+    def vhosts(self) -> frozenset[str]:
+        """The vhosts in which anybody has a permission."""
+        return frozenset(key[0] for key in (*self.permissions, *self.topic_permissions))
+
     def vhosts_of(self, user: str) -> frozenset[str]:
         """The vhosts in which a user has a permission."""
         return frozenset(vhost for vhost, name in self.permissions if name == user)
@@ -202,54 +211,67 @@ class AccessStore:
     """The users and permissions of one data directory; usable from any thread and process."""
 
     def __init__(self, folder: str | Path) -> None:
+        """Make the folder, and make it private. Raises StorageFailed."""
         self._folder = Path(folder)
         self._file = self._folder / "access.json"
+        self._audit = self._folder / "audit.jsonl"
         self._threads = threading.Lock()
         self._cached: tuple[tuple[int, int, int], Access] | None = None
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._folder.chmod(0o700)
+        effects.make_folder(self._folder, mode=0o700)
+        effects.restrict(self._folder, 0o700)
 
     def load(self) -> Access:
         """The state now; costs one look at the file while nothing has changed.
 
-        Raises UnsupportedTable when the file is damaged or of a newer version.
+        Raises UnsupportedTable when the file is damaged or of a newer version, StorageFailed when it cannot be read.
         """
         try:
             stat = self._file.stat()
         except FileNotFoundError:
             return Access()
+        except OSError as error:
+            raise _unreadable(self._file, error) from error
         stamp = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
         cached = self._cached
         if cached is not None and cached[0] == stamp:
             return cached[1]
-        access = _read(self._file)
+        access, _ = _read(self._file)
         self._cached = (stamp, access)
         return access
 
     def edit(self, change: Callable[[AccessEditor], Result], *, author: str, action: str) -> Result:
         """Apply a change and make it durable; what the change gives or raises is passed on.
 
-        `action` says for the audit what was done, in words without secrets.
+        `action` says for the audit what was done, in words without secrets. Raises StorageFailed when
+        nothing was changed, CommitUnknown when nobody can tell.
         """
-        with self._locked():
-            editor = AccessEditor(self.load())
+        with self._threads, effects.locked(self._folder / "lock"):
+            access, before = _read(self._file)
+            editor = AccessEditor(access)
             result = change(editor)
-            _replace(self._file, _as_json(editor.result()))
-            self._audit(author, action)
+            if before is not None:
+                self._note(before)
+            entry = {
+                "at_ms": time.time_ns() // 1_000_000,
+                "user": author,
+                "action": action,
+                "change": secrets.token_hex(8),
+            }
+            effects.drop_drafts(self._file)
+            effects.replace_surely(self._file, _as_json(editor.result(), entry), mode=0o600)
+            try:
+                self._note(entry)
+            except StorageFailed as error:
+                _LOGGER.warning("the audit line of %r follows with the next change: %s", action, error.message)
         return result
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with self._threads, (self._folder / "lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
-    def _audit(self, author: str, action: str) -> None:
-        line = json.dumps({"at_ms": time.time_ns() // 1_000_000, "user": author, "action": action})
-        path = self._folder / "audit.jsonl"
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        with os.fdopen(descriptor, "a") as audit:
-            audit.write(line + "\n")
+    def _note(self, entry: Mapping[str, Any]) -> None:
+        """Write a change's line into the audit, unless it is the last one there."""
+        line = json.dumps(entry, sort_keys=True)
+        last = _end_of(self._audit, len(line) + 1)
+        if last != f"{line}\n".encode():
+            # a line that a full disk has cut short is ended first
+            effects.append_line(self._audit, line if last[-1:] in (b"", b"\n") else f"\n{line}", mode=0o600)
 
 
 def hash_password(password: str, *, algorithm: str = DEFAULT_ALGORITHM) -> str:
@@ -286,16 +308,19 @@ def _check_name(name: str, what: str) -> None:
         raise InvalidDeclaration(f"the {what} name is empty or too long", where=what, hint="1 to 255 bytes of UTF-8")
 
 
-def _as_json(access: Access) -> dict[str, Any]:
-    return {
+def _as_json(access: Access, newest_change: Mapping[str, Any]) -> bytes:
+    content = {
         "format_version": FORMAT_VERSION,
         "users": [asdict(user) for user in access.users.values()],
         "permissions": [asdict(permission) for permission in access.permissions.values()],
         "topic_permissions": [asdict(permission) for permission in access.topic_permissions.values()],
+        "newest_change": newest_change,
     }
+    return json.dumps(content, indent=1, sort_keys=True).encode()
 
 
-def _read(path: Path) -> Access:
+def _read(path: Path) -> tuple[Access, Mapping[str, Any] | None]:
+    """What is stored, and its newest change; empty before the first one, which older versions did not name."""
     try:
         raw = json.loads(path.read_bytes())
         version = raw["format_version"]
@@ -306,13 +331,35 @@ def _read(path: Path) -> Access:
         users = [_from_json(User, item) for item in raw["users"]]
         permissions = [_from_json(Permission, item) for item in raw["permissions"]]
         topics = [_from_json(TopicPermission, item) for item in raw["topic_permissions"]]
+        newest: Mapping[str, Any] | None = raw.get("newest_change")
+    except FileNotFoundError:
+        return Access(), None
+    except OSError as error:
+        raise _unreadable(path, error) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UnsupportedTable(f"{path.name} is damaged: {error}", where=str(path)) from None
-    return Access(
+    access = Access(
         {user.name: user for user in users},
         {(item.vhost, item.user): item for item in permissions},
         {(item.vhost, item.user, item.exchange): item for item in topics},
     )
+    return access, newest
+
+
+def _unreadable(path: Path, error: OSError) -> StorageFailed:
+    return StorageFailed(f"cannot read {path}: {error.strerror}", where=str(path), hint="see to the disk")
+
+
+def _end_of(path: Path, size: int) -> bytes:
+    """The last bytes of a file, `size` at most; none when there is no file. Raises StorageFailed."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return file.read()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 Row = TypeVar("Row", User, Permission, TopicPermission)
@@ -322,19 +369,3 @@ def _from_json(kind: type[Row], raw: Mapping[str, Any]) -> Row:
     known = {member.name for member in fields(kind)}
     content: dict[str, Any] = {key: tuple(value) if key == "tags" else value for key, value in raw.items()}
     return kind(**{key: value for key, value in content.items() if key in known})
-
-
-def _replace(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a whole file so that readers see the old one or the new one, also after a crash."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(content, file, indent=1, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

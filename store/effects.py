@@ -6,19 +6,20 @@ Only errors of storage are raised (`StorageFailed`), so that a full disk never s
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from router.errors import StorageFailed
+from router.errors import CommitUnknown, StorageFailed
 from store import faults
 
 #: Files that are synced at once.
@@ -34,7 +35,7 @@ def put_new(path: Path, content: bytes) -> bool:
     with _effect("put", path):
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
         try:
-            _write_synced(draft, content, 0o644)
+            _write_new(draft, content, 0o644)
             try:
                 os.link(draft, path)
             except FileExistsError:
@@ -46,18 +47,62 @@ def put_new(path: Path, content: bytes) -> bool:
     return True
 
 
-def replace(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Replace a whole file: readers see the old one or the new one, also after a crash. Raises StorageFailed."""
+def replace(path: Path, content: bytes, *, mode: int = 0o644, sync: bool = True) -> None:
+    """Replace a whole file: readers see the old one or the new one. Raises StorageFailed.
+
+    Unless `sync` is off that also holds for a machine that loses its power: then the file may be damaged.
+    """
     with _effect("replace", path):
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
         try:
-            _write_synced(draft, content, mode)
+            _write_new(draft, content, mode, sync=sync)
             draft.replace(path)
         except BaseException:
             with suppress(OSError):
                 draft.unlink(missing_ok=True)
             raise
-        _sync(path.parent)
+        if sync:
+            _sync(path.parent)
+
+
+def replace_surely(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Replace a whole file that nobody else writes meanwhile; when that fails, the file says whether it was done.
+
+    Raises StorageFailed when the file is certainly what it was, CommitUnknown when it cannot be read.
+    """
+    try:
+        replace(path, content, mode=mode)
+    except StorageFailed as error:
+        try:
+            if path.read_bytes() == content:
+                return
+        except FileNotFoundError:
+            pass
+        except OSError as unread:
+            raise CommitUnknown(
+                f"whether {path} was replaced cannot be read: {unread.strerror}",
+                where=str(path),
+                hint="look at what there is once the disk answers",
+            ) from error
+        raise
+
+
+def drop_drafts(path: Path) -> None:
+    """Remove what processes that died while they replaced a file have left of it; only while nobody replaces it."""
+    for draft in path.parent.glob(f".{path.name}.*.tmp"):
+        with suppress(OSError):
+            draft.unlink()
+
+
+@contextmanager
+def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold the lock of a file, created when missing, against other threads and processes. Raises StorageFailed."""
+    with ExitStack() as held:
+        with _effect("lock", path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            held.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield
 
 
 def append_line(path: Path, line: str, *, mode: int = 0o600) -> None:
@@ -160,6 +205,12 @@ def make_folder(path: Path, *, mode: int = 0o777) -> None:
             path.mkdir(mode=mode, parents=True, exist_ok=True)
 
 
+def restrict(path: Path, mode: int) -> None:
+    """Give a file or folder that mode. Raises StorageFailed."""
+    with _effect("restrict", path):
+        path.chmod(mode)
+
+
 def rename(path: Path, to: Path) -> None:
     """Give a file or folder another name, in one step; nothing when it is gone. Raises StorageFailed."""
     with _effect("rename", path):
@@ -193,11 +244,12 @@ def _effect(name: str, path: Path) -> Iterator[None]:
         ) from error
 
 
-def _write_synced(path: Path, content: bytes, mode: int) -> None:
+def _write_new(path: Path, content: bytes, mode: int, *, sync: bool = True) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         _write_all(descriptor, content)
-        os.fsync(descriptor)
+        if sync:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,9 +25,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
-from router.errors import BinderyError, NotFound, UnsupportedTable
+from router.errors import BinderyError, NotFound, StorageFailed, UnsupportedTable
+from store import effects
 from store.paths import DataDir, encode_name
 
+_LOGGER: Final = logging.getLogger(__name__)
 FORMAT_VERSION: Final = 1
 #: Logs of runs that are kept for one stream.
 _KEPT_LOGS: Final = 5
@@ -142,14 +144,14 @@ class Found:
 
 
 class Launch(Protocol):
-    """Starts the process of a run, which waits; gives it, and what lets it go on once the run is on record.
+    """Starts the process of a run, which waits; gives it, and its gate: True lets it go on, False lets it end.
 
     `run` and `number` are those of the run; the process must inherit the locked descriptor `alive`.
     """
 
     def __call__(
         self, folder: JobFolder, record: JobRecord, *, run: str, number: int, alive: int, new_epoch: bool
-    ) -> tuple[Process, Callable[[], None]]:
+    ) -> tuple[Process, Callable[[bool], None]]:
         """Start it; whatever is raised leaves no run on record."""
         ...
 
@@ -173,13 +175,20 @@ class JobFolder:
             return JobRecord(**raw, run=run)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise StorageFailed(f"cannot read {file}: {error.strerror}", where=str(file)) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UnsupportedTable(f"damaged job record: {error}", where=str(file)) from None
 
     def save(self, record: JobRecord) -> None:
-        """Make a record durable."""
-        self.path.mkdir(mode=0o700, exist_ok=True)
-        _replace(self.path / "job.json", {"format_version": FORMAT_VERSION, **asdict(record)}, durable=True)
+        """Make a record durable, under the registry's lock.
+
+        Raises StorageFailed when the record is what it was, CommitUnknown when nobody can tell.
+        """
+        effects.make_folder(self.path, mode=0o700)
+        file = self.path / "job.json"
+        effects.drop_drafts(file)
+        effects.replace_surely(file, _as_json({"format_version": FORMAT_VERSION, **asdict(record)}), mode=0o600)
 
     def status(self, run: str) -> RunStatus | None:
         """What that run last said; None when it has said nothing yet."""
@@ -192,8 +201,8 @@ class JobFolder:
         return said if said.run == run else None
 
     def report(self, status: RunStatus) -> None:
-        """Replace the status; for the run itself."""
-        _replace(self._said(status.run), asdict(status))
+        """Replace the status; for the run itself, which goes on when a full disk keeps it from saying so."""
+        self._say(self._said(status.run), asdict(status))
 
     def exit_code(self, run: str) -> int | None:
         """How that run's process ended, if that is on record."""
@@ -204,8 +213,14 @@ class JobFolder:
 
     def ended(self, run: str, code: int) -> None:
         """Put on record how that run's process ended; nothing when the job was forgotten meanwhile."""
-        with suppress(FileNotFoundError):
-            _replace(self._exit(run), {"code": code})
+        if self.path.is_dir():
+            self._say(self._exit(run), {"code": code})
+
+    def _say(self, path: Path, content: Mapping[str, Any]) -> None:
+        try:
+            effects.replace(path, _as_json(content), mode=0o600, sync=False)
+        except StorageFailed as error:
+            _LOGGER.warning("%s", error.message)
 
     def log(self, number: int) -> Path:
         """The log of a run."""
@@ -221,13 +236,15 @@ class JobFolder:
             return []
 
     def drop_older(self, run: Run) -> None:
-        """Forget what older runs said, and the logs of all but the newest."""
+        """Forget what older runs said, and the logs of all but the newest, as far as that can be done."""
         kept = (self._said(run.id), self._exit(run.id))
-        for pattern in ("status-*.json", "exit-*.json"):
-            for file in self.path.glob(pattern):
+        said = [file for pattern in ("status-*.json", "exit-*.json") for file in self.path.glob(pattern)]
+        with suppress(StorageFailed):
+            for file in said:
                 if file not in kept:
-                    file.unlink(missing_ok=True)
-        self.log(run.number - _KEPT_LOGS).unlink(missing_ok=True)
+                    effects.remove(file)
+                    effects.drop_drafts(file)
+            effects.remove(self.log(run.number - _KEPT_LOGS))
 
     def _said(self, run: str) -> Path:
         return self.path / f"status-{run}.json"
@@ -246,11 +263,14 @@ class JobFolder:
         return False
 
     def claim(self, kind: int = fcntl.LOCK_EX) -> int | None:
-        """The descriptor of `alive`, locked; None while a run's process holds it."""
+        """The descriptor of `alive`, locked; None while a run's process holds it. Raises StorageFailed."""
+        path = self.path / "alive"
         try:
-            descriptor = os.open(self.path / "alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:
             return os.open(os.devnull, os.O_RDONLY)  # no folder, so nobody lives in it
+        except OSError as error:
+            raise StorageFailed(f"cannot open {path}: {error.strerror}", where=str(path)) from error
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -273,7 +293,7 @@ class JobRegistry:
         """Every job, by stream."""
         if not self._root.is_dir():
             return []
-        with self._locked(fcntl.LOCK_SH):
+        with self._locked(shared=True):
             folders = [entry for entry in self._root.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
             found = [self._look(JobFolder(entry)) for entry in folders]
         return sorted((job for job in found if job is not None), key=lambda job: job.record.stream)
@@ -281,7 +301,7 @@ class JobRegistry:
     def get(self, stream: str) -> Found:
         """One job; raises NotFound."""
         if self._root.is_dir():
-            with self._locked(fcntl.LOCK_SH):
+            with self._locked(shared=True):
                 found = self._look(self.folder(stream))
             if found is not None:
                 return found
@@ -298,34 +318,39 @@ class JobRegistry:
         """Start a run: of the record that `submit` gives, else of the one there is.
 
         The process is on record before it is let go; a caller that dies in between leaves none behind.
-        Raises JobConflict while a run lives, NotFound without a record.
+        Raises JobConflict while a run lives, NotFound without a record, StorageFailed when nothing was
+        started, and CommitUnknown when nothing was but the record may say so.
         """
-        with self._locked(fcntl.LOCK_EX):
+        with self._locked():
             folder = self.folder(stream)
             known = folder.record()
             record = known if submit is None else submit()
             if record is None:
                 raise NotFound(f"no job for stream {stream!r}", where="job")
-            folder.path.mkdir(mode=0o700, exist_ok=True)
+            effects.make_folder(folder.path, mode=0o700)
             descriptor = folder.claim()
             if descriptor is None:
                 raise JobConflict(f"stream {stream!r} has a job that runs", where="job", hint="stop it first")
             try:
                 number = 1 + (0 if known is None or known.run is None else known.run.number)
                 run = secrets.token_hex(16)
-                process, let_go = launch(folder, record, run=run, number=number, alive=descriptor, new_epoch=new_epoch)
+                process, gate = launch(folder, record, run=run, number=number, alive=descriptor, new_epoch=new_epoch)
                 newest = Run(run, number, process, time.time(), new_epoch)
                 started = replace(record, run=newest)
-                folder.save(started)
+                try:
+                    folder.save(started)
+                except BaseException:
+                    gate(False)
+                    raise
+                gate(True)
                 folder.drop_older(newest)
-                let_go()
                 return started
             finally:
                 os.close(descriptor)
 
     def request_stop(self, stream: str) -> Found:
         """Put on record that the run is to end; raises NotFound, and JobConflict when none lives."""
-        with self._locked(fcntl.LOCK_EX):
+        with self._locked():
             folder = self.folder(stream)
             found = self._look(folder)
             if found is None:
@@ -341,16 +366,22 @@ class JobRegistry:
 
     def forget(self, stream: str) -> None:
         """Drop a job that does not run, with its logs; raises NotFound and JobConflict."""
-        with self._locked(fcntl.LOCK_EX):
+        with self._locked():
             folder = self.folder(stream)
             if folder.record() is None:
                 raise NotFound(f"no job for stream {stream!r}", where="job")
             if folder.is_alive():
                 raise JobConflict(f"stream {stream!r} has a job that runs", where="job", hint="stop it first")
             # out of sight first: whoever saw the process end may still be writing that down
-            gone = self._root / f".{secrets.token_hex(8)}"
-            folder.path.rename(gone)
-            shutil.rmtree(gone, ignore_errors=True)
+            try:
+                effects.rename(folder.path, self._root / f".{secrets.token_hex(8)}")
+            except StorageFailed:
+                if folder.path.exists():
+                    raise
+            # also what was left by those who died here
+            with suppress(StorageFailed):
+                for gone in self._root.glob(".*"):
+                    effects.remove_folder(gone)
 
     def _look(self, folder: JobFolder) -> Found | None:
         # Alive is looked at first: a run says its last word before it ends.
@@ -363,20 +394,11 @@ class JobRegistry:
         return Found(record, alive, folder.status(record.run.id), folder.exit_code(record.run.id))
 
     @contextmanager
-    def _locked(self, kind: int) -> Iterator[None]:
-        self._root.mkdir(mode=0o700, exist_ok=True)
-        with (self._root / "lock").open("a") as lock:
-            fcntl.flock(lock, kind)
+    def _locked(self, *, shared: bool = False) -> Iterator[None]:
+        effects.make_folder(self._root, mode=0o700)
+        with effects.locked(self._root / "lock", shared=shared):
             yield
 
 
-def _replace(path: Path, content: Mapping[str, Any], *, durable: bool = False) -> None:
-    """Write a whole file so that readers see the old one or the new one."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    temporary.replace(path)
+def _as_json(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, indent=1).encode()

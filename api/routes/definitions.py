@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
@@ -31,6 +32,8 @@ from store.access_definitions import apply_access
 router = resource("definitions")
 
 _ONE: Final = "/definitions/{vhost:segment}"
+#: Bytes of a form that are parsed at once.
+_FORM_PART: Final = 64 * 1024
 _UNREADABLE: Final = "failed_to_parse_json"
 #: Sections of a cluster document whose objects state their vhost.
 _IN_VHOSTS: Final = ("permissions", "exchanges", "queues", "bindings", "policies", "parameters", "bindery_diverts")
@@ -152,13 +155,9 @@ async def _import(
     raw = await _document(request, plane.settings.definitions_limit)
     document = await run_in_threadpool(_parse, raw, vhost)
     if dry_run:
-        report = await run_in_threadpool(
-            definitions.check, document, plane.topology(), overwrite=overwrite, skip_dangling=True
-        )
-        return answer(report.as_data())
-    access = await run_in_threadpool(plane.access.load)
-    known = set((await run_in_threadpool(plane.topology)).vhosts)
-    _check_access(document, AccessEditor(access), known)  # refused before anything has changed
+        return await run_in_threadpool(_tried, plane, document, overwrite)
+    await run_in_threadpool(_check_access, document, plane)  # refused before anything has changed
+    await run_in_threadpool(plane.revoke_absent, author=author)
 
     def change(editor: TopologyEditor) -> Report:
         return definitions.apply(document, editor, overwrite=overwrite, skip_dangling=True)
@@ -174,8 +173,15 @@ async def _import(
     return no_content()
 
 
-def _check_access(document: Definitions, editor: AccessEditor, vhosts: set[str]) -> None:
+def _tried(plane: ControlPlane, document: Definitions, overwrite: bool) -> Response:
+    report = definitions.check(document, plane.topology(), overwrite=overwrite, skip_dangling=True)
+    return answer(report.as_data())
+
+
+def _check_access(document: Definitions, plane: ControlPlane) -> None:
     """Refuse users and permissions that cannot be stored, where the broker has words for it with those."""
+    editor = AccessEditor(plane.access.load())
+    vhosts = set(plane.topology().vhosts)
     for user in document.users:
         if isinstance(user, Mapping) and "tags" not in user:
             raise bad_request("tags_not_present")
@@ -198,7 +204,9 @@ async def _document(request: Request, limit: int) -> bytes:
         return raw
 
     async def stream() -> Any:
-        yield raw
+        for start in range(0, len(raw), _FORM_PART):
+            yield raw[start : start + _FORM_PART]
+            await asyncio.sleep(0)  # others are served between two parts
 
     try:
         form = await MultiPartParser(request.headers, stream(), max_files=1, max_fields=8, max_part_size=limit).parse()

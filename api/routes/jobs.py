@@ -14,7 +14,7 @@ from fastapi import Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api.answers import answer, created_at, no_content
-from api.bodies import parse_object, read_bytes
+from api.bodies import read_object
 from api.control_plane import ControlPlane
 from api.deps import AdministratorUser, Plane, resource
 from api.errors import ErrorBody, Refusal, bad_request, object_not_found
@@ -75,7 +75,7 @@ async def submit(request: Request, plane: Plane, user: AdministratorUser, new_ep
 
     409 while a job of that stream runs, 400 naming the key for a document that is wrong or asks for too much.
     """
-    document = parse_object(await read_bytes(request, DOCUMENT_LIMIT))
+    document = await read_object(request, DOCUMENT_LIMIT)
 
     def start() -> str:
         file = _checked(plane, document)

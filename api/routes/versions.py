@@ -11,14 +11,13 @@ from pydantic import Field
 
 from api.answers import answer
 from api.as_of import Version
-from api.bodies import Body, Count, documented, parse_object, read_bytes
+from api.bodies import Body, Count, documented, read_object
 from api.deps import AdministratorUser, ManagementUser, MonitoringUser, Plane, json_body, resource
 from api.errors import Refusal, bad_request, object_not_found
 from api.masking import masked_for
 from router.definitions import parse_definitions
 from router.errors import DefinitionsRefused
 from router.model import Topology
-from store.access import AccessEditor
 from store.comparison import as_page, proposed_changes, protected_vhosts
 from store.history import ObjectChange, changes_between
 
@@ -111,8 +110,8 @@ async def diff_document(
 
     `absent` lists the objects that exist in the document's vhosts and not in the document.
     """
-    raw = await read_bytes(request, plane.settings.definitions_limit)
-    return await run_in_threadpool(_compared, plane.topology, parse_object(raw), vhost, offset, limit)
+    content = await read_object(request, plane.settings.definitions_limit)
+    return await run_in_threadpool(_compared, plane.topology, content, vhost, offset, limit)
 
 
 def _compared(
@@ -159,18 +158,12 @@ async def rollback(
             raise Refusal(412, "precondition_failed", f"vhost '{vhost}' is protected from deletion")
 
     def back() -> tuple[int, list[ObjectChange]]:
+        plane.revoke_absent(author=user.name)
         edit = plane.topologies.rollback(body.to, author=user.name, check=check)
+        gone = [one.key[1] for one in edit.result if one.key[0] == "vhost" and one.after is None]
+        if gone:
+            plane.revoke_gone(gone, author=user.name, action=f"rolled vhosts {gone!r} away")
         return edit.version, edit.result
 
     version, changes = await run_in_threadpool(back)
-    gone = [one.key[1] for one in changes if one.key[0] == "vhost" and one.after is None]
-
-    def forget(editor: AccessEditor) -> None:
-        for vhost in gone:
-            editor.forget_vhost(vhost)
-
-    if gone:
-        await plane.change_access(forget, author=user.name, action=f"rolled vhosts {gone!r} away")
-    for vhost in gone:
-        plane.statistics.forget_vhost(vhost)
     return answer({"version": version, "rolled_back_to": body.to, **as_page(changes, limit=1_000)})

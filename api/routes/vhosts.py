@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import Response
+from fastapi.concurrency import run_in_threadpool
 
 from api.answers import answer, no_content, put_answer
 from api.as_of import AsOf
@@ -73,7 +74,10 @@ def show(plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingPar
 async def put(
     plane: Plane, user: AdministratorUser, name: NamePath, body: Annotated[VhostBody, json_body(VhostBody)]
 ) -> Response:
-    """Create a vhost, or change its description and tags; its creator gets every permission in it."""
+    """Create a vhost, or change its description and tags; its creator gets every permission in it.
+
+    So does who asks again for a vhost in which nobody has any permission.
+    """
 
     def change(editor: TopologyEditor) -> bool:
         present = editor.topology.vhosts.get(name)
@@ -82,13 +86,27 @@ async def put(
         given = {key: getattr(body, key) for key in body.model_fields_set}
         return editor.declare_vhost(replace(present, **given))
 
+    await run_in_threadpool(plane.revoke_absent, author=user.name)
     created = await plane.change(change, author=user.name)
-    if created:
-        full = Permission(user.name, name, ".*", ".*", ".*")
-        await plane.change_access(
-            lambda editor: editor.put_permission(full), author=user.name, action=f"created vhost {name!r}"
-        )
+    await run_in_threadpool(_grant, plane, user.name, name, created=created)
     return put_answer(created)
+
+
+def _grant(plane: ControlPlane, user: str, vhost: str, *, created: bool) -> None:
+    """Give every permission in a new vhost to its creator, and nothing to whoever had any in an earlier one.
+
+    In a vhost that was there already somebody has a permission, unless its creator's could not be stored.
+    """
+    if not created and vhost in plane.access.load().vhosts:
+        return
+
+    def change(editor: AccessEditor) -> None:
+        if created:
+            editor.forget_vhost(vhost)
+        if vhost not in editor.result().vhosts:
+            editor.put_permission(Permission(user, vhost, ".*", ".*", ".*"))
+
+    plane.access.edit(change, author=user, action=f"created vhost {vhost!r}")
 
 
 @router.delete(_ONE, status_code=204, summary="Delete a vhost")
@@ -103,12 +121,7 @@ async def delete(plane: Plane, user: AdministratorUser, name: NamePath) -> Respo
         editor.delete_vhost(name)
 
     await plane.change(change, author=user.name)
-
-    def forget(editor: AccessEditor) -> None:
-        editor.forget_vhost(name)
-
-    await plane.change_access(forget, author=user.name, action=f"deleted vhost {name!r}")
-    plane.statistics.forget_vhost(name)
+    await run_in_threadpool(plane.revoke_gone, [name], author=user.name, action=f"deleted vhost {name!r}")
     return no_content()
 
 

@@ -71,6 +71,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Server]:
+    """A server that one test has for itself."""
+    running = Server(tmp_path / "data").start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
 def client(server: Server) -> Client:
     """The administrator's client of the shared server."""
     return server.client()

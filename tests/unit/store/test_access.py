@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import json
 import stat
@@ -14,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from router.definitions import Definitions
-from router.errors import InvalidDeclaration, InvalidInput, NotFound, UnsupportedTable
+from router.errors import InvalidDeclaration, InvalidInput, NotFound, StorageFailed, UnsupportedTable
+from store import faults
 from store.access import (
     Access,
     AccessEditor,
@@ -195,3 +197,93 @@ def test_bad_users_and_permissions_are_named(section: str, item: dict[str, objec
     with pytest.raises(InvalidInput) as refused:
         imported(**{section: [item]})
     assert refused.value.where == where
+
+
+# -- a disk that fails ------------------------------------------------------------------------------------
+
+
+def full(point: str, path: str) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device", path)
+
+
+def audited(folder: Path) -> list[str]:
+    lines = (folder / "audit.jsonl").read_text().splitlines()
+    return [json.loads(line)["action"] for line in lines if line]
+
+
+def test_a_failure_at_any_point_changes_all_or_nothing_and_the_audit_says_which(tmp_path: Path) -> None:
+    outcomes = set()
+    number, reached = 0, True
+    while reached:
+        number += 1
+        folder = tmp_path / str(number)
+        store = AccessStore(folder)
+        put(store, User("first"))
+        left, reached = number, False
+
+        def fail(point: str, path: str) -> None:
+            nonlocal left, reached
+            left -= 1
+            if left == 0:
+                reached = True
+                full(point, path)
+
+        done = ["put first"]
+        try:
+            with faults.installed(fail):
+                put(store, User("second"))
+        except StorageFailed:
+            assert set(AccessStore(folder).load().users) == {"first"}
+            outcomes.add("nothing")
+        else:
+            assert set(AccessStore(folder).load().users) == {"first", "second"}
+            done.append("put second")
+            outcomes.add("all")
+        put(store, User("third"))
+        assert audited(folder) == [*done, "put third"]
+        assert not list(folder.glob("*.tmp"))
+    assert outcomes == {"nothing", "all"}
+    assert number > 6
+
+
+def test_without_the_audit_of_the_last_change_there_is_no_next_one(tmp_path: Path) -> None:
+    store = AccessStore(tmp_path)
+
+    def no_audit(point: str, path: str) -> None:
+        if point == "append.before":
+            full(point, path)
+
+    with faults.installed(no_audit):
+        put(store, User("done"))
+        with pytest.raises(StorageFailed):
+            put(store, User("refused"))
+    assert set(AccessStore(tmp_path).load().users) == {"done"}
+    assert not (tmp_path / "audit.jsonl").exists()
+    put(store, User("again"))
+    assert audited(tmp_path) == ["put done", "put again"]
+
+
+def test_an_audit_line_that_was_cut_short_stands_before_the_whole_one(tmp_path: Path) -> None:
+    store = AccessStore(tmp_path)
+    put(store, User("a"))
+    put(store, User("b"))
+    lines = (tmp_path / "audit.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "audit.jsonl").write_text(lines[0] + lines[1][:20])
+    put(store, User("c"))
+    first, torn, whole, newest = (tmp_path / "audit.jsonl").read_text().splitlines(keepends=True)
+    assert (first, torn, whole) == (lines[0], lines[1][:20] + "\n", lines[1])
+    assert json.loads(newest)["action"] == "put c"
+
+
+def test_drafts_of_a_process_that_died_are_gone_after_the_next_change(store: AccessStore, tmp_path: Path) -> None:
+    left = tmp_path / "access" / ".access.json.0123456789abcdef.tmp"
+    left.write_text("{")
+    put(store, User("a"))
+    assert not left.exists()
+
+
+def test_a_file_that_cannot_be_read_is_named(store: AccessStore, tmp_path: Path) -> None:
+    (tmp_path / "access" / "access.json").mkdir()
+    for asked in (store.load, lambda: put(store, User("a"))):
+        with pytest.raises(StorageFailed, match=r"access\.json"):
+            asked()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -16,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from jobs.launch import is_here, kill, started_at, this_host, this_process
-from router.errors import NotFound, UnsupportedTable
+from router.errors import NotFound, StorageFailed, UnsupportedTable
+from store import faults
 from store.jobs import Found, JobConflict, JobFolder, JobRecord, JobRegistry, Process, Run, RunStatus
 from store.paths import DataDir
 
@@ -38,7 +40,7 @@ class Processes:
 
     def launch(
         self, folder: JobFolder, record: JobRecord, *, run: str, number: int, alive: int, new_epoch: bool
-    ) -> tuple[Process, Callable[[], None]]:
+    ) -> tuple[Process, Callable[[bool], None]]:
         process = subprocess.Popen(
             [*GATE, *self.command], stdin=subprocess.PIPE, pass_fds=(alive,), start_new_session=True
         )
@@ -46,11 +48,12 @@ class Processes:
         assert process.stdin is not None
         pipe = process.stdin
 
-        def let_go() -> None:
+        def gate(go: bool) -> None:
             with pipe:
-                pipe.write(b"go\n")
+                if go:
+                    pipe.write(b"go\n")
 
-        return Process(process.pid, started_at(process.pid) or 0, this_host()), let_go
+        return Process(process.pid, started_at(process.pid) or 0, this_host()), gate
 
     def end(self) -> None:
         for process in self.started:
@@ -280,7 +283,7 @@ def test_stop_and_forget_need_the_right_state(data: DataDir, processes: Processe
 
 
 def test_a_launch_that_fails_leaves_nothing_that_lives(data: DataDir) -> None:
-    def launch(*_: object, **__: object) -> tuple[Process, Callable[[], None]]:
+    def launch(*_: object, **__: object) -> tuple[Process, Callable[[bool], None]]:
         raise OSError("no more processes")
 
     registry = JobRegistry(data)
@@ -311,3 +314,93 @@ def test_a_damaged_or_newer_record_is_refused(data: DataDir, processes: Processe
     (JobRegistry(data).folder("s").path / "job.json").write_text(text)
     with pytest.raises(UnsupportedTable):
         JobRegistry(data).get("s")
+
+
+# -- a disk that fails ------------------------------------------------------------------------------------
+
+
+class Failing:
+    """Fails at the n-th point that is reached; at "after" the effect was done."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+        self.failed = False
+
+    def __call__(self, point: str, path: str) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self.failed = True
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+
+def test_a_start_that_fails_leaves_no_process_and_the_next_one_starts(tmp_path: Path) -> None:
+    outcomes = set()
+    number, failed = 0, True
+    while failed:
+        number += 1
+        data = DataDir.open(tmp_path / str(number), create=True)
+        registry, processes, disk = JobRegistry(data), Processes(), Failing(number)
+        try:
+            with faults.installed(disk):
+                start(data, processes)
+        except StorageFailed:
+            outcomes.add("nothing")
+            for process in processes.started:
+                assert process.wait(60) != 0  # it has ended without having begun
+            with pytest.raises(NotFound):
+                registry.get("s")
+            start(data, processes)
+        else:
+            outcomes.add("started")
+        assert registry.get("s").state == "starting"
+        run = registry.get("s").record.run
+        assert run is not None
+        assert run.process.pid == processes.started[-1].pid
+        processes.end()
+        failed = disk.failed
+    assert outcomes == {"nothing", "started"}
+    assert number > 8
+
+
+@pytest.mark.parametrize("action", ["stop", "forget"])
+def test_a_stop_or_forget_that_fails_is_done_or_can_be_asked_for_again(tmp_path: Path, action: str) -> None:
+    number, failed = 0, True
+    while failed:
+        number += 1
+        data = DataDir.open(tmp_path / str(number), create=True)
+        registry, processes, disk = JobRegistry(data), Processes(), Failing(number)
+        start(data, processes)
+        if action == "forget":
+            processes.end()
+            until(lambda registry=registry: not registry.get("s").alive)  # type: ignore[misc]
+        ask = registry.request_stop if action == "stop" else registry.forget
+        try:
+            with faults.installed(disk):
+                ask("s")
+        except StorageFailed:
+            assert registry.get("s").state == ("starting" if action == "stop" else "failed")
+            ask("s")
+        if action == "stop":
+            assert registry.get("s").state == "stopping"
+        else:
+            with pytest.raises(NotFound):
+                registry.get("s")
+            start(data, processes)
+            processes.end()
+            registry.forget("s")
+            assert {entry.name for entry in Path(data.root, "jobs").iterdir()} == {"lock"}
+        processes.end()
+        failed = disk.failed
+    assert number > 4
+
+
+def test_a_run_that_cannot_say_how_it_does_goes_on(data: DataDir, processes: Processes) -> None:
+    started = start(data, processes)
+    assert started.run is not None
+    folder = JobRegistry(data).folder("s")
+    folder.report(RunStatus(started.run.id, "running", 1.0))
+    with faults.installed(Failing(1)):
+        folder.report(RunStatus(started.run.id, "idle", 2.0))
+    assert JobRegistry(data).get("s").state == "running"
+    folder.report(RunStatus(started.run.id, "idle", 3.0))
+    assert JobRegistry(data).get("s").state == "idle"
