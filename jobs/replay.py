@@ -22,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from pyspark import Broadcast
 from pyspark.sql import SparkSession
 
@@ -32,7 +31,7 @@ from router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA, from
 from router.model import Topology
 from store.paths import DataDir
 from store.redrive import STREAM_PREFIX
-from store.routed_files import RoutedFile, file_groups, group_of, group_text, identities_of
+from store.routed_files import RoutedFile, batches_of, file_groups, group_of, group_text, identities_of
 from store.topology import TopologyStore
 from store.unroutable import UNREADABLE
 
@@ -99,19 +98,18 @@ class Replayer:
         return group.found
 
     def _compare_file(self, file: RoutedFile, group: _Group) -> None:
-        streams, numbers = identities_of(file.path)
-        places = np.array([group.streams.setdefault(name, len(group.streams)) for name in streams], np.int64)
+        found = identities_of(file)
+        places = np.array([group.streams.setdefault(name, len(group.streams)) for name in found.streams], np.int64)
+        numbers = found.numbers
         numbers[:, 0] = places[numbers[:, 0]] if len(places) else 0
         keys = np.ascontiguousarray(numbers).view("V24").reshape(-1)
-        fresh = ~np.isin(keys, group.seen)
+        fresh = found.meant & ~np.isin(keys, group.seen)
         if not fresh.any():
             return
         group.seen = np.concatenate([group.seen, keys[fresh]])
         schema = UNROUTABLE_SCHEMA if file.queue is None else QUEUE_SCHEMA
         start = 0
-        for batch in ds.dataset(file.path, schema=schema, format="parquet").to_batches(
-            batch_size=BATCH_ROWS, use_threads=False
-        ):
+        for batch in batches_of(file, found.row_groups, schema, BATCH_ROWS):
             mask = fresh[start : start + batch.num_rows] & self._span.holds(batch)
             start += batch.num_rows
             if file.queue is None:

@@ -236,7 +236,7 @@ class BatchCommitter:
                 return TableCommit(target.kind, target.vhost, target.name, log.version, 0, attempt, dropped=target.rows)
             self._fault(f"append {target.kind} {target.vhost} {target.name}")
             version = log.commit(
-                [data_files.add_file(file.path, file.size, file.rows, file.stats) for file in target.files],
+                [data_files.found_file(path, file.path, file.rows, file.stats) for file in target.files],
                 transactions=[Transaction(self.app_id, batch_id)],
                 info={
                     "isBlindAppend": True,

@@ -74,6 +74,20 @@ def add_file(name: str, size: int, rows: int, stats: str | None = None) -> AddFi
     return AddFile(name, size, rows, stats or json.dumps({"numRecords": rows}), time.time_ns() // 1_000_000)
 
 
+def found_file(path: str, name: str, rows: int, stats: str | None = None) -> AddFile:
+    """What adds a file of a table's folder that a task wrote. Raises StorageFailed when it is not there (any more)."""
+    try:
+        found = Path(path, name).stat()
+    except OSError as error:
+        raise StorageFailed(
+            f"{name} is not in {path}: {error.strerror}",
+            where=path,
+            hint="files that wait for their commit for a day are taken for left behind; the batch can be tried again",
+        ) from error
+    stated = stats or json.dumps({"numRecords": rows})
+    return AddFile(name, found.st_size, rows, stated, found.st_mtime_ns // 1_000_000)
+
+
 def drop_unused(path: str, names: Iterable[str]) -> None:
     """Delete files that certainly no version refers to; what stays behind is left to maintenance."""
     for name in names:

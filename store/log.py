@@ -33,6 +33,8 @@ from store import checkpoints, effects
 TOKEN: Final = "bindery.token"  # noqa: S105  # the name of a key, no secret
 _LOG: Final = "_delta_log"
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+#: Age (ms) of a file from which on a commit looks whether it is still there.
+CHECKED_AFTER_MS: Final = 600_000
 #: How lines of an entry begin that tell a committer nothing.
 _OF_FILES: Final = ('{"add"', '{"remove"')
 _SAFE: Final = "/-_.~"
@@ -211,6 +213,7 @@ class TableLog:
         certainly did not take place, CommitUnknown when that cannot be told: then nothing that the
         actions name may be deleted.
         """
+        self._check_present(actions)
         version = self._version + 1
         token = uuid.uuid4().hex
         entry = _entry_text(actions, transactions, info, token, state)
@@ -233,6 +236,22 @@ class TableLog:
         self._anchor = self._stamp(version)
         checkpoints.consider(self.path, version)
         return version
+
+    def _check_present(self, actions: Sequence[Action]) -> None:
+        """Raise StorageFailed when a file that was written long ago is gone: maintenance took it for left behind.
+
+        That this holds for the commit is maintenance's care: it commits before it deletes such a file for good.
+        """
+        oldest = time.time_ns() // 1_000_000 - CHECKED_AFTER_MS
+        for action in actions:
+            if not isinstance(action, AddFile) or action.modified_ms >= oldest:
+                continue
+            if not Path(self.path, action.path).exists():
+                raise StorageFailed(
+                    f"{action.path} is no longer in {self.path}",
+                    where=self.path,
+                    hint="this process was stopped for so long that it was cleaned up; the same can be tried again",
+                )
 
     def _token_at(self, version: int, cause: Exception | None) -> str | None:
         """The token of an entry ("" for one of another engine); None when there is no such entry."""

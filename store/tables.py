@@ -47,7 +47,7 @@ class Kind:
 
     name: str
     schema: pa.Schema
-    retention: Mapping[str, str]
+    properties: Mapping[str, str]
 
     @cached_property
     def delta_schema(self) -> Schema:
@@ -68,8 +68,14 @@ def retained(interval: str) -> Mapping[str, str]:
     }
 
 
-QUEUE: Final = Kind("queue", QUEUE_SCHEMA, retained(RETENTION))
-UNROUTABLE: Final = Kind("unroutable", UNROUTABLE_SCHEMA, retained(RETENTION))
+#: The columns of routed rows whose least and greatest values every file states. They stand behind the 32
+#: columns that engines look at where nothing is said.
+_SKIPPED_BY: Final = {
+    "delta.dataSkippingStatsColumns": "routed_at,routing.topology_version,routing.batch_id,routing.seq"
+}
+
+QUEUE: Final = Kind("queue", QUEUE_SCHEMA, {**retained(RETENTION), **_SKIPPED_BY})
+UNROUTABLE: Final = Kind("unroutable", UNROUTABLE_SCHEMA, {**retained(RETENTION), **_SKIPPED_BY})
 INBOX: Final = Kind("inbox", MESSAGE_SCHEMA, retained(RETENTION))
 
 
@@ -103,7 +109,7 @@ def create_table(
         "bindery.format_version": str(FORMAT_VERSION),
         "bindery.kind": kind.name,
         "delta.checkpointInterval": str(checkpoints.ENTRIES),
-        **kind.retention,
+        **kind.properties,
     }
     if vhost is not None:
         properties["bindery.vhost"] = vhost

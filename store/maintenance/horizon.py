@@ -43,9 +43,9 @@ def retention(place: Place, log: TableLog, policy: Policy) -> timedelta:
     return DEFAULT_RETENTION if stated > timedelta(days=3_650) else stated
 
 
-def state_retention(place: Place, log: TableLog, policy: Policy) -> bool:
+def state_properties(place: Place, log: TableLog, policy: Policy) -> bool:
     """Make the properties of a table say what is kept, so that other engines keep as much; True for a commit."""
-    wanted = tables.retained(as_interval(retention(place, log, policy)))
+    wanted = {**place.kind.properties, **tables.retained(as_interval(retention(place, log, policy)))}
     for _ in tables.attempts(log.path):
         log.refresh()
         if place.is_forever or wanted.items() <= log.state.configuration.items():

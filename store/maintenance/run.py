@@ -24,7 +24,7 @@ from store.log import TableLog
 from store.maintenance.cleanup import clean_log, superfluous
 from store.maintenance.compaction import compact
 from store.maintenance.holds import Holds, find_holds
-from store.maintenance.horizon import Horizon, horizon, state_retention
+from store.maintenance.horizon import Horizon, horizon, state_properties
 from store.maintenance.leftovers import leftovers, sweep
 from store.maintenance.listing import LogFiles
 from store.maintenance.places import Place, places
@@ -170,7 +170,7 @@ def _compact(place: Place, log: TableLog, policy: Policy, found: TableReport) ->
 
 def _work(place: Place, log: TableLog, policy: Policy, holds: Holds, found: TableReport, now_ms: int) -> None:
     log.refresh()
-    state_retention(place, log, policy)
+    state_properties(place, log, policy)
     _compact(place, log, policy, found)
     if checkpoints.is_due(place.path, log.version):
         checkpoints.write_checkpoint(place.path)

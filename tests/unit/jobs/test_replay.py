@@ -17,11 +17,12 @@ from router.model import Topology
 from router.proposal import propose
 from router.reference import NaiveRouter
 from router.values import Table
-from store import tables
+from store import routed_files, tables
+from store.maintenance import maintain
 from store.paths import DataDir
 from store.read import take
 from store.redrive import Redriver
-from store.routed_files import file_groups, group_of, group_text
+from store.routed_files import file_groups, group_of, group_text, identities_of
 from store.topology import TopologyStore
 from store.unroutable import Selection
 from tests.unit.store.routed import route
@@ -173,6 +174,33 @@ def test_files_of_one_message_stand_in_one_group(data: DataDir, recorded: Topolo
     _compact(data, "jfk")
     (joined,) = file_groups(data, "/", ["late", "jfk", "all"], stream="flights")
     assert len(joined) == 7
+
+
+def test_maintenance_changes_no_result_and_groups_stay_small(
+    data: DataDir, recorded: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for batch in range(3, 40):
+        route(data, recorded, flights(batch * 40, 40), batch_id=batch, clock_ms=1_700_000_000_000 + batch * 1000)
+    present = recorded.load()
+    proposed = propose(present, "/", PROPOSAL)
+    take(data, "late", limit=5)
+    since, until = (datetime.fromtimestamp(1_700_000_000 + second, UTC) for second in (7, 29))
+    spans = [Span("flights"), Span(), Span("flights", since, until), Span("other")]
+    before = [counts(compare(data, present, proposed, span)) for span in spans]
+    maintain(data)
+    assert len(file_groups(data, "/", ["late", "jfk"], stream="flights")) == 1
+    assert [counts(compare(data, present, proposed, span)) for span in spans] == before
+    # a few batches of each file, as it is with a thousand times as many rows
+    monkeypatch.setattr(routed_files, "SLICE_ROWS", 200)
+    groups = file_groups(data, "/", ["late", "jfk"], stream="flights")
+    assert len(groups) > 8
+    for group in groups:
+        assert sum(int(identities_of(file).meant.sum()) for file in group) <= 200
+    assert [counts(compare(data, present, proposed, span)) for span in spans] == before
+    take(data, "late", limit=5)  # rewrites a compacted file
+    route(data, recorded, flights(2_000, 40), batch_id=40)
+    (found,) = [compare(data, present, proposed, Span("flights"))]
+    assert found.messages in range(before[0]["messages"] + 35, before[0]["messages"] + 41)
 
 
 def test_redriven_messages_are_replayed_once(data: DataDir, recorded: TopologyStore) -> None:

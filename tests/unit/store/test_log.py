@@ -14,7 +14,7 @@ from deltalake.transaction import Transaction as DeltaTransaction
 from router.errors import CommitUnknown, StorageFailed, UnsupportedTable
 from router.message import QUEUE_SCHEMA
 from store import data_files, faults, tables
-from store.log import TOKEN, AddFile, RemoveFile, TableLog, Transaction
+from store.log import TOKEN, RemoveFile, TableLog, Transaction
 from store.paths import DataDir
 
 
@@ -209,7 +209,7 @@ def test_neither_a_look_nor_a_commit_reads_what_grows_with_the_table(
 ) -> None:
     writer, follower = TableLog(path), TableLog(path)
     for number in range(commits):
-        added = AddFile(f"f{number}", 1, 1, "", 0)
+        added = data_files.add_file(f"f{number}", 1, 1)
         writer.commit([added], transactions=[Transaction("s:1", number)])
     follower.refresh()
     read: list[Path] = []
