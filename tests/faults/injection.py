@@ -61,6 +61,11 @@ class Injection:
     _dead: bool = False
     _full: bool = False
 
+    @property
+    def is_dead(self) -> bool:
+        """Whether the process has died of it."""
+        return self._dead
+
     def hook(self, point: str, path: str) -> None:
         """For store.faults.installed."""
         effect, _, side = point.partition(".")

@@ -3,14 +3,19 @@
 An operation ends in one of three ways. It succeeds: what it promises is done. It raises one of Bindery's errors, or
 its process dies: what it would have done is done wholly or not at all, which is found out by looking,
 and holds from then on. Anything else that is raised is a defect.
+
+A message is named by its routing key. Messages of the stream go to every queue that their batch's topology has,
+and one more of each batch finds no exchange: it waits in the unroutable table for a redrive.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +24,34 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from api import inbox
+from api.publisher import Publisher
 from router.errors import BinderyError
-from router.model import Queue, TopologyEditor
-from store import faults, read, tables
-from store.commit import BatchCommitter, BatchCounts
+from router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA, Message, to_batch
+from router.model import Binding, Queue, TopologyEditor
+from store import checkpoints, data_files, faults, read, tables
+from store.access import AccessStore, User
+from store.commit import BatchCommitter, BatchCounts, WrittenFile
+from store.jobs import JobRecord, JobRegistry
 from store.log import TableLog
+from store.maintenance import maintain
+from store.maintenance.policy import Policy
 from store.manifest import read_manifest
 from store.paths import DataDir
+from store.redrive import Redriver
 from store.streams import register
 from store.topology import TopologyStore
+from store.unroutable import Selection
 from tests.faults.injection import Died, Injection, Met
-from tests.unit.store.conftest import queue_rows, written
 
 STREAM = "s"
 QUEUES = ("a", "b", "c")
-#: Messages of a batch; each is named by its batch and number.
+#: Messages of a batch that reach every queue.
 MESSAGES = 3
-
-Message = tuple[int, int]
+#: Every queue is bound to it.
+BOUND = "amq.fanout"
+#: Everything is old enough at once; nothing younger than the schedule is an orphan.
+POLICY = Policy(retention=timedelta(0), shortest=timedelta(0), versions=2, fan_in=2, orphan_age=timedelta(hours=1))
 
 
 @dataclass
@@ -45,14 +60,36 @@ class Batch:
 
     number: int
     clock_ms: int
-    pinned: bool = False
-    version: int = -1
+    version: int | None = None
     targets: dict[str, int] = field(default_factory=dict)
 
     @property
-    def messages(self) -> list[Message]:
-        """Its messages, in order."""
-        return [(self.number, seq) for seq in range(MESSAGES)]
+    def messages(self) -> list[str]:
+        """The messages that reach every queue, in order."""
+        return [f"{self.number}.{seq}" for seq in range(MESSAGES)]
+
+    @property
+    def lost(self) -> str:
+        """The message that reaches none."""
+        return f"{self.number}.{MESSAGES}"
+
+    def rows(self, names: list[tuple[int, str]], version: int) -> list[dict[str, Any]]:
+        """The rows of its messages: number and routing key of each."""
+        return [
+            {
+                "exchange": BOUND,
+                "routing_key": key,
+                "routing": {
+                    "topology_version": version,
+                    "stream": STREAM,
+                    "batch_id": self.number,
+                    "seq": seq,
+                    "bindings": [1],
+                },
+                "routed_at": datetime.fromtimestamp(self.clock_ms / 1000, UTC),
+            }
+            for seq, key in names
+        ]
 
 
 @dataclass
@@ -69,7 +106,11 @@ class Ended:
 
 
 class World:
-    """The model: `must` holds, by queue, the messages that must be there; `taken` those that were removed."""
+    """The model, and the processes that work on the data directory.
+
+    `must` holds, by queue, the messages that must be there; `gone`, by queue and incarnation, those that a
+    consumer has removed; `perhaps` those that may have got there: of an operation that ended in an error.
+    """
 
     def __init__(self, root: Path, met: Met) -> None:
         self.data = DataDir.open(root / "data", create=True)
@@ -78,13 +119,22 @@ class World:
         self.next_batch = 0
         self.incarnations: dict[str, int] = {}
         self.versions: dict[int, dict[str, int]] = {}
-        self.must: dict[str, list[Message]] = {}
+        self.must: dict[str, set[str]] = {}
+        self.gone: dict[tuple[str, int], set[str]] = {}
+        self.perhaps: set[str] = set()
+        self.unroutable: set[str] = set()
         self.ended: list[int] = []
+        self.inbox: Counter[str] = Counter()
+        self.inbox_perhaps: Counter[str] = Counter()
+        self.users: dict[str, str] = {}
+        self.jobs: set[str] = set()
         self._counter = itertools.count(1)
-        self._files: dict[str, list[Message]] = {}
-        self._removed: dict[tuple[str, int], set[Message]] = {}
+        self._names = itertools.count()
+        self._files: dict[str, list[tuple[Any, ...]]] = {}
         self._store: TopologyStore | None = None
         self._committer: BatchCommitter | None = None
+        self._publisher: Publisher | None = None
+        self._access: AccessStore | None = None
         self.store.create()
         self._note_version(0)
         self.declare("a", None)
@@ -98,20 +148,39 @@ class World:
             self._store = TopologyStore(self.data)
         return self._store
 
-    def restart(self) -> None:
-        """A new process: nothing is remembered but what is on the disk."""
-        self._store = None
-        if self._committer is not None:
-            self._committer.close()
-            self._committer = None
+    @property
+    def access(self) -> AccessStore:
+        """Its users."""
+        if self._access is None:
+            self._access = AccessStore(self.data.access)
+        return self._access
 
+    @property
+    def publisher(self) -> Publisher:
+        """Its publisher."""
+        if self._publisher is None:
+            app_id = f"api:{next(self._names):032}"
+            self._publisher = Publisher(self.data, self.store.load, app_id=app_id)
+        return self._publisher
+
+    @property
     def driver(self) -> BatchCommitter:
-        """The driver of the stream; a new one registers and claims."""
+        """Its driver of the stream; a new one registers and claims."""
         if self._committer is None:
             epoch = register(self.data, STREAM, "c1")
             # one thread, so that effects come in one order
             self._committer = BatchCommitter(self.data, stream=STREAM, app_id=epoch.app_id, workers=1)
         return self._committer
+
+    def restart(self) -> None:
+        """A new process: nothing is remembered but what is on the disk."""
+        self._store = self._access = None
+        if self._committer is not None:
+            self._committer.close()
+            self._committer = None
+        if self._publisher is not None:
+            self._publisher.close()
+            self._publisher = None
 
     def run(self, operation: str, action: Callable[[], Any], injection: Injection | None) -> Ended:
         """Run an operation under a fault; raises what no operation may raise."""
@@ -122,16 +191,16 @@ class World:
             except Died as died:
                 ended = Ended(error=died)
             except BinderyError as error:
-                assert injection is not None, f"{operation} failed without a fault: {error!r}"
-                assert injection.hit is not None, f"{operation} failed without a fault: {error!r}"
+                if injection is None or injection.hit is None:
+                    raise AssertionError(f"{operation} failed without a fault") from error
                 ended = Ended(error=error)
         if injection is not None and injection.hit is not None:
             self.met.faults[operation, *injection.hit, injection.kind] += 1
-        if isinstance(ended.error, Died):
-            self.restart()
+            if injection.is_dead:
+                self.restart()
         return ended
 
-    # -- operations ---------------------------------------------------------------------------------
+    # -- messages -----------------------------------------------------------------------------------
 
     def route(self, injection: Injection | None) -> None:
         """Route the next batch, or the one that has not ended yet, as Spark does."""
@@ -139,34 +208,113 @@ class World:
         self.batch = batch
 
         def action() -> None:
-            driver = self.driver()
+            driver = self.driver
             pin = driver.pin(batch.number, self.store.load().version, batch.clock_ms)
-            if batch.pinned:
-                assert pin.topology_version == batch.version, "a replay got another pin"
-            batch.pinned, batch.version = True, pin.topology_version
+            assert batch.version in (None, pin.topology_version), "a replay got another pin"
+            batch.version = pin.topology_version
             batch.targets = self.versions[pin.topology_version]
-            if pin.done:
-                return
-            rows = queue_rows(batch.number, range(MESSAGES), version=pin.topology_version, stream=STREAM)
-            files = [written(self.data, name, rows) for name in sorted(batch.targets)]
-            driver.commit(batch.number, pin, files, BatchCounts(records=MESSAGES, copies=MESSAGES * len(files)))
+            if not pin.done:
+                files = [self._queue_file(batch, name) for name in sorted(batch.targets)]
+                counts = BatchCounts(records=MESSAGES + 1, copies=MESSAGES * len(files))
+                driver.commit(batch.number, pin, [*files, self._unroutable_file(batch)], counts)
 
-        ended = self.run("stream", action, injection)
-        if ended.done:
+        if self.run("stream", action, injection).done:
             self.ended.append(batch.number)
+            self.unroutable.add(batch.lost)
             self.next_batch = batch.number + 1
             self.batch = None
-            for name, incarnation in batch.targets.items():
-                if self.incarnations.get(name) == incarnation:
-                    self.must[name] += [one for one in batch.messages if one not in self.must_not(name)]
+            self._arrived(batch.messages, batch.targets)
 
-    def must_not(self, name: str) -> set[Message]:
-        """Messages that were removed from the queue by a consumer."""
-        return self._removed.setdefault((name, self.incarnations[name]), set())
+    def _queue_file(self, batch: Batch, name: str) -> WrittenFile:
+        assert batch.version is not None
+        rows = batch.rows(list(enumerate(batch.messages)), batch.version)
+        added = data_files.write_file(self.data.queue("/", name), pa.Table.from_pylist(rows, schema=QUEUE_SCHEMA))
+        return WrittenFile("queue", "/", name, added.path, added.size, MESSAGES, added.stats)
+
+    def _unroutable_file(self, batch: Batch) -> WrittenFile:
+        assert batch.version is not None
+        (row,) = batch.rows([(MESSAGES, batch.lost)], batch.version)
+        row |= {"reason": "no_binding", "disposition": "discarded"}
+        path = self.data.unroutable("/")
+        Path(path).mkdir(parents=True, exist_ok=True)
+        added = data_files.write_file(path, pa.Table.from_pylist([row], schema=UNROUTABLE_SCHEMA))
+        return WrittenFile("unroutable", "/", "", added.path, added.size, 1, added.stats)
+
+    def _arrived(self, messages: list[str], targets: dict[str, int]) -> None:
+        """Messages are in queues: those that are still what they were, but for what a consumer took already."""
+        for name, incarnation in targets.items():
+            if self.incarnations.get(name) == incarnation:
+                self.must[name] |= set(messages) - self.removed(name)
+
+    def publish(self, injection: Injection | None) -> None:
+        """Publish a message over the service's publisher; every queue is bound."""
+        key = f"p{next(self._names)}"
+
+        def action() -> tuple[str, ...]:
+            return self.publisher.publish("/", Message(exchange=BOUND, routing_key=key)).result(timeout=120)
+
+        there = dict(self.incarnations)
+        ended = self.run("publish", action, injection)
+        if not ended.done:
+            self.perhaps.add(key)
+        elif there:
+            assert sorted(ended.result) == sorted(there)
+            self._arrived([key], there)
+        else:
+            assert ended.result == ()
+            self.perhaps.add(key)  # it is unroutable; a redrive may bring it to a queue
+
+    def redrive(self, injection: Injection | None) -> None:
+        """Route unroutable messages again."""
+        self.run("redrive", lambda: Redriver(self.data, self.store, "/").redrive(Selection()), injection)
+
+    def append(self, injection: Injection | None) -> None:
+        """Append records to the inbox, in one commit."""
+        key = f"i{next(self._names)}"
+        records = pa.Table.from_batches([to_batch([Message(exchange=BOUND, routing_key=key)])])
+        ended = self.run("inbox", lambda: inbox.append(self.data, "/", records, author="t"), injection)
+        (self.inbox if ended.done else self.inbox_perhaps)[key] += 1
+
+    def take(self, name: str, limit: int, requeue: bool, injection: Injection | None) -> None:
+        """Get messages from a queue, with or without leaving them there."""
+        before = self.rows(name)
+        first = before[:limit]
+        operation = "requeue" if requeue else "get"
+        ended = self.run(operation, lambda: read.take(self.data, name, limit=limit, requeue=requeue), injection)
+        after = self.rows(name)
+        if ended.done:
+            assert ended.result.rows["routing_key"].to_pylist() == first, "a get gave other rows than the first"
+        if requeue:
+            assert after == before
+            return
+        assert after == before[len(first) :] or (not ended.done and after == before), "half a get"
+        if after != before:
+            self._remove(name, first)
+
+    def remove(self, name: str, purge: bool, injection: Injection | None) -> None:
+        """Purge a queue, or delete the messages that a filter accepts."""
+        condition = None if purge else read.consumer_filter("JMSPriority = 4")
+        before = self.rows(name)
+        operation = "purge" if purge else "delete rows"
+        ended = self.run(operation, lambda: read.delete_matching(self.data, name, condition), injection)
+        after = self.rows(name)
+        assert after == [] or (not ended.done and after == before), "half a purge"
+        if after != before:
+            self._remove(name, before)
+
+    def removed(self, name: str) -> set[str]:
+        """Messages that a consumer has removed from the queue."""
+        return self.gone.setdefault((name, self.incarnations[name]), set())
+
+    def _remove(self, name: str, messages: list[str]) -> None:
+        self.removed(name).update(messages)
+        self.must[name] -= set(messages)
+
+    # -- topology, users, jobs ------------------------------------------------------------------------
 
     def declare(self, name: str, injection: Injection | None) -> None:
-        """Declare a queue; again when it is there."""
-        self._edit("declare", lambda editor: editor.declare_queue(Queue("/", name)), injection, declared=(name,))
+        """Declare and bind a queue; again when it is there."""
+        self._edit("declare", lambda editor: _declare(editor, name), injection, declared=(name,))
 
     def delete(self, name: str, injection: Injection | None) -> None:
         """Delete a queue that is there."""
@@ -174,12 +322,7 @@ class World:
 
     def import_all(self, injection: Injection | None) -> None:
         """Declare every queue in one change."""
-        self._edit(
-            "import",
-            lambda editor: [editor.declare_queue(Queue("/", name)) for name in QUEUES],
-            injection,
-            declared=QUEUES,
-        )
+        self._edit("import", lambda editor: [_declare(editor, name) for name in QUEUES], injection, declared=QUEUES)
 
     def _edit(
         self,
@@ -194,76 +337,101 @@ class World:
         wanted = {name: before.get(name) or next(self._counter) for name in declared}
         wanted = {name: at for name, at in {**before, **wanted}.items() if name not in deleted}
         ended = self.run(operation, lambda: self.store.edit(change, author="t"), injection)
-        if ended.error is None:
-            self._note_version(ended.result.version)
         topology = self.store.load()
         there = {name for _, name in topology.queues}
-        assert there in ((set(wanted),) if ended.done else (set(before), set(wanted))), "half an edit"
+        assert there == set(wanted) or (not ended.done and there == set(before)), "half an edit"
         if there == set(wanted):
             self.incarnations = wanted
-        for name in set(self.must) - set(self.incarnations):
-            del self.must[name]
-        for name in self.incarnations:
-            self.must.setdefault(name, [])
+        self.must = {name: self.must.get(name, set()) for name in self.incarnations}
         self._note_version(topology.version)
 
     def _note_version(self, version: int) -> None:
         self.versions.setdefault(version, dict(self.incarnations))
 
-    def take(self, name: str, limit: int, requeue: bool, injection: Injection | None) -> None:
-        """Get messages from a queue, with or without leaving them there."""
-        before = self.rows(name)
-        first = before[:limit]
-        operation = "requeue" if requeue else "get"
-        ended = self.run(operation, lambda: read.take(self.data, name, limit=limit, requeue=requeue), injection)
-        after = self.rows(name)
-        if ended.done:
-            assert _messages(ended.result.rows) == first, "a get gave other rows than the first"
-        if requeue:
-            assert after == before
-        else:
-            assert after == before[len(first) :] or (not ended.done and after == before), "half a get"
-            if after != before or ended.done:
-                self._remove(name, first)
+    def change_user(self, name: str, injection: Injection | None) -> None:
+        """Give a user other tags."""
+        tag = f"t{next(self._names)}"
+        before = self.users.get(name)
+        user = User(name, tags=(tag,))
+        ended = self.run(
+            "access", lambda: self.access.edit(lambda e: e.put_user(user), author="t", action=tag), injection
+        )
+        found = self.access.load().users.get(name)
+        assert found == user or (not ended.done and (None if found is None else found.tags[0]) == before), "half a user"
+        if found is not None:
+            self.users[name] = found.tags[0]
 
-    def remove(self, name: str, even: bool, injection: Injection | None) -> None:
-        """Purge a queue, or delete the messages of even batches from it."""
-        condition = read.consumer_filter("JMSPriority = 4") if even else None
-        before = self.rows(name)
-        operation = "delete rows" if even else "purge"
-        ended = self.run(operation, lambda: read.delete_matching(self.data, name, condition), injection)
-        after = self.rows(name)
-        assert after == [] or (not ended.done and after == before), "half a purge"
-        if after != before:
-            self._remove(name, before)
+    def save_job(self, name: str, injection: Injection | None) -> None:
+        """Put a job on record, or replace it."""
+        record = JobRecord(name, {"number": next(self._names)}, "t", 0.0)
+        folder = JobRegistry(self.data).folder(name)
+        folder.path.parent.mkdir(exist_ok=True)
+        before = folder.record()
+        ended = self.run("jobs", lambda: folder.save(record), injection)
+        found = folder.record()
+        assert found == record or (not ended.done and found == before), "half a job"
+        self.jobs |= {name} if found is not None else set()
 
-    def _remove(self, name: str, messages: list[Message]) -> None:
-        self.must_not(name).update(messages)
-        self.must[name] = [one for one in self.must[name] if one not in self.must_not(name)]
+    # -- maintenance ----------------------------------------------------------------------------------
+
+    def maintain(self, injection: Injection | None) -> None:
+        """One pass over everything, as if all of it were old."""
+
+        def action() -> None:
+            report = maintain(self.data, POLICY)
+            if injection is None or injection.hit is None:
+                assert not report.failed, report.failed
+
+        self.run("maintain", action, injection)
+
+    def checkpoint(self, injection: Injection | None) -> None:
+        """Write checkpoints of all tables; that they fail harms nothing."""
+        for path in self._tables():
+            self.run("checkpoint", lambda path=path: checkpoints.write_checkpoint(path), injection)
 
     # -- looking ------------------------------------------------------------------------------------
 
-    def rows(self, name: str) -> list[Message]:
-        """The messages of a queue in row order (all of one clock a batch); a file is read once, it never changes."""
-        path = self.data.queue("/", name)
-        found: list[Message] = []
+    def _tables(self) -> list[str]:
+        fixed = [self.data.topology, self.data.streams, self.data.manifest, self.data.unroutable("/")]
+        return [path for path in fixed if tables.exists(path)] + [self.data.queue("/", name) for name in self.must]
+
+    def _contents(self, path: str) -> list[tuple[Any, ...]]:
+        """(routed_at, stream, batch, number, routing key, redriven version) of each row; a file never changes."""
+        found: list[tuple[Any, ...]] = []
         for file in tables.files_of(TableLog(path, files=True)):
             full = f"{path}/{file}"
             if full not in self._files:
-                self._files[full] = _messages(pq.read_table(full, columns=["routing"], partitioning=None))
+                with pq.ParquetFile(full) as parquet:
+                    rows = parquet.read(columns=["routed_at", "routing", "routing_key", "redriven"])
+                routing = rows["routing"].combine_chunks()
+                ids = [pc.struct_field(routing, name).to_pylist() for name in ("stream", "batch_id", "seq")]
+                marks = rows["redriven"].to_pylist() if "redriven" in rows.column_names else [None] * len(rows)
+                versions = [mark and mark["topology_version"] for mark in marks]
+                columns = [rows["routed_at"].to_pylist(), *ids, rows["routing_key"].to_pylist(), versions]
+                self._files[full] = list(zip(*columns, strict=True))
             found += self._files[full]
-        return sorted(found)
+        return sorted(found, key=lambda row: row[:4])
+
+    def rows(self, name: str) -> list[str]:
+        """The messages of a queue in row order."""
+        return [row[4] for row in self._contents(self.data.queue("/", name))]
 
     def check(self) -> None:
-        """Nothing is lost, nothing is doubled, and no version refers to what is not there."""
+        """Nothing is lost, nothing is doubled."""
+        allowed = self.perhaps | self.unroutable
+        if self.batch is not None:
+            allowed = allowed | {*self.batch.messages, self.batch.lost}
         for name in self.incarnations:
-            there = self.rows(name)
+            contents = self._contents(self.data.queue("/", name))
+            there = [row[4] for row in contents]
             assert len(there) == len(set(there)), f"doubled in {name}: {there}"
-            missing = set(self.must[name]) - set(there)
+            assert len({row[1:4] for row in contents}) == len(there), f"one identity twice in {name}"
+            missing = self.must[name] - set(there)
             assert not missing, f"lost from {name}: {missing}"
-            extra = set(there) - set(self.must[name])
-            allowed = set(self.batch.messages) if self.batch is not None else set()
-            assert extra <= allowed, f"{name} holds what it must not: {extra}"
+            extra = set(there) - self.must[name]
+            assert extra <= allowed, f"{name} holds what it must not: {extra - allowed}"
+            back = set(there) & self.removed(name)
+            assert not back, f"{name} holds again what was taken from it: {back}"
 
     def finish(self) -> None:
         """End what has not ended, in a new process without faults, and look at everything from outside."""
@@ -271,24 +439,46 @@ class World:
         if self.batch is not None:
             self.route(None)
         self.route(None)
+        self.redrive(None)
+        self.maintain(None)
         self.check()
-        manifest = read_manifest(self.data)
-        assert sorted(row["batch_id"] for row in manifest) == sorted(self.ended), "manifest rows"
-        tables_of = [self.data.topology, self.data.streams, self.data.manifest]
-        tables_of += [self.data.queue("/", name) for name in self.incarnations]
-        for path in tables_of:
+        self._check_unroutable()
+        batches = sum(row.get("batches") or 1 for row in read_manifest(self.data) if row["stream"] == STREAM)
+        assert batches == len(self.ended), "manifest rows"
+        self._check_inbox()
+        assert {user.name: user.tags[0] for user in self.access.load().users.values()} == self.users
+        assert {found.record.stream for found in JobRegistry(self.data).all()} == self.jobs
+        for path in self._tables():
             log, table = TableLog(path, files=True), DeltaTable(path)
             files = {Path(uri).name for uri in table.file_uris()}
             assert (log.version, set(tables.files_of(log))) == (table.version(), files), path
-            for file in files:
-                pq.read_metadata(Path(path, file))
+            assert all(Path(path, file).exists() for file in files), path
         self.restart()
 
+    def _check_unroutable(self) -> None:
+        """Each unroutable message is there once; a redriven one is in every queue of the version that took it."""
+        rows = self._contents(self.data.unroutable("/"))
+        known = [row for row in rows if row[4] in self.unroutable]
+        assert sorted(row[4] for row in known) == sorted(self.unroutable), "unroutable rows"
+        for *_, key, version in rows:
+            if version is None:
+                assert not self.incarnations, f"{key} was not redriven"
+                continue
+            for name, incarnation in self.versions[version].items():
+                if self.incarnations.get(name) == incarnation:
+                    assert key in self.rows(name) or key in self.removed(name), f"{key} was lost by its redrive"
 
-def _messages(rows: pa.Table) -> list[Message]:
-    routing = rows["routing"].combine_chunks()
-    columns = [pc.struct_field(routing, name).to_pylist() for name in ("batch_id", "seq")]
-    return list(zip(*columns, strict=True))
+    def _check_inbox(self) -> None:
+        path = self.data.inbox("/")
+        files = tables.files_of(TableLog(path, files=True)) if tables.exists(path) else {}
+        keys = [pq.read_table(f"{path}/{file}", columns=["routing_key"], partitioning=None) for file in files]
+        found = Counter(key for rows in keys for key in rows["routing_key"].to_pylist())
+        assert self.inbox <= found <= self.inbox + self.inbox_perhaps, "inbox"
+
+
+def _declare(editor: TopologyEditor, name: str) -> None:
+    editor.declare_queue(Queue("/", name))
+    editor.bind(Binding(0, "/", BOUND, name))
 
 
 @contextmanager
