@@ -90,8 +90,8 @@ def create_app(settings: Settings) -> FastAPI:
         app.router.routes.extend(resource.router.routes)
     if settings.metrics != "off":
         exposed = Metrics(
-            plane.data,
             plane.topology,
+            plane.totals.totals,
             plane.counts,
             limit=settings.metrics_series,
             depths=settings.metrics_depths,

@@ -18,8 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.counts import Counts
 from router.model import Topology
-from store.paths import DataDir
-from store.totals import ManifestTotals, Totals
+from store.totals import Totals
 
 Labels = tuple[str, ...]
 Family = CounterMetricFamily | GaugeMetricFamily | SummaryMetricFamily
@@ -61,11 +60,17 @@ class RoutingCollector(Collector):
     """Routing as the manifest records it, and the topology; looked up at each scrape."""
 
     def __init__(
-        self, data: DataDir, topology: Callable[[], Topology], counts: Counts, *, limit: int, depths: bool
+        self,
+        topology: Callable[[], Topology],
+        totals: Callable[[], Totals],
+        counts: Counts,
+        *,
+        limit: int,
+        depths: bool,
     ) -> None:
         self._topology = topology
         self._counts = counts
-        self._totals = ManifestTotals(data)
+        self._totals = totals
         self._depths = depths
         self._limit = limit
         self._lock = threading.Lock()
@@ -80,7 +85,7 @@ class RoutingCollector(Collector):
     def collect(self) -> list[Family]:
         """Every family; one scrape at a time."""
         with self._lock:
-            return list(self._families(self._topology(), self._totals.totals()))
+            return list(self._families(self._topology(), self._totals()))
 
     def _families(self, topology: Topology, totals: Totals) -> Iterator[Family]:
         yield GaugeMetricFamily("bindery_topology_version", "Newest topology version.", value=topology.version)
@@ -222,7 +227,13 @@ class Metrics:
     """The registry of one application."""
 
     def __init__(
-        self, data: DataDir, topology: Callable[[], Topology], counts: Counts, *, limit: int, depths: bool
+        self,
+        topology: Callable[[], Topology],
+        totals: Callable[[], Totals],
+        counts: Counts,
+        *,
+        limit: int,
+        depths: bool,
     ) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self.requests = Histogram(
@@ -232,5 +243,5 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self.registry.register(RoutingCollector(data, topology, counts, limit=limit, depths=depths))
+        self.registry.register(RoutingCollector(topology, totals, counts, limit=limit, depths=depths))
         ProcessCollector(registry=self.registry)

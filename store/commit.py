@@ -21,12 +21,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
-import pyarrow as pa
-
 from router.errors import Fenced, InvalidInput, Refused, UnusablePin
 from store import data_files, tables
 from store.log import TableLog, Transaction
-from store.manifest import MANIFEST, BatchCounts, TableCommit, manifest_row, open_manifest, read_manifest
+from store.manifest import BatchCounts, TableCommit, manifest_row, open_manifest, read_manifest, write_rows
 from store.paths import DataDir
 from store.pins import Pin, Pins
 from store.streams import Claim
@@ -281,7 +279,7 @@ class BatchCommitter:
             counts=counts,
             commit_ms=elapsed,
         )
-        added = data_files.write_file(self.data.manifest, pa.Table.from_pylist([row], schema=MANIFEST.schema))
+        added = write_rows(self.data, [row])
         for _ in tables.attempts(self.data.manifest):
             self._manifest.refresh()
             recorded = self._manifest.transaction_version(self.app_id)

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import functools
+import heapq
+import itertools
+import json
 import operator
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
+from router.errors import UnsupportedTable
 from router.message import TIMESTAMP
-from store import tables
-from store.log import TableLog
+from store import data_files, tables
+from store.log import AddFile, TableLog
 from store.paths import DataDir
 
+_COMMITTED: Final = "committed_at"
+_EVERY: Final = pc.scalar(True)
 _COUNTS: Final = pa.map_(pa.string(), pa.int64())
 MANIFEST: Final = tables.Kind(
     "manifest",
@@ -138,18 +146,119 @@ def manifest_row(
     }
 
 
-def read_manifest(data: DataDir, *, app_id: str | None = None, batch_id: int | None = None) -> list[dict[str, Any]]:
-    """Manifest rows in the order of their commit time; none when there is no manifest yet."""
-    if not tables.exists(data.manifest):
-        return []
-    table = tables.open_table(data.manifest, MANIFEST)
-    conditions = [
-        pc.field(name) == wanted for name, wanted in (("app_id", app_id), ("batch_id", batch_id)) if wanted is not None
+def write_rows(data: DataDir, rows: Sequence[Mapping[str, Any]]) -> AddFile:
+    """Write rows into the manifest's folder, uncommitted, with the statistics by which readers pass files over."""
+    added = data_files.write_file(data.manifest, pa.Table.from_pylist(list(rows), schema=MANIFEST.schema))
+    return replace(added, stats=_stats(rows))
+
+
+def _stats(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Delta's statistics of manifest rows: bounds of whose they are, their batches and their commit times."""
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    for name in ("app_id", "stream", "batch_id", _COMMITTED):
+        values = [row[name] for row in rows]
+        low[name], high[name] = min(values), max(values)
+    # Delta states times in milliseconds: the bounds must enclose what they bound
+    low[_COMMITTED] = _milliseconds(low[_COMMITTED])
+    high[_COMMITTED] = _milliseconds(high[_COMMITTED] + timedelta(milliseconds=1))
+    return json.dumps(
+        {"numRecords": len(rows), "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(low, 0)},
+        separators=(",", ":"),
+    )
+
+
+def _milliseconds(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def read_manifest(
+    data: DataDir, *, app_id: str | None = None, stream: str | None = None, batch_id: int | None = None
+) -> list[dict[str, Any]]:
+    """Manifest rows in the order of their commit time; none when there is no manifest yet.
+
+    Files whose statistics say that they hold none of the wanted rows are not opened. Raises
+    UnsupportedTable for a damaged manifest.
+    """
+    wanted = {
+        name: value
+        for name, value in (("app_id", app_id), ("stream", stream), ("batch_id", batch_id))
+        if value is not None
+    }
+    filters = functools.reduce(operator.and_, (pc.field(name) == value for name, value in wanted.items()), _EVERY)
+    rows = [
+        row
+        for file in _files(data)
+        if _may_hold(file, wanted)
+        for row in _read_file(data, file, filters, MANIFEST.schema)
     ]
-    wanted = functools.reduce(operator.and_, conditions) if conditions else None
-    dataset = table.to_pyarrow_dataset()
-    rows: list[dict[str, Any]] = dataset.to_table(filter=wanted).to_pylist()
-    return sorted(rows, key=lambda row: row["committed_at"])
+    return sorted(rows, key=lambda row: row[_COMMITTED])
+
+
+def newest_batches(data: DataDir, *, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    """Manifest rows, the newest commit first; `columns` beside the commit time, all of them by default.
+
+    A file is opened when all of what is newer has been taken: whoever stops early has read little, however
+    long the manifest is, and however its rows are spread over files.
+    """
+    names = MANIFEST.schema.names if columns is None else dict.fromkeys([*columns, _COMMITTED])
+    schema = pa.schema([MANIFEST.schema.field(name) for name in names])
+    # (minus the newest commit time, order of arrival, rows or file)
+    waiting: list[tuple[float, int, dict[str, Any] | AddFile]] = []
+    number = itertools.count()
+    for file in _files(data):
+        waiting.append((-_newest_commit(file), next(number), file))
+    heapq.heapify(waiting)
+    while waiting:
+        _, _, first = heapq.heappop(waiting)
+        if isinstance(first, AddFile):
+            for row in _read_file(data, first, _EVERY, schema):
+                heapq.heappush(waiting, (-row[_COMMITTED].timestamp(), next(number), row))
+        else:
+            yield first
+
+
+def _files(data: DataDir) -> Iterable[AddFile]:
+    if not tables.exists(data.manifest):
+        return ()
+    return tables.files_of(tables.open_log(data.manifest, MANIFEST, files=True)).values()
+
+
+def _bounds(file: AddFile) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The least and the greatest values of a file's columns, as far as they are stated."""
+    try:
+        stated = json.loads(file.stats or "{}")
+    except ValueError:
+        return {}, {}
+    return stated.get("minValues") or {}, stated.get("maxValues") or {}
+
+
+def _may_hold(file: AddFile, wanted: Mapping[str, Any]) -> bool:
+    low, high = _bounds(file)
+    # a bound of text may be cut short by other writers: as a prefix it is low enough, but not high enough
+    return all(
+        name not in low or name not in high or low[name] <= value <= high[name] for name, value in wanted.items()
+    )
+
+
+def _newest_commit(file: AddFile) -> float:
+    """No row of the file was committed later; seconds since 1970. What states nothing was written after its rows."""
+    try:
+        return datetime.fromisoformat(_bounds(file)[1][_COMMITTED]).timestamp() + 0.001
+    except (KeyError, TypeError, ValueError):
+        return file.modified_ms / 1000 + 0.001
+
+
+def _read_file(data: DataDir, file: AddFile, wanted: pc.Expression, schema: pa.Schema) -> list[dict[str, Any]]:
+    path = Path(data.manifest, file.path)
+    try:
+        rows = ds.dataset(str(path), schema=schema, format="parquet").to_table(filter=wanted)
+    except (OSError, pa.ArrowException) as error:
+        raise UnsupportedTable(
+            f"cannot read {path}: {tables.reason_of(error)}", where=data.manifest, hint="a file is missing or damaged"
+        ) from error
+    found: list[dict[str, Any]] = rows.to_pylist()
+    return found
 
 
 def knows_stream(data: DataDir, stream: str) -> bool:

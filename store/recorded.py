@@ -123,7 +123,7 @@ def rows_of(
 
 def _tables_of(data: DataDir, topology: Topology, vhost: str, row: RowId) -> Iterable[str | None]:
     """Where a row may be: what the manifest says about its batch, or else every table."""
-    known = [one for one in read_manifest(data, batch_id=row.batch_id) if one["stream"] == row.stream]
+    known = read_manifest(data, stream=row.stream, batch_id=row.batch_id)
     if not known:
         return _all_tables(topology, vhost)
     touched = [one for batch in known for one in batch["tables"] if one["vhost"] == vhost]

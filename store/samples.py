@@ -6,19 +6,22 @@ read. A copy that was consumed since is not seen.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from store.manifest import read_manifest
+from store.manifest import newest_batches
 from store.paths import DataDir
 from store.recorded import rows_of
 
 #: Records, newest first, whose batches are looked at, and batches at most.
 RECORDS: Final = 50_000
 BATCHES: Final = 200
+#: Batches of whatever vhosts that are passed in search of those.
+PASSED: Final = 2_000
 #: Copies that are read; beyond it every n-th message is looked at.
 COPIES: Final = 2_000_000
 #: Numbers within a batch stay below it (a partition numbers from its own multiple of 2**40).
@@ -41,7 +44,8 @@ def recent_messages(data: DataDir, vhost: str, *, records: int = RECORDS) -> dic
 def _recent(data: DataDir, vhost: str, records: int) -> list[dict[str, Any]]:
     chosen: list[dict[str, Any]] = []
     seen = 0
-    for batch in reversed(read_manifest(data)):
+    newest = newest_batches(data, columns=("stream", "batch_id", "clock", "records", "tables"))
+    for batch in itertools.islice(newest, PASSED):
         if seen >= records or len(chosen) == BATCHES:
             break
         if next(iter(_queues(batch, vhost)), None) is not None:

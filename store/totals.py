@@ -10,7 +10,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -56,6 +56,10 @@ class Totals:
     dropped: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     retries: Counter[str] = field(default_factory=Counter)
 
+    def copy(self) -> Totals:
+        """The same totals, to be added to."""
+        return Totals(**{one.name: getattr(self, one.name).copy() for one in fields(self)})
+
     def add(self, rows: pa.Table) -> None:
         """Add manifest rows, as many as there are, column by column."""
         for one in _sums(rows.select(["stream", "records", "copies", "committed_at"]), [_STREAM]):
@@ -98,7 +102,7 @@ class ManifestTotals:
         self.files_read = 0
 
     def totals(self) -> Totals:
-        """The totals up to the newest batch; raises UnsupportedTable for a damaged manifest."""
+        """The totals up to the newest batch, which do not change any more. Raises UnsupportedTable."""
         with self._lock:
             self._update()
             return self._totals
@@ -121,23 +125,26 @@ class ManifestTotals:
                 # compacted and vacuumed between two looks: the whole table has the same sums
                 newest = self._read_whole()
             else:
+                totals = self._totals.copy()
                 for rows in added:
-                    self._totals.add(rows)
+                    totals.add(rows)
+                self._totals = totals
         self._version = newest
 
     def _read_whole(self) -> int:
         """Read every row; the version that was read."""
         table = tables.open_table(self._data.manifest, MANIFEST)
-        self._totals = Totals()
+        totals = Totals()
         waiting: list[pa.RecordBatch] = []
         # a file holds one row as a rule: many of them are added up at once
         for batch in table.to_pyarrow_dataset().to_batches():
             waiting.append(batch)
             if len(waiting) == _AT_ONCE:
-                self._totals.add(pa.Table.from_batches(waiting))
+                totals.add(pa.Table.from_batches(waiting))
                 waiting = []
         if waiting:
-            self._totals.add(pa.Table.from_batches(waiting))
+            totals.add(pa.Table.from_batches(waiting))
+        self._totals = totals
         self.files_read += len(table.file_uris())
         version: int = table.version()
         return version

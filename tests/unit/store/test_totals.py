@@ -121,3 +121,15 @@ def test_compaction_counts_nothing_twice_and_vacuum_loses_nothing(data: DataDir,
         if file.name not in live:
             file.unlink()
     assert_equal(late.totals(), expected)
+
+
+def test_totals_that_were_handed_out_do_not_change(data: DataDir, store: TopologyStore) -> None:
+    version = store.edit(declare_queues("a", "b"), author="t").version
+    rng = random.Random(SEED)
+    commit(data, "one", 0, version, rng)
+    following = ManifestTotals(data)
+    first, expected = following.totals(), reference(read_manifest(data))
+    commit(data, "one", 1, version, rng)
+    assert_equal(following.totals(), reference(read_manifest(data)))
+    assert_equal(first, expected)
+    assert following.totals() is following.totals()
