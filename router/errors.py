@@ -17,6 +17,7 @@
     │   └── UnsupportedTable        a table this version must not read or write
     ├── CommitConflict              a bounded number of commit attempts all lost the race (exit 1)
     ├── CommitUnknown               a commit failed and nobody could read whether it took place
+    ├── Stopped                     whoever asked for it has gone; what was done until then is whole
     └── StorageFailed               the disk refused: full, read-only, broken             (exit 1)
 
 An error says what is wrong (`str(error)`), where (`where`) and what to do (`hint`).
@@ -202,6 +203,12 @@ class CommitUnknown(BinderyError):
     """A commit failed, and whether it took place could not be read; nothing that it may refer to was deleted."""
 
     code = "commit_unknown"
+
+
+class Stopped(BinderyError):
+    """A long work that ended early because whoever asked for it has gone; what was done is whole."""
+
+    code = "stopped"
 
 
 class StorageFailed(BinderyError):

@@ -15,6 +15,7 @@ import pyarrow as pa
 from router.errors import StorageFailed
 from store import effects
 from store.log import AddFile, RemoveFile, TableLog, Transaction
+from store.statistics import statistics_of
 
 
 class Draft:
@@ -63,10 +64,13 @@ class Draft:
 
 
 def write_file(path: str, rows: pa.Table, *, prefix: str = "part") -> AddFile:
-    """Write one Parquet file into a table's folder; what adds it, not committed yet. Raises StorageFailed."""
+    """Write one Parquet file into a table's folder; what adds it, not committed yet. Raises StorageFailed.
+
+    Its name tells who reads it that it may hold rows of any batch (`store.routed_files`).
+    """
     name = f"{prefix}-{uuid.uuid4().hex}.parquet"
     size = effects.write_parquet(Path(path, name), rows, compression="zstd")
-    return add_file(name, size, rows.num_rows)
+    return add_file(name, size, rows.num_rows, statistics_of(rows))
 
 
 def add_file(name: str, size: int, rows: int, stats: str | None = None) -> AddFile:

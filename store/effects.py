@@ -212,9 +212,14 @@ def restrict(path: Path, mode: int) -> None:
 
 
 def rename(path: Path, to: Path) -> None:
-    """Give a file or folder another name, in one step; nothing when it is gone. Raises StorageFailed."""
+    """Give a file or folder another name, in one step; nothing when it is gone. Raises StorageFailed.
+
+    The files in a folder are durable under their names before the folder has its own.
+    """
     with _effect("rename", path):
         with suppress(FileNotFoundError):
+            if path.is_dir():
+                _sync(path)
             path.rename(to)
         _sync(to.parent)
 

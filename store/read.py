@@ -7,32 +7,28 @@ clock, stream, batch, number in the batch; together these identify a row of one 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from router.columns import BatchView
 from router.errors import InvalidInput, NotFound
 from router.filters import Filter, FilterGroups, parse
 from router.filters.sets import parse_filter_set
 from router.message import HEADER, MESSAGE_SCHEMA, QUEUE_SCHEMA
-from store import data_files, tables
-from store.log import AddFile, RemoveFile, TableLog
+from store import file_rows, tables
+from store.log import TableLog
 from store.paths import DataDir
+from store.rewriting import UNCHANGED, Rewriting, Unchanged
+from store.row_bag import Places, RowBag, RowSearch
+from store.row_order import ORDER_COLUMNS, Chosen, first_rows, in_order
 
-#: Rows that are filtered at once.
-BATCH_ROWS: Final = 65_536
-#: What orders and identifies the rows of a queue.
-_ORDER: Final = ("routed_at", "stream", "batch_id", "seq")
-_ORDER_COLUMNS: Final = ("routing", "routed_at")
 #: What a consumer's filter may be: text in a dialect, a filter set in JSON form, or an already parsed one.
 ConsumerFilter = str | Mapping[str, Any] | Filter
 
@@ -86,18 +82,20 @@ def read_queue(
 
     >>> late = read_queue("data", "delays", filter="dep_delay > 60")  # doctest: +SKIP
     """
-    source = _open(data, queue, vhost, version)
+    directory = data if isinstance(data, DataDir) else DataDir.open(data)
+    path = directory.queue(vhost, queue)
+    files = _files(directory, queue, vhost, version)
     condition = consumer_filter(filter, dialect=dialect, connection=connection)
     wanted = _columns(columns)
-    read = set(wanted) | set(_ORDER_COLUMNS) | (set(MESSAGE_SCHEMA.names) if condition is not None else set())
+    read = set(wanted) | set(ORDER_COLUMNS) | (set(MESSAGE_SCHEMA.names) if condition is not None else set())
     names = [name for name in QUEUE_SCHEMA.names if name in read]
     found = []
-    for file in source.files:
-        for batch in _batches(source.path, file, names):
+    for file in files:
+        for batch in file_rows.batches(path, file, QUEUE_SCHEMA, columns=names):
             found.append(pa.Table.from_batches([batch]).filter(pa.array(_accepted(batch, condition))))
     schema = pa.schema([QUEUE_SCHEMA.field(name) for name in names])
     rows = pa.concat_tables(found) if found else schema.empty_table()
-    return rows.take(_order(rows)).select(wanted)
+    return rows.take(in_order(rows)).select(wanted)
 
 
 def browse(
@@ -109,8 +107,7 @@ def browse(
     condition: Filter | None = None,
 ) -> pa.Table:
     """The first `limit` rows that the condition accepts, in row order; nothing is changed."""
-    source = _open(data, queue, vhost, None)
-    return _first(source, limit, condition).rows(source)
+    return _first(_newest(data, queue, vhost), limit, condition).rows()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,51 +130,86 @@ def take(
     """The first `limit` rows in row order, removed from the queue in one commit; all or none.
 
     With `requeue` they stay, with a delivery more in header.delivery_count. The rows are as they were
-    before. Two consumers never take the same row: each commit holds for exactly the version that was
-    read. Raises CommitConflict when every attempt lost its race.
+    before. Two consumers never take the same row: a commit that removes a file holds only while the table
+    has it. Raises CommitConflict when every attempt lost its race; when it raises CommitUnknown, the rows
+    were taken or not, and a look at the queue will tell.
     """
-    for _ in tables.attempts(data.queue(vhost, queue)):
-        source = _open(data, queue, vhost, None)
-        chosen = _first(source, limit, condition)
-        held = source.rows
+    log = _newest(data, queue, vhost)
+    attempts = tables.attempts(log.path)
+    change = "requeue" if requeue else "get"
+    while True:
+        # The queue is taken from as it is read here, and what is appended before the commit counts as appended
+        # after it: nobody else took the rows meanwhile, since their files are there still.
+        chosen = _first(log, limit, condition)
+        held = tables.rows_in(log)
         if not chosen.positions:
             return Taken(QUEUE_SCHEMA.empty_table(), held)
-        rows = chosen.rows(source)
-        masks = {file: chosen.mask(file, source) for file in chosen.positions}
-        if _commit(source, masks, "requeue" if requeue else "get", redeliver=requeue):
-            return Taken(rows, held)
-    raise AssertionError("attempts() ends by raising")
+        rows = chosen.rows()
+
+        def without(file: str, chosen: Chosen = chosen) -> pa.Table | Unchanged:
+            positions = chosen.positions.get(file)
+            return UNCHANGED if positions is None else _rewritten(log.path, file, positions, redeliver=requeue)
+
+        with Rewriting(log, without, prefix=change) as rewriting:
+            for _ in attempts:
+                if not chosen.positions.keys() <= tables.files_of(log).keys():
+                    break  # somebody else has taken rows, or they stand in other files now
+                if rewriting.commit(info={"bindery.change": change}) is not None:
+                    return Taken(rows, held)
+                log.refresh()
 
 
-def delete_rows(data: DataDir, queue: str, rows: Iterable[RowId], *, vhost: str = "/") -> int:
-    """Delete the rows with those identities in one commit; gives how many of them were still there."""
-    wanted = set(rows)
-    for _ in tables.attempts(data.queue(vhost, queue)):
-        source = _open(data, queue, vhost, None)
-        masks = {}
-        for file in source.files:
-            mask = np.array([row in wanted for row in _identities(source.path, file)], np.bool_)
-            if mask.any():
-                masks[file] = mask
-        if not masks or _commit(source, masks, "delete"):
-            return int(sum(mask.sum() for mask in masks.values()))
-    raise AssertionError("attempts() ends by raising")
+def delete_rows(data: DataDir, queue: str, rows: pa.Table, *, vhost: str = "/") -> int:
+    """Delete rows that were read before, in one commit; gives how many of them were still there.
+
+    `rows` has the columns `routing` and `routed_at` at least. A row is the same if it is equal in every
+    column that is given, but for the header, which counts deliveries; of several such rows as many are
+    deleted as were given. Raises InvalidInput without those columns.
+    """
+    bag = RowBag(rows.select([name for name in rows.column_names if name != "header"]))
+    log = _newest(data, queue, vhost)
+    found = RowSearch(log, bag, QUEUE_SCHEMA)
+
+    def without(file: str) -> pa.Table | Unchanged:
+        return _rewritten(log.path, file, found.places[file]) if file in found.places else UNCHANGED
+
+    attempts = tables.attempts(log.path)
+    while True:
+        with Rewriting(log, without, prefix="delete") as rewriting:
+            for _ in attempts:
+                if not found.places:
+                    return 0
+                if rewriting.commit(info={"bindery.change": "delete"}) is not None:
+                    return sum(map(len, found.places.values()))
+                log.refresh()
+                if not found.update():
+                    break
 
 
 def delete_matching(data: DataDir, queue: str, condition: Filter | None, *, vhost: str = "/") -> int:
     """Delete every row that the condition accepts (None: all of them) in one commit; gives how many."""
-    masks: Mapping[str, Rows | None]
-    for _ in tables.attempts(data.queue(vhost, queue)):
-        source = _open(data, queue, vhost, None)
+    log = _newest(data, queue, vhost)
+    counted: dict[str, int] = {}
+
+    def others(file: str) -> pa.Table | Unchanged | None:
         if condition is None:
-            deleted = source.rows
-            masks = dict.fromkeys(source.files)
-        else:
-            selected = {file: _accepted_in(source.path, file, condition) for file in source.files}
-            deleted = int(sum(mask.sum() for mask in selected.values()))
-            masks = {file: mask for file, mask in selected.items() if mask.any()}
-        if not masks or _commit(source, masks, "purge" if condition is None else "delete"):
-            return deleted
+            return None
+        mask = _accepted_in(log.path, file, condition)
+        counted[file] = int(mask.sum())
+        if not counted[file]:
+            return UNCHANGED
+        return None if mask.all() else _rewritten(log.path, file, np.flatnonzero(mask))
+
+    change = "purge" if condition is None else "delete"
+    with Rewriting(log, others, prefix=change) as rewriting:
+        for _ in tables.attempts(log.path):
+            if not rewriting.actions():
+                return 0
+            held = tables.rows_in(log) if condition is None else 0
+            deleted = held or sum(counted.get(name, 0) for name in tables.files_of(log))
+            if rewriting.commit(info={"bindery.change": change}) is not None:
+                return deleted
+            log.refresh()
     raise AssertionError("attempts() ends by raising")
 
 
@@ -191,31 +223,25 @@ def row_ids(rows: pa.Table) -> list[RowId]:
 # -- files of one version -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """One version of a queue table: its files with their sizes; `log` is that of the newest version."""
-
-    path: str
-    files: Mapping[str, int]
-    log: TableLog | None = None
-
-    @property
-    def rows(self) -> int:
-        """How many rows the newest version has."""
-        return 0 if self.log is None else tables.rows_in(self.log)
+def _newest(data: DataDir, queue: str, vhost: str) -> TableLog:
+    """The log of a queue's table, with its files."""
+    path = _existing(data, queue, vhost)
+    return tables.open_log(path, tables.QUEUE, vhost=vhost, name=queue, files=True)
 
 
-def _open(data: str | Path | DataDir, queue: str, vhost: str, version: int | None) -> _Source:
-    directory = data if isinstance(data, DataDir) else DataDir.open(data)
-    path = directory.queue(vhost, queue)
+def _existing(data: DataDir, queue: str, vhost: str) -> str:
+    path = data.queue(vhost, queue)
     if not tables.exists(path):
         raise NotFound(f"no queue {queue!r} in vhost {vhost!r}", where=path)
+    return path
+
+
+def _files(data: DataDir, queue: str, vhost: str, version: int | None) -> list[str]:
     if version is None:
-        log = tables.open_log(path, tables.QUEUE, vhost=vhost, name=queue, files=True)
-        return _Source(path, {name: file.size for name, file in tables.files_of(log).items()}, log)
-    table = tables.open_table(path, tables.QUEUE, vhost=vhost, name=queue, version=version)
-    files = pa.table(table.get_add_actions()).select(["path", "size_bytes"]).to_pydict()
-    return _Source(path, dict(zip(files["path"], files["size_bytes"], strict=True)))
+        return list(tables.files_of(_newest(data, queue, vhost)))
+    table = tables.open_table(_existing(data, queue, vhost), tables.QUEUE, vhost=vhost, name=queue, version=version)
+    files: list[str] = pa.table(table.get_add_actions())["path"].to_pylist()
+    return files
 
 
 def _columns(columns: Sequence[str] | None) -> list[str]:
@@ -225,18 +251,6 @@ def _columns(columns: Sequence[str] | None) -> list[str]:
         if name not in QUEUE_SCHEMA.names:
             raise NotFound(f"queue tables have no column {name!r}", where="columns", hint=", ".join(QUEUE_SCHEMA.names))
     return list(columns)
-
-
-def _batches(path: str, file: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of one file; columns that an older file does not have are null."""
-    dataset = ds.dataset(str(Path(path, file)), schema=QUEUE_SCHEMA, format="parquet")
-    yield from dataset.to_batches(columns=columns, batch_size=BATCH_ROWS, use_threads=False)
-
-
-def _table(path: str, file: str, columns: Sequence[str] | None = None) -> pa.Table:
-    names = QUEUE_SCHEMA.names if columns is None else columns
-    schema = pa.schema([QUEUE_SCHEMA.field(name) for name in names])
-    return pa.Table.from_batches(list(_batches(path, file, list(names))), schema=schema)
 
 
 def _accepted(batch: pa.RecordBatch, condition: Filter | None) -> Rows:
@@ -251,97 +265,27 @@ def _accepted(batch: pa.RecordBatch, condition: Filter | None) -> Rows:
 
 
 def _accepted_in(path: str, file: str, condition: Filter) -> Rows:
-    masks = [_accepted(batch, condition) for batch in _batches(path, file, MESSAGE_SCHEMA.names)]
+    batches = file_rows.batches(path, file, QUEUE_SCHEMA, columns=MESSAGE_SCHEMA.names)
+    masks = [_accepted(batch, condition) for batch in batches]
     return np.concatenate(masks) if masks else np.zeros(0, np.bool_)
 
 
-def _identities(path: str, file: str) -> list[RowId]:
-    return row_ids(_table(path, file, ["routing"]))
+def _first(log: TableLog, limit: int | None, condition: Filter | None) -> Chosen:
+    columns = MESSAGE_SCHEMA.names if condition is not None else ()
+    return first_rows(log.path, tables.files_of(log), limit, lambda batch: _accepted(batch, condition), columns)
 
 
-def _order_keys(rows: pa.Table) -> pa.Table:
-    routing = rows["routing"].combine_chunks()
-    keys = [rows["routed_at"], *(pc.struct_field(routing, name) for name in _ORDER[1:])]
-    return pa.table(dict(zip(_ORDER, keys, strict=True)))
-
-
-def _order(rows: pa.Table) -> pa.Array:
-    return pc.sort_indices(_order_keys(rows), sort_keys=[(name, "ascending") for name in _ORDER])
-
-
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """Rows chosen in row order, as (file, row) pairs, and per file."""
-
-    order: tuple[tuple[str, int], ...]
-    positions: Mapping[str, list[int]]
-
-    def rows(self, source: _Source) -> pa.Table:
-        """The chosen rows in row order."""
-        parts: list[pa.Table] = []
-        place: dict[tuple[str, int], int] = {}
-        for file, rows in self.positions.items():
-            for row in rows:
-                place[file, row] = len(place)
-            parts.append(_table(source.path, file).take(pa.array(rows)))
-        if not parts:
-            return QUEUE_SCHEMA.empty_table()
-        return pa.concat_tables(parts).take(pa.array([place[at] for at in self.order]))
-
-    def mask(self, file: str, source: _Source) -> Rows:
-        """Which rows of a file are chosen."""
-        counted = sum(batch.num_rows for batch in _batches(source.path, file, ["routed_at"]))
-        mask = np.zeros(counted, np.bool_)
-        mask[self.positions[file]] = True
-        return mask
-
-
-def _first(source: _Source, limit: int | None, condition: Filter | None) -> _Chosen:
-    """The first rows in row order; only the columns that order and the filter need are read."""
-    columns = [*_ORDER_COLUMNS, *(MESSAGE_SCHEMA.names if condition is not None else ())]
-    keys, places = [], []
-    for number, file in enumerate(source.files):
-        start = 0
-        for batch in _batches(source.path, file, columns):
-            mask = _accepted(batch, condition)
-            found = pa.Table.from_batches([batch]).select(_ORDER_COLUMNS).filter(pa.array(mask))
-            rows = start + np.flatnonzero(mask)
-            keys.append(_order_keys(found))
-            places.append(np.stack([np.full(len(rows), number), rows], axis=1))
-            start += batch.num_rows
-    if not keys:
-        return _Chosen((), {})
-    order = pc.sort_indices(pa.concat_tables(keys), sort_keys=[(name, "ascending") for name in _ORDER])
-    chosen = np.concatenate(places)[np.asarray(order)[:limit]]
-    names = list(source.files)
-    positions: dict[str, list[int]] = {}
-    for number, row in chosen.tolist():
-        positions.setdefault(names[number], []).append(row)
-    return _Chosen(tuple((names[number], row) for number, row in chosen.tolist()), positions)
-
-
-def _commit(source: _Source, masks: Mapping[str, Rows | None], change: str, *, redeliver: bool = False) -> bool:
-    """Rewrite files without the masked rows (a None mask: drop the file); False for a lost race."""
-    actions: list[AddFile | RemoveFile] = []
-    for file, mask in masks.items():
-        actions.append(RemoveFile(file, source.files[file]))
-        if mask is None:
-            continue
-        # with every column of the file, also those that only a newer schema knows
-        rows = pq.read_table(Path(source.path, file), partitioning=None)
-        if redeliver:
-            # a file in which no message has a header has no such column
-            kept = _redelivered(rows, _table(source.path, file, ["header"])["header"].combine_chunks(), mask)
-        else:
-            kept = rows.filter(pa.array(~mask))
-        if kept.num_rows:
-            actions.append(data_files.write_file(source.path, kept, prefix=change))
-    assert source.log is not None  # noqa: S101  # only the newest version is ever changed
-    done = source.log.commit(actions, info={"bindery.change": change})
-    if done is None:
-        added = [action.path for action in actions if isinstance(action, AddFile)]
-        data_files.drop_unused(source.path, added)
-    return done is not None
+def _rewritten(path: str, file: str, places: Sequence[int] | Places, *, redeliver: bool = False) -> pa.Table:
+    """The rows of a file without those at the places, or with one delivery more there."""
+    # with every column of the file, also those that only a newer schema knows
+    rows = file_rows.read_as_it_is(path, file)
+    mask = np.zeros(rows.num_rows, np.bool_)
+    mask[places] = True
+    if not redeliver:
+        return rows.filter(pa.array(~mask))
+    # a file in which no message has a header has no such column
+    header = file_rows.read(path, file, QUEUE_SCHEMA, columns=["header"])["header"].combine_chunks()
+    return _redelivered(rows, header, mask)
 
 
 def _redelivered(rows: pa.Table, header: pa.StructArray, mask: Rows) -> pa.Table:

@@ -9,26 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from router.columns import BatchView
 from router.errors import InvalidInput, NotFound
 from router.filters import Filter, FilterGroups
 from router.message import MESSAGE_SCHEMA
 from router.model import Topology
-from store import tables
+from store import file_rows, tables
 from store.manifest import read_manifest
 from store.paths import DataDir
 from store.read import RowId
 
-#: Rows that are looked at together.
-BATCH_ROWS: Final = 65_536
 _ROW: Final = re.compile(r"(.+):(-?[0-9]{1,19}):([0-9]{1,19})", re.DOTALL)
 
 
@@ -108,15 +104,15 @@ def rows_of(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a queue (None: of the unroutable table), batch by batch; nothing for a missing table.
 
-    Columns that an older file does not have are null.
+    Columns that an older file does not have are null. Raises UnsupportedTable naming a data file that is
+    missing or damaged.
     """
     path = data.unroutable(vhost) if queue is None else data.queue(vhost, queue)
     if not tables.exists(path):
         return
     kind = tables.UNROUTABLE if queue is None else tables.QUEUE
     for file in tables.files_of(tables.open_log(path, kind, vhost=vhost, name=queue, files=True)):
-        dataset = ds.dataset(str(Path(path, file)), schema=kind.schema, format="parquet")
-        for batch in dataset.to_batches(columns=columns, filter=where, batch_size=BATCH_ROWS, use_threads=False):
+        for batch in file_rows.batches(path, file, kind.schema, columns=columns, where=where):
             if batch.num_rows:
                 yield batch
 

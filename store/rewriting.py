@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from router.errors import CommitUnknown
+from router.errors import StorageFailed
 from store.data_files import drop_unused, write_file
 from store.log import Action, AddFile, RemoveFile, TableLog, Transaction
 
@@ -31,7 +31,8 @@ class Rewriting:
 
     A file never changes, so what was found out and written for it holds as long as the table has it: a
     lost race costs a look at the files that are new, and writers that only append cannot starve this
-    one. Files that no commit took are removed at the end, unless nobody knows whether one did.
+    one. Files that no commit took are removed at the end, unless nobody knows whether one did: a commit
+    that ended in any other way than by its answer, by an interrupt for example, may have taken place.
     """
 
     def __init__(self, log: TableLog, rewrite: Rewrite, *, prefix: str) -> None:
@@ -41,6 +42,7 @@ class Rewriting:
         self._prefix = prefix
         self._known: dict[str, AddFile | Unchanged | None] = {}
         self._taken: set[str] = set()
+        self._in_doubt = False
 
     def __enter__(self) -> Rewriting:
         return self
@@ -48,7 +50,7 @@ class Rewriting:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, CommitUnknown):
+        if self._in_doubt:
             return
         written = {added.path for added in self._known.values() if isinstance(added, AddFile)}
         drop_unused(self._log.path, written - self._taken)
@@ -76,7 +78,13 @@ class Rewriting:
     ) -> int | None:
         """Commit the replacements for the log's present version; its new version, None for a lost race."""
         actions = self.actions()
-        version = self._log.commit(actions, transactions=transactions, info=info)
+        self._in_doubt = True
+        try:
+            version = self._log.commit(actions, transactions=transactions, info=info)
+        except StorageFailed:
+            self._in_doubt = False
+            raise
+        self._in_doubt = False
         if version is not None:
             self._taken = {action.path for action in actions if isinstance(action, AddFile)}
         return version

@@ -25,7 +25,7 @@ from deltalake.schema import Field
 
 from router.errors import CommitConflict, UnsupportedTable
 from router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA
-from store import checkpoints
+from store import checkpoints, file_rows
 from store.log import AddFile, TableLog, TableState, Transaction, create_log, is_table
 from store.paths import DataDir
 from store.rewriting import UNCHANGED, Rewriting, Unchanged
@@ -292,7 +292,7 @@ def clear_queue_table(data: DataDir, vhost: str, name: str, *, undeclared_at: in
         kept = pc.sum(newer, min_count=0).as_py()
         if kept and kept == len(newer):
             return UNCHANGED
-        return pq.read_table(Path(path, file), partitioning=None).filter(newer) if kept else None
+        return file_rows.read_as_it_is(path, file).filter(newer) if kept else None
 
     log = open_log(path, QUEUE, vhost=vhost, name=name, files=True)
     with Rewriting(log, newer_rows, prefix="clear") as rewriting:
@@ -319,7 +319,7 @@ def _routed_between(stats: str) -> tuple[int | None, int | None]:
 
 def _routed_after(path: Path, version: int) -> pa.ChunkedArray:
     """Which rows of a file were routed at a topology version above `version`."""
-    with pq.ParquetFile(path) as file:
+    with file_rows.reading(path), pq.ParquetFile(path) as file:
         routing = file.read(columns=["routing.topology_version"])["routing"]
     return pc.fill_null(pc.greater(pc.struct_field(routing, "topology_version"), version), False)
 
@@ -367,5 +367,5 @@ def files_of(log: TableLog) -> Mapping[str, AddFile]:
 
 
 def _footer_rows(log: TableLog, name: str) -> int:
-    rows: int = pq.read_metadata(Path(log.path, name)).num_rows
+    rows: int = file_rows.footer(log.path, name).num_rows
     return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from router.engine import REASONS
-from router.errors import InvalidInput
+from router.errors import InvalidInput, Stopped
 from router.exchanges.topic import TopicMatcher
 from router.filters import Filter
 from store.paths import DataDir
@@ -120,8 +120,18 @@ class Summary:
 _READ: Final = ("exchange", "routing_key", "reason", "disposition", "routed_at", "redriven")
 
 
-def summary(data: DataDir, vhost: str, selection: Selection | None = None, *, top: int = TOP) -> Summary:
-    """Count the rows of a selection by reason and by key; rows that were redriven are counted apart."""
+def summary(
+    data: DataDir,
+    vhost: str,
+    selection: Selection | None = None,
+    *,
+    top: int = TOP,
+    stop: Callable[[], bool] = lambda: False,
+) -> Summary:
+    """Count the rows of a selection by reason and by key; rows that were redriven are counted apart.
+
+    `stop` is asked between portions of rows; raises Stopped when it says so.
+    """
     chosen = Selection() if selection is None else selection
     columns = None if chosen.condition is not None else list(_READ)
     reasons: Counter[tuple[str, str]] = Counter()
@@ -129,6 +139,8 @@ def summary(data: DataDir, vhost: str, selection: Selection | None = None, *, to
     rows = redriven = 0
     times: list[datetime] = []
     for batch in rows_of(data, vhost, None, where=chosen.where, columns=columns):
+        if stop():
+            raise Stopped("the count was stopped", where="unroutable")
         found = pa.Table.from_batches([batch.take(pa.array(chosen.places(batch))).select(list(_READ))])
         if not found.num_rows:
             continue

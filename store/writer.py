@@ -31,6 +31,7 @@ from router.engine.result import DISPOSITIONS, REASONS, Deliveries
 from router.message import MESSAGE_SCHEMA, ROUTING, SOURCE, TIMESTAMP
 from store import effects
 from store.commit import WrittenFile
+from store.data_files import drop_unused
 from store.paths import DataDir
 
 #: Bytes of messages that a task gathers before it writes files.
@@ -258,6 +259,13 @@ class QueueWriter:
         effects.sync(self._unsynced)
         self._unsynced = []
         return self._files
+
+    def discard(self) -> None:
+        """Remove what was written, of which nothing has been committed."""
+        for file in self._files:
+            is_queue = file.kind == "queue"
+            folder = self._data.queue(file.vhost, file.name) if is_queue else self._data.unroutable(file.vhost)
+            drop_unused(folder, [file.path])
 
     def _clear(self) -> None:
         self._batches: list[pa.RecordBatch] = []

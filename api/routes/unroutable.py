@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-from fastapi import Query, Response
+from fastapi import Query, Request, Response
 from pydantic import Field
 
 from api.answers import answer
@@ -13,13 +14,14 @@ from api.auth import Identity
 from api.bodies import Body, Flag, documented
 from api.deps import ManagementUser, Plane, VhostPath, json_body, resource
 from api.errors import bad_request
+from api.presence import while_present
 from api.scope import visible_vhost
 from router.filters import parse
 from router.filters.sets import parse_filter_set
 from router.model import Topology
 from store.access import Operation
-from store.redrive import Redriver
-from store.unroutable import Selection, summary
+from store.redrive import Outcome, Redriver
+from store.unroutable import Selection, Summary, summary
 
 router = resource("unroutable")
 
@@ -67,7 +69,8 @@ def _moment(text: str | None, name: str) -> datetime | None:
 
 
 @router.get("/unroutable/{vhost:segment}", summary="Count unroutable messages")
-def show(
+async def show(
+    request: Request,
     plane: Plane,
     user: ManagementUser,
     vhost: VhostPath,
@@ -82,11 +85,15 @@ def show(
 
     The caller needs the permission to read every exchange that the rows may have been published to.
     """
-    topology = plane.topology()
-    visible_vhost(topology, user, vhost)
-    _check(user, "read", topology, vhost, exchange)
-    stated = SelectionBody(reasons=reason or [], exchange=exchange, key=key, since=since, until=until, filter=None)
-    return answer(summary(plane.data, vhost, _selection(stated), top=top).as_data())
+
+    def count(gone: Callable[[], bool]) -> Summary:
+        topology = plane.topology()
+        visible_vhost(topology, user, vhost)
+        _check(user, "read", topology, vhost, exchange)
+        stated = SelectionBody(reasons=reason or [], exchange=exchange, key=key, since=since, until=until, filter=None)
+        return summary(plane.data, vhost, _selection(stated), top=top, stop=gone)
+
+    return answer((await while_present(request, count)).as_data())
 
 
 @router.post(
@@ -94,7 +101,8 @@ def show(
     summary="Redrive unroutable messages",
     openapi_extra=documented(SelectionBody, _EXAMPLE),
 )
-def redrive(
+async def redrive(
+    request: Request,
     plane: Plane,
     user: ManagementUser,
     vhost: VhostPath,
@@ -102,13 +110,18 @@ def redrive(
 ) -> Response:
     """Route the chosen rows again, each exactly once; comes back when the copies are durable.
 
-    The caller needs the permission to write to every exchange that the rows may have been published to.
+    The caller needs the permission to write to every exchange that the rows may have been published to. When
+    the connection is closed before, the redrive ends with the portion of rows that is under way.
     """
-    topology = plane.topology()
-    visible_vhost(topology, user, vhost)
-    _check(user, "write", topology, vhost, body.exchange)
-    outcome = Redriver(plane.data, plane.topologies, vhost).redrive(_selection(body), dry_run=body.dry_run)
-    return answer(outcome.as_data())
+
+    def route_again(gone: Callable[[], bool]) -> Outcome:
+        topology = plane.topology()
+        visible_vhost(topology, user, vhost)
+        _check(user, "write", topology, vhost, body.exchange)
+        redriver = Redriver(plane.data, plane.topologies, vhost)
+        return redriver.redrive(_selection(body), dry_run=body.dry_run, stop=gone)
+
+    return answer((await while_present(request, route_again)).as_data())
 
 
 def _check(user: Identity, operation: Operation, topology: Topology, vhost: str, exchange: str | None) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from router.errors import CommitUnknown
+from router.errors import StorageFailed
 from store import tables
 from store.data_files import drop_unused
 from store.log import AddFile, RemoveFile, TableLog
@@ -75,20 +75,22 @@ def _commit(log: TableLog, group: Sequence[AddFile], added: Sequence[AddFile]) -
     """Commit a merge; False, and its files are removed, when the table has not all of its sources any more."""
     removed = [RemoveFile(file.path, file.size, data_change=False) for file in group]
     info = {"operation": "OPTIMIZE", "operationParameters": {}, "bindery.change": "compact"}
-    taken = unknown = False
+    unused = True
     try:
         for _ in tables.attempts(log.path):
             log.refresh()
             if not _holds(log, group):
                 return False
-            if log.commit([*removed, *added], info=info) is not None:
-                taken = True
+            unused = False  # also when this is interrupted: nobody knows then
+            version = log.commit([*removed, *added], info=info)
+            if version is not None:
                 return True
-    except CommitUnknown:
-        unknown = True
+            unused = True
+    except StorageFailed:
+        unused = True
         raise
     finally:
-        if not taken and not unknown:
+        if unused:
             drop_unused(log.path, [file.path for file in added])
     raise AssertionError("attempts() ends by raising")
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from store import effects
 from store.maintenance.policy import Policy
 from store.paths import DataDir, encode_name
-from store.redrive import STREAM_PREFIX
 from store.streams import epochs
 from store.tables import exists
 
@@ -15,7 +14,7 @@ from store.tables import exists
 def leftovers(data: DataDir, policy: Policy, now_ms: int) -> list[Path]:
     """Folders and files that nobody needs any more: nothing in them is younger than the orphan age.
 
-    The pins of the newest epoch of every stream stay, those of a redrive as long as there is its plan.
+    The pins of the newest epoch of every stream stay. Those of redrives say nothing that their plans do not.
     """
     old_ms = now_ms - int(policy.orphan_age.total_seconds() * 1000)
     root = Path(data.root)
@@ -27,8 +26,7 @@ def leftovers(data: DataDir, policy: Policy, now_ms: int) -> list[Path]:
 
 def _needed(data: DataDir) -> set[str]:
     newest = {epoch.stream: epoch.app_id for epoch in epochs(data)} if exists(data.streams) else {}
-    plans = {f"{STREAM_PREFIX}{path.name}" for path in Path(data.root).glob("redrives/*/*") if not path.suffix}
-    return {encode_name(app_id) for app_id in (*newest.values(), *plans)}
+    return {encode_name(app_id) for app_id in newest.values()}
 
 
 def sweep(found: list[Path]) -> int:

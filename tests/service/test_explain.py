@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import http.client
 import itertools
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from store import faults
+from store import redrive as redrive_module
+from store.redrive import Outcome, Redriver
 from tests.service.conftest import Server
 from tests.service.http import Answer, Client, segment
 
@@ -129,10 +135,47 @@ def test_what_was_lost_is_counted_explained_mended_and_redriven(flights: Flights
     assert flights.get("/unroutable/{v}").json["redriven"] == 2
     got = flights.post("/queues/{v}/late/get", {"count": 5, "ackmode": "ack_requeue_true", "encoding": "auto"}).json
     assert sorted(item["properties"]["headers"]["dep_delay"] for item in got) == [75, 90]
-    row = f"{outcome['batches'][0]}:0:0"
+    row = f"{outcome['batches'][0]}:0"
     assert explain(flights, row=row)["results"][0]["queues"] == ["late"]
     again = flights.post("/unroutable/{v}/redrive").json
     assert again["redriven"] == 0
+
+
+def test_a_redrive_ends_when_its_client_leaves(flights: Flights, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redrive_module, "MAX_ROWS", 1)
+    for delay in range(5):
+        assert not publish(flights, "flight.B6.JFK", dep_delay=delay, carrier="B6")
+    bind(flights, "late", "flight.#", {})
+    asked: list[Callable[[], bool]] = []
+    portions: list[str] = []
+    under_way, ended = threading.Event(), threading.Event()
+    original = Redriver.redrive
+
+    def watched(redriver: Redriver, *arguments: Any, stop: Callable[[], bool], **options: Any) -> Outcome:
+        asked.append(stop)
+        try:
+            return original(redriver, *arguments, stop=stop, **options)
+        finally:
+            ended.set()
+
+    def wait_for_the_client_to_leave(point: str, path: str) -> None:
+        if point == "redrive.marked":
+            portions.append(path)
+            under_way.set()
+            while not asked[0]():
+                time.sleep(0.005)
+
+    monkeypatch.setattr(Redriver, "redrive", watched)
+    connection = http.client.HTTPConnection("127.0.0.1", flights.client.port)
+    with faults.installed(wait_for_the_client_to_leave):
+        connection.request("POST", f"/api/unroutable/{flights.v}/redrive", "{}", flights.client.headers)
+        assert under_way.wait(60)
+        connection.close()
+        assert ended.wait(60)
+    assert len(portions) == 1, "the portion that was under way is finished, and no other one is begun"
+    assert flights.get("/unroutable/{v}").json["redriven"] == 1
+    monkeypatch.undo()
+    assert flights.post("/unroutable/{v}/redrive").json["redriven"] == 4
 
 
 def test_lint_tells_what_the_mending_left_behind(flights: Flights) -> None:

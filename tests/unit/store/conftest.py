@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,10 @@ def declare_queues(*names: str) -> Callable[[TopologyEditor], None]:
     return change
 
 
-def queue_rows(batch_id: int, seqs: range, *, version: int, stream: str = STREAM, **columns: Any) -> pa.Table:
+def queue_rows(
+    batch_id: int, seqs: range, *, version: int, stream: str = STREAM, at: int = 0, **columns: Any
+) -> pa.Table:
+    """Rows routed so many seconds after the beginning of 2026."""
     rows = [
         {
             "exchange": "x",
@@ -52,7 +55,7 @@ def queue_rows(batch_id: int, seqs: range, *, version: int, stream: str = STREAM
                 "seq": seq,
                 "bindings": [1],
             },
-            "routed_at": datetime(2026, 1, 1, tzinfo=UTC),
+            "routed_at": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=at),
             **{name: value(seq) for name, value in columns.items()},
         }
         for seq in seqs

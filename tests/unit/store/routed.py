@@ -25,6 +25,7 @@ def route(
     stream: str = "flights",
     vhost: str = "/",
     clock_ms: int | None = None,
+    app_id: str | None = None,
 ) -> None:
     """One batch of a stream: routed under the newest topology and committed."""
     topology = store.load()
@@ -33,7 +34,7 @@ def route(
     rows = batch.num_rows
     sources = pa.array([{"file": "flights.csv", "row_index": n} for n in range(rows)], SOURCE)
     batch = pa.RecordBatch.from_arrays([*batch.columns, sources, pa.array(np.arange(rows))], schema=BATCH_SCHEMA)
-    with BatchCommitter(data, stream=stream, app_id=f"{stream}:c") as committer:
+    with BatchCommitter(data, stream=stream, app_id=app_id or f"{stream}:c") as committer:
         clock = time.time_ns() // 1_000_000 if clock_ms is None else clock_ms
         pin = committer.pin(batch_id, topology.version, clock)
         deliveries = router.route(batch, clock_ms=pin.clock_ms)

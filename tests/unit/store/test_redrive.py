@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import subprocess
 import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from router.errors import InvalidInput, NotFound
+from router.errors import CommitConflict, InvalidInput, NotFound, Stopped, StorageFailed, UnsupportedTable
 from router.filters import parse
 from router.message import UNROUTABLE_SCHEMA, Message, from_batch
 from router.model import Binding, Exchange, Queue, TopologyEditor
 from router.values import Table
+from store import data_files, faults, tables
 from store import redrive as redrive_module
-from store import tables
+from store.log import RemoveFile, TableLog
 from store.paths import DataDir
 from store.read import read_queue
 from store.redrive import Outcome, Redriver
+from store.redrive_marks import Marks
+from store.row_bag import RowBag
 from store.topology import TopologyStore
+from store.totals import ManifestTotals
 from store.unroutable import Selection, summary
-from tests.unit.store.conftest import Crash, crash_at
+from tests.unit.store.conftest import Crash
 from tests.unit.store.routed import route
 
 
@@ -74,7 +86,7 @@ def test_rows_that_reach_a_queue_now_are_delivered_and_marked(data: DataDir, los
     (batch,) = outcome.batches
     assert set(map(str, marks(data).values())) == {str({"topology_version": version, "batch": batch})}
     row = read_queue(data, "late").to_pylist()[0]
-    assert row["routing"]["stream"] == batch
+    assert f"{row['routing']['stream']}:{row['routing']['batch_id']}" == batch
     assert row["routing"]["topology_version"] == version
     assert row["source"]["file"] == "flights.csv"
 
@@ -125,8 +137,25 @@ def test_a_dry_run_counts_and_writes_nothing(data: DataDir, lost: TopologyStore)
     assert not Path(data.root, "redrives").exists()
 
 
-STEPS = ("planned", "marking", "marked", "pinned", "append queue / all", "append queue / late", "tables", "manifest",
-         "delivered")  # fmt: skip
+#: Named steps, and every effect that a redrive has on the disk, before and after it.
+STEPS = ("redrive.planned", "redrive.marking", "redrive.marked", "redrive.delivered")
+
+
+def at(step: str, effect: Callable[[], None], *, number: int = 1) -> faults.Hook:
+    """A hook that has an effect when a point is reached for the n-th time."""
+    left = [number]
+
+    def hook(point: str, _path: str) -> None:
+        if point == step and left[0]:
+            left[0] -= 1
+            if not left[0]:
+                effect()
+
+    return hook
+
+
+def crash() -> None:
+    raise Crash
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -134,8 +163,8 @@ def test_a_redrive_that_dies_at_any_step_loses_and_doubles_nothing(
     data: DataDir, lost: TopologyStore, step: str
 ) -> None:
     lost.edit(repair, author="t")
-    with pytest.raises(Crash):
-        Redriver(data, lost, "/", fault=crash_at(step)).redrive(Selection(key="flight.UA"))
+    with faults.installed(at(step, crash)), pytest.raises(Crash):
+        Redriver(data, lost, "/").redrive(Selection(key="flight.UA"))
     # meanwhile the stream goes on, and the topology changes
     route(data, lost, [flight(50, "lost.again")], batch_id=2)
     lost.edit(lambda editor: editor.declare_queue(Queue("/", "later")), author="t")
@@ -147,57 +176,174 @@ def test_a_redrive_that_dies_at_any_step_loses_and_doubles_nothing(
     assert Redriver(data, lost, "/").redrive(Selection()).redriven == 0
 
 
+class Points:
+    """Counts the points that are reached; at one of them, and with `for_ever` at every later one, the disk fails."""
+
+    def __init__(self, failing: int = 0, *, error: Callable[[], BaseException] | None = None, for_ever: bool = False):
+        self.reached: list[tuple[str, str]] = []
+        self._failing = failing
+        self._error = error or (lambda: OSError(errno.ENOSPC, "No space left on device"))
+        self._for_ever = for_ever
+
+    def __call__(self, point: str, path: str) -> None:
+        if not point.endswith((".before", ".after")) or point.startswith("checkpoint"):
+            return
+        self.reached.append((point, path))
+        if len(self.reached) == self._failing or (self._for_ever and 0 < self._failing < len(self.reached)):
+            raise self._error()
+
+
+def points_of(data: DataDir, store: TopologyStore) -> int:
+    """How many points a redrive reaches."""
+    counted = Points()
+    with faults.installed(counted):
+        Redriver(data, store, "/").redrive(Selection())
+    return len(counted.reached)
+
+
+@pytest.mark.parametrize("kind", ["full", "full for ever", "died"])
+def test_whatever_effect_of_a_redrive_fails_the_next_one_comes_to_the_same_end(tmp_path: Path, kind: str) -> None:
+    def lost_in(name: str) -> tuple[DataDir, TopologyStore]:
+        data = DataDir.open(tmp_path / name, create=True)
+        store = TopologyStore(data)
+        store.create()
+        store.edit(declare, author="t")
+        route(data, store, [flight(n) for n in range(3)])
+        store.edit(repair, author="t")
+        return data, store
+
+    failures = 0
+    for number in range(1, points_of(*lost_in("counted")) + 1):
+        data, store = lost_in(str(number))
+        hook = Points(number, error=Crash if kind == "died" else None, for_ever=kind == "full for ever")
+        try:
+            with faults.installed(hook):
+                Redriver(data, store, "/").redrive(Selection())
+        except (StorageFailed, Crash):
+            failures += 1
+        assert summary(data, "/").rows == 3, hook.reached[-1]
+        for queue in ("late", "all"):
+            assert numbers(data, queue) in ([], [0, 1, 2]), hook.reached[-1]
+        Redriver(data, store, "/").redrive(Selection())
+        assert numbers(data, "late") == numbers(data, "all") == [0, 1, 2], hook.reached[-1]
+        assert all(mark is not None for mark in marks(data).values()), hook.reached[-1]
+        left = {path.suffix for path in Path(data.root, "redrives").glob("*/*")}
+        assert left <= (set() if kind == "full" else {".draft"}), hook.reached[-1]
+    assert failures > 10
+
+
 KILLED = """
 import os, sys
+from store import faults
+from store.log import RemoveFile, TableLog
 from store.paths import DataDir
 from store.redrive import Redriver
 from store.topology import TopologyStore
 from store.unroutable import Selection
 
+def kill(point, path):
+    if point == sys.argv[2] and sys.argv[3] in path:
+        os._exit(9)
+
 data = DataDir.open(sys.argv[1])
-Redriver(data, TopologyStore(data), "/", fault=lambda step: os._exit(9) if step.startswith(sys.argv[2]) else None
-         ).redrive(Selection())
+with faults.installed(kill):
+    Redriver(data, TopologyStore(data), "/").redrive(Selection())
 """
 
 
 def test_killed_again_and_again_it_still_comes_to_the_same_end(data: DataDir, lost: TopologyStore) -> None:
     lost.edit(repair, author="t")
-    for step in ("planned", "marked", "append queue / late", "tables"):
-        died = subprocess.run([sys.executable, "-c", KILLED, data.root, step], check=False, timeout=60)
+    for step in (("redrive.planned", ""), ("redrive.marked", ""), ("put.after", "/late/_delta_log"),
+                 ("put.before", "/manifest/")):  # fmt: skip
+        died = subprocess.run([sys.executable, "-c", KILLED, data.root, *step], check=False, timeout=120)
         assert died.returncode == 9
     Redriver(data, lost, "/").redrive(Selection())
     assert numbers(data, "late") == numbers(data, "all") == list(range(10))
 
 
 def test_two_redrives_at_once_share_the_rows(data: DataDir, lost: TopologyStore) -> None:
+    """The second one begins before the plan of the first is on record, and is through before it is marked."""
     lost.edit(repair, author="t")
+    rival = Redriver(data, lost, "/")
+    rival.finish = lambda **_: Outcome()  # type: ignore[method-assign]
     other: list[Outcome] = []
 
-    first = Redriver(data, lost, "/", fault=_redrive_once_at("marking", data, lost, Selection(key="flight.AA"), other))
-    outcome = first.redrive(Selection())
+    def overtake() -> None:
+        other.append(rival.redrive(Selection(key="flight.AA")))
+
+    with faults.installed(at("redrive.marking", overtake)):
+        outcome = Redriver(data, lost, "/").redrive(Selection())
     assert outcome.redriven + sum(one.redriven for one in other) == 10
     assert numbers(data, "late") == list(range(10))
 
 
-def _redrive_once_at(
-    wanted: str, data: DataDir, store: TopologyStore, selection: Selection, outcomes: list[Outcome]
-) -> Any:
-    """A fault that runs a whole second redrive, which does not know of the first one's plan, at a step."""
+@pytest.mark.parametrize("step", STEPS)
+def test_a_redrive_that_finishes_the_plan_of_one_that_is_under_way_doubles_nothing(
+    data: DataDir, lost: TopologyStore, step: str
+) -> None:
+    lost.edit(repair, author="t")
 
-    def fault(step: str) -> None:
-        if step == wanted and not outcomes:
-            outcomes.append(Outcome())
-            rival = Redriver(data, store, "/")
-            rival._plans = rival._plans.with_name("rival")  # as if it had begun before the first one's plan was there
-            outcomes[0] = rival.redrive(selection)
+    def help_out() -> None:
+        Redriver(data, lost, "/").redrive(Selection())
 
-    return fault
+    with faults.installed(at(step, help_out)):
+        Redriver(data, lost, "/").redrive(Selection())
+    assert numbers(data, "late") == numbers(data, "all") == list(range(10))
+    assert not list(Path(data.root, "redrives").glob("*/*"))
+
+
+@pytest.mark.parametrize("part", ["/late/_delta_log", "/all/_delta_log", "/manifest/_delta_log"])
+def test_a_plan_that_two_deliver_at_the_same_moment_is_delivered_once(
+    data: DataDir, lost: TopologyStore, part: str
+) -> None:
+    lost.edit(repair, author="t")
+    helped: list[str] = []
+
+    def hook(point: str, path: str) -> None:
+        if point == "put.before" and part in path and not helped:
+            helped.append(path)
+            Redriver(data, lost, "/").redrive(Selection())
+
+    with faults.installed(hook):
+        outcome = Redriver(data, lost, "/").redrive(Selection())
+    assert helped
+    assert (outcome.redriven, outcome.copies) == (10, 20)
+    assert numbers(data, "late") == numbers(data, "all") == list(range(10))
+
+
+def test_a_plan_that_a_later_one_has_overtaken_is_made_again(data: DataDir, lost: TopologyStore) -> None:
+    """The tables would skip what has a lower number than the newest batch that they know."""
+    lost.edit(repair, author="t")
+    rival = Redriver(data, lost, "/")
+    rival.finish = lambda **_: Outcome()  # type: ignore[method-assign]
+
+    def overtake() -> None:
+        rival.redrive(Selection(key="flight.AA"))
+
+    with faults.installed(at("redrive.planned", overtake)):
+        outcome = Redriver(data, lost, "/").redrive(Selection(key="flight.UA"))
+    assert (outcome.redriven, len(outcome.batches)) == (5, 1)
+    assert numbers(data, "late") == numbers(data, "all") == list(range(10))
+
+
+def test_an_earlier_plan_is_delivered_before_a_later_one(data: DataDir, lost: TopologyStore) -> None:
+    """Tables remember the newest batch of a stream only: what came later would be skipped."""
+    lost.edit(repair, author="t")
+    rival = Redriver(data, lost, "/")
+    rival.finish = lambda **_: Outcome()  # type: ignore[method-assign]
+
+    def overtake() -> None:
+        rival.redrive(Selection(key="flight.AA"))
+
+    with faults.installed(at("redrive.marked", overtake)):
+        Redriver(data, lost, "/").redrive(Selection(key="flight.UA"))
+    assert numbers(data, "late") == numbers(data, "all") == list(range(10))
 
 
 def test_a_queue_deleted_in_between_gives_its_rows_back(data: DataDir, lost: TopologyStore) -> None:
     lost.edit(lambda editor: editor.bind(Binding(0, "/", "flights", "late", routing_key="flight.UA")), author="t")
-    with pytest.raises(Crash):
-        Redriver(data, lost, "/", fault=crash_at("marked")).redrive(Selection())
+    with faults.installed(at("redrive.marked", crash)), pytest.raises(Crash):
+        Redriver(data, lost, "/").redrive(Selection())
     lost.edit(lambda editor: editor.delete_queue("/", "late"), author="t")
     outcome = Redriver(data, lost, "/").redrive(Selection())
     assert outcome.redriven == 0
@@ -212,6 +358,245 @@ def test_many_rows_go_in_several_rounds(data: DataDir, lost: TopologyStore, monk
     assert outcome.redriven == 10
     assert len(outcome.batches) == 2  # a file's rows stay together
     assert numbers(data, "late") == list(range(10))
+
+
+def test_a_redrive_ends_though_rows_keep_coming(
+    data: DataDir, lost: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redrive_module, "MAX_ROWS", 1)
+    lost.edit(lambda editor: editor.bind(Binding(0, "/", "flights", "late", routing_key="flight.#")), author="t")
+    rounds: list[int] = []
+
+    def another(point: str, _path: str) -> None:
+        if point == "redrive.delivered":
+            rounds.append(len(rounds))
+            lose_again(data, lost, 100 + len(rounds))
+
+    with faults.installed(another):
+        outcome = Redriver(data, lost, "/").redrive(Selection())
+    assert outcome.redriven >= 10
+    assert len(rounds) <= 10, "as many rows as there were at the start, in portions of one file each"
+
+
+def lose_again(data: DataDir, store: TopologyStore, batch: int) -> None:
+    """One more flight is unroutable, though it would be routed now."""
+    before = store.load(version=lost_version(data))
+    route(data, _Frozen(before), [flight(batch)], batch_id=batch)  # type: ignore[arg-type]
+
+
+def lost_version(data: DataDir) -> int:
+    rows = DeltaTable(data.unroutable("/")).to_pyarrow_table(columns=["routing"]).to_pylist()
+    return int(min(row["routing"]["topology_version"] for row in rows))
+
+
+class _Frozen:
+    """A topology that stays as it was."""
+
+    def __init__(self, topology: Any) -> None:
+        self._topology = topology
+
+    def load(self) -> Any:
+        return self._topology
+
+
+def test_a_redrive_whose_rows_others_take_away_gives_up(
+    data: DataDir, lost: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost.edit(repair, author="t")
+    plans: list[str] = []
+    monkeypatch.setattr(Marks, "set", lambda _marks: False)
+    with (
+        faults.installed(lambda point, path: plans.append(path) if point == "redrive.planned" else None),
+        pytest.raises(CommitConflict, match="redrove nothing"),
+    ):
+        Redriver(data, lost, "/").redrive(Selection())
+    assert len(plans) == redrive_module.IDLE_ROUNDS
+    assert not list(Path(data.root, "redrives").glob("*/*"))
+
+
+def test_a_redrive_stops_at_the_next_portion_when_it_is_told_to(
+    data: DataDir, lost: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redrive_module, "MAX_ROWS", 1)
+    lost.edit(repair, author="t")
+    delivered: list[str] = []
+    with (
+        faults.installed(lambda point, path: delivered.append(path) if point == "redrive.delivered" else None),
+        pytest.raises(Stopped),
+    ):
+        Redriver(data, lost, "/").redrive(Selection(), stop=lambda: bool(delivered))
+    assert len(delivered) == 1
+    assert numbers(data, "late") == list(range(5))
+    with pytest.raises(Stopped):
+        summary(data, "/", stop=lambda: True)
+    Redriver(data, lost, "/").redrive(Selection())
+    assert numbers(data, "late") == list(range(10))
+
+
+# -- rows that are told apart -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def again(data: DataDir, store: TopologyStore) -> TopologyStore:
+    """Four publishers that all begin with batch 0 and number 0, two of them with the same messages at the same time."""
+    store.edit(declare, author="t")
+    for epoch, flights in enumerate(([1, 2], [3, 4], [5, 6], [5, 6])):
+        clock = 1_700_000_000_000 + 1000 * (epoch == 0)
+        route(data, store, [flight(n) for n in flights], stream="api", app_id=f"api:{epoch}", clock_ms=clock)
+    return store
+
+
+@pytest.mark.parametrize("most", [200_000, 1])
+@pytest.mark.parametrize("compacted", [False, True])
+def test_rows_whose_identity_occurs_again_are_each_redriven_once(
+    data: DataDir, again: TopologyStore, monkeypatch: pytest.MonkeyPatch, most: int, compacted: bool
+) -> None:
+    monkeypatch.setattr(redrive_module, "MAX_ROWS", most)
+    again.edit(repair, author="t")
+    with faults.installed(at("redrive.marking", lambda: merge_unroutable(data) if compacted else None)):
+        Redriver(data, again, "/").redrive(Selection(condition=parse("flight <> 4", "jms")))
+    assert numbers(data, "late") == numbers(data, "all") == [1, 2, 3, 5, 5, 6, 6]
+    rows = DeltaTable(data.unroutable("/")).to_pyarrow_table().to_pylist()
+    unmarked = [dict(row["application_properties"])["flight"]["int"] for row in rows if row["redriven"] is None]
+    assert unmarked == [4]
+    assert Redriver(data, again, "/").redrive(Selection()).redriven == 1
+    assert numbers(data, "late") == [1, 2, 3, 4, 5, 5, 6, 6]
+
+
+def test_a_row_that_another_redrive_has_taken_is_not_mistaken_for_its_double(
+    data: DataDir, again: TopologyStore
+) -> None:
+    again.edit(repair, author="t")
+    rival = Redriver(data, again, "/")
+    rival.finish = lambda **_: Outcome()  # type: ignore[method-assign]
+
+    def overtake() -> None:
+        rival.redrive(Selection(condition=parse("flight = 3", "jms")))
+
+    with faults.installed(at("redrive.planned", overtake)):
+        Redriver(data, again, "/").redrive(Selection(condition=parse("flight = 3", "jms")))
+    assert numbers(data, "late") == [3]
+
+
+def merge_unroutable(data: DataDir) -> None:
+    """All unroutable rows in one file, in the order in which they are read, as maintenance leaves them."""
+    log = TableLog(data.unroutable("/"), files=True)
+    files = dict(log.files or {})
+    rows = pa.concat_tables([pq.read_table(Path(log.path, name), schema=UNROUTABLE_SCHEMA) for name in files])
+    added = data_files.write_file(log.path, rows, prefix="compact")
+    log.commit([added, *(RemoveFile(name, file.size, data_change=False) for name, file in files.items())])
+
+
+def test_plans_find_their_rows_in_a_table_that_was_compacted(data: DataDir, lost: TopologyStore) -> None:
+    lost.edit(repair, author="t")
+    with faults.installed(at("redrive.planned", crash)), pytest.raises(Crash):
+        Redriver(data, lost, "/").redrive(Selection(key="flight.UA"))
+    merge_unroutable(data)
+    assert Redriver(data, lost, "/").finish().redriven == 5
+    assert numbers(data, "late") == list(range(5))
+
+
+# -- beside writers ---------------------------------------------------------------------------------------
+
+
+def test_beside_publishers_that_never_pause_each_file_is_rewritten_once(data: DataDir, lost: TopologyStore) -> None:
+    lost.edit(repair, author="t")
+    written: list[str] = []
+    published = Counter[str]()
+    done = threading.Event()
+
+    def note(point: str, path: str) -> None:
+        if point == "write.before" and "/redrive-" in path:
+            written.append(path)
+        if point == "redrive.marking":
+            published["marking"] += 1
+
+    def publish(name: str) -> None:
+        while not done.is_set():
+            route(data, lost, [Message("flights", "lost.again")], stream=name, batch_id=published[name])
+            published[name] += 1
+
+    with ThreadPoolExecutor(2) as pool, faults.installed(note):
+        publishing = [pool.submit(publish, name) for name in ("one", "other")]
+        try:
+            outcome = Redriver(data, lost, "/").redrive(Selection(key="flight.#"))
+        finally:
+            done.set()
+        for one in publishing:
+            one.result()
+    assert outcome.redriven == 10
+    assert len(written) == 2, "the two files that held the rows"
+    assert numbers(data, "late") == list(range(10))
+    assert summary(data, "/").rows == 10 + published["one"] + published["other"]
+
+
+def test_a_redrive_that_loses_every_race_but_the_last_looks_at_new_files_only(
+    data: DataDir, lost: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost.edit(repair, author="t")
+    looked: list[str] = []
+    racing = [False]
+    batch = iter(range(2, 12))
+    look = RowBag.look
+
+    def counted(bag: RowBag, path: str, name: str, schema: pa.Schema) -> Any:
+        looked.append(name)
+        return look(bag, path, name, schema)
+
+    def append(point: str, path: str) -> None:
+        if point == "put.before" and data.unroutable("/") in path and not racing[0]:
+            racing[0] = True
+            number = next(batch, None)
+            if number is not None:
+                route(data, lost, [Message("flights", "lost.again")], batch_id=number, clock_ms=1_750_000_000_000)
+            racing[0] = False
+
+    monkeypatch.setattr(RowBag, "look", counted)
+    with faults.installed(append):
+        assert Redriver(data, lost, "/").redrive(Selection(key="flight.#")).redriven == 10
+    assert next(batch, None) is None
+    assert len(looked) == len(set(looked)) == 12
+
+
+# -- what is left behind ----------------------------------------------------------------------------------
+
+
+def test_what_redrives_leave_in_logs_does_not_grow_with_their_number(data: DataDir, lost: TopologyStore) -> None:
+    lost.edit(repair, author="t")
+
+    def applications() -> set[str]:
+        paths = [data.unroutable("/"), data.queue("/", "late"), data.manifest, data.streams]
+        entries = [line for path in paths for line in read_log(path)]
+        return {entry["txn"]["appId"] for entry in entries if "txn" in entry}
+
+    Redriver(data, lost, "/").redrive(Selection(condition=parse("flight = 0", "jms")))
+    before = applications()
+    for number in range(1, 4):
+        Redriver(data, lost, "/").redrive(Selection(condition=parse(f"flight = {number}", "jms")))
+    assert numbers(data, "late") == [0, 1, 2, 3]
+    assert applications() == before
+    assert set(ManifestTotals(data).totals().batches) == {"flights", "redrive:/"}
+    assert len(list(Path(data.pins("redrive:/")).iterdir())) <= 2
+
+
+def read_log(path: str) -> list[dict[str, Any]]:
+    entries = sorted(Path(path, "_delta_log").glob("*.json")) if Path(path).exists() else []
+    return [json.loads(line) for entry in entries for line in entry.read_text().splitlines()]
+
+
+def test_plans_that_cannot_be_read_are_named(data: DataDir, lost: TopologyStore) -> None:
+    lost.edit(repair, author="t")
+    with faults.installed(at("redrive.planned", crash)), pytest.raises(Crash):
+        Redriver(data, lost, "/").redrive(Selection())
+    (plan,) = Path(data.root, "redrives").glob("*/*")
+    content = (plan / "plan.parquet").read_bytes()
+    (plan / "plan.parquet").write_bytes(content[:-100])
+    with pytest.raises(UnsupportedTable, match=f"damaged redrive plan {plan}"):
+        Redriver(data, lost, "/").redrive(Selection())
+    (plan / "plan.parquet").write_bytes(content)
+    plan.rename(plan.with_name("00001700000000-abcdef"))
+    with pytest.raises(UnsupportedTable, match="older version"):
+        Redriver(data, lost, "/").redrive(Selection())
 
 
 def test_a_table_from_before_the_mark_grows_the_column(data: DataDir, store: TopologyStore) -> None:

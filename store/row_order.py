@@ -1,0 +1,137 @@
+"""Row order of queues, and the first rows in it.
+
+Row order is that of routing: batch clock, stream, batch, number in the batch. Files say when their rows
+were routed, so the first rows are found in the files that begin first: reading ends as soon as no unread
+file can hold an earlier row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from router.message import QUEUE_SCHEMA, TIMESTAMP
+from store import file_rows
+from store.log import AddFile
+from store.statistics import stated_span
+
+#: Columns in which the order of a row stands.
+ORDER_COLUMNS: Final = ("routing", "routed_at")
+_ORDER: Final = ("routed_at", "stream", "batch_id", "seq")
+_NEVER: Final = (1 << 63) - 1
+_SORTED: Final = [(name, "ascending") for name in _ORDER]
+
+Rows = npt.NDArray[np.bool_]
+
+
+def in_order(rows: pa.Table) -> pa.Array:
+    """The places of rows in row order."""
+    return pc.sort_indices(_keys(rows), sort_keys=_SORTED)
+
+
+def _keys(rows: pa.Table) -> pa.Table:
+    routing = rows["routing"].combine_chunks()
+    keys = [rows["routed_at"], *(pc.struct_field(routing, name) for name in _ORDER[1:])]
+    return pa.table(dict(zip(_ORDER, keys, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Rows chosen in row order, as (file, row) pairs, and per file."""
+
+    path: str
+    order: tuple[tuple[str, int], ...]
+    positions: Mapping[str, list[int]]
+
+    def rows(self) -> pa.Table:
+        """The chosen rows in row order."""
+        parts: list[pa.Table] = []
+        place: dict[tuple[str, int], int] = {}
+        for file, rows in self.positions.items():
+            for row in rows:
+                place[file, row] = len(place)
+            parts.append(file_rows.read(self.path, file, QUEUE_SCHEMA).take(pa.array(rows)))
+        if not parts:
+            return QUEUE_SCHEMA.empty_table()
+        return pa.concat_tables(parts).take(pa.array([place[at] for at in self.order]))
+
+
+def first_rows(
+    path: str,
+    files: Mapping[str, AddFile],
+    limit: int | None,
+    accepted: Callable[[pa.RecordBatch], Rows],
+    columns: Sequence[str] = (),
+) -> Chosen:
+    """The first `limit` rows (None: all) that are accepted, of those files of a queue table.
+
+    Only `columns`, which `accepted` needs, and those that the order needs are read.
+    """
+    begins = dict.fromkeys(files, 0)
+    if limit is not None:
+        begins = {name: stated_span(path, file).first for name, file in files.items()} if limit > 0 else {}
+    names = sorted(begins, key=begins.__getitem__)
+    wanted = list(dict.fromkeys([*ORDER_COLUMNS, *columns]))
+    found = [_NOTHING]
+    times = _times(_NOTHING)
+    for number, name in enumerate(names):
+        if limit is not None and len(times) >= limit and np.partition(times, limit - 1)[limit - 1] < begins[name]:
+            break
+        new = list(_candidates(path, number, name, wanted, accepted))
+        found += new
+        if limit is not None:
+            times = np.concatenate([times, *map(_times, new)])
+            if len(times) > 2 * limit + file_rows.BATCH_ROWS:
+                found = [_sorted(found, limit)]
+                times = _times(found[0])
+    chosen = _sorted(found, limit)
+    order = tuple(
+        (names[number], row) for number, row in zip(chosen["file"].to_pylist(), chosen["row"].to_pylist(), strict=True)
+    )
+    positions: dict[str, list[int]] = {}
+    for name, row in order:
+        positions.setdefault(name, []).append(row)
+    return Chosen(path, order, positions)
+
+
+#: Candidates: what orders a row, the number of its file and its place in it.
+_CANDIDATES: Final = pa.schema(
+    [
+        ("routed_at", TIMESTAMP),
+        ("stream", pa.string()),
+        ("batch_id", pa.int64()),
+        ("seq", pa.int64()),
+        ("file", pa.int64()),
+        ("row", pa.int64()),
+    ]
+)
+_NOTHING: Final = _CANDIDATES.empty_table()
+
+
+def _candidates(
+    path: str, number: int, name: str, columns: Sequence[str], accepted: Callable[[pa.RecordBatch], Rows]
+) -> Iterator[pa.Table]:
+    start = 0
+    for batch in file_rows.batches(path, name, QUEUE_SCHEMA, columns=columns):
+        mask = accepted(batch)
+        keys = _keys(pa.Table.from_batches([batch]).select(ORDER_COLUMNS).filter(pa.array(mask)))
+        rows = start + np.flatnonzero(mask)
+        yield keys.append_column("file", pa.array(np.full(len(rows), number))).append_column("row", pa.array(rows))
+        start += batch.num_rows
+
+
+def _sorted(found: Sequence[pa.Table], limit: int | None) -> pa.Table:
+    rows = pa.concat_tables(found)
+    return rows.take(pc.sort_indices(rows, sort_keys=_SORTED)[:limit])
+
+
+def _times(candidates: pa.Table) -> npt.NDArray[np.int64]:
+    """When rows were routed, in microseconds since 1970; a row without a time is the last."""
+    times: npt.NDArray[np.int64] = pc.fill_null(candidates["routed_at"].cast(pa.int64()), _NEVER).to_numpy()
+    return times
