@@ -15,6 +15,7 @@ from bindery.cli.conformance import conformance
 from bindery.cli.explain import explain
 from bindery.cli.import_ import import_
 from bindery.cli.lint import lint
+from bindery.cli.maintain import maintain
 from bindery.cli.queues import queues
 from bindery.cli.redrive import redrive, unroutable
 from bindery.cli.render import render_error
@@ -42,6 +43,7 @@ app.command()(lint)
 app.command()(unroutable)
 app.command()(redrive)
 app.command()(replay)
+app.command()(maintain)
 
 
 @app.callback()

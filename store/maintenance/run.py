@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from router.errors import BinderyError
+from router.errors import BinderyError, NotFound
 from store import checkpoints, tables
 from store.log import TableLog
 from store.maintenance.cleanup import clean_log, superfluous
@@ -224,3 +224,15 @@ def _claimed(place: Place) -> Iterator[bool]:
         yield True
     finally:
         os.close(handle)
+
+
+def in_vhost(data: DataDir, vhost: str, queue: str | None) -> Callable[[Place], bool]:
+    """Accepts the tables of a vhost, or of one of its queues. Raises NotFound for one that has no table."""
+    if queue is not None:
+        path = data.queue(vhost, queue)
+        if not tables.exists(path):
+            raise NotFound(f"no queue {queue!r} in vhost {vhost!r}", where=path)
+        return lambda place: place.path == path
+    folder = str(Path(data.queue(vhost, "")).parent)
+    own = {data.unroutable(vhost), data.inbox(vhost)}
+    return lambda place: place.path in own or str(Path(place.path).parent) == folder

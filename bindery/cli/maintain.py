@@ -1,0 +1,101 @@
+"""`bindery maintain`: merge small files, clean up logs, delete what nothing needs any more."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from bindery.cli.explain import JsonOption
+from bindery.cli.render import console, counted, visible
+from router.errors import BinderyError
+
+if TYPE_CHECKING:
+    from store.maintenance import Report
+
+
+def maintain(
+    data: Annotated[Path, typer.Argument(help="The data directory.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
+    retention: Annotated[
+        str | None,
+        typer.Option(help="How long old versions stay readable, such as '7 days'. Default: what each table states."),
+    ] = None,
+    target_size: Annotated[str, typer.Option(help="Size that merged files get.")] = "128 MiB",
+    vhost: Annotated[str | None, typer.Option(help="Only tables of this vhost.")] = None,
+    queue: Annotated[str | None, typer.Option(help="Only the table of this queue.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Merge small files, clean up logs, and delete files that no version within the retention needs.
+
+    Safe beside running jobs and other maintainers, and after an interruption: whatever is left is done by
+    the next run. A retention that is given is written to the tables' properties. Exit code 1 when a table
+    could not be maintained.
+    """
+    # Imported here so that `bindery --help` does not wait for Delta.
+    from store.maintenance import Policy, TableReport  # noqa: PLC0415
+    from store.maintenance import maintain as maintain_all  # noqa: PLC0415
+    from store.maintenance.policy import retention_of, size  # noqa: PLC0415
+    from store.maintenance.run import in_vhost  # noqa: PLC0415
+    from store.paths import DataDir  # noqa: PLC0415
+
+    policy = replace(
+        Policy(target_bytes=size(target_size)), retention=None if retention is None else retention_of(retention)
+    )
+    directory = DataDir.open(data)
+    only = None if vhost is None and queue is None else in_vhost(directory, vhost or "/", queue)
+    out = console()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=out, transient=True, disable=as_json or not out.is_terminal) as progress:
+        task = progress.add_task("maintaining", total=None)
+
+        def show(one: TableReport, done: int, of: int) -> None:
+            progress.update(task, completed=done, total=of, description=visible(one.name))
+
+        found = maintain_all(directory, policy, dry_run=dry_run, only=only, report=show)
+    if as_json:
+        typer.echo(json.dumps(found.as_data(), ensure_ascii=False))
+    else:
+        _show(found)
+    if found.failed:
+        first = found.failed[0]
+        raise BinderyError(
+            f"{counted(len(found.failed), 'table')} could not be maintained: {first.error}",
+            where=first.name,
+            hint="the others are done; the next run tries again",
+        )
+
+
+def _show(found: Report) -> None:
+    out = console()
+    touched = [one for one in found.tables if one.is_touched]
+    if touched:
+        table = Table(box=None, header_style="bold")
+        table.add_column("table")
+        for name in ("merged", "into", "deleted", "freed KiB", "log entries", "checkpoints"):
+            table.add_column(name, justify="right")
+        table.add_column("")
+        for one in touched:
+            numbers = (one.merged, one.into, one.deleted, one.freed_bytes // 1024, one.entries, one.checkpoints)
+            notes = [one.error] if one.error else [f"read from far back by {name}" for name in one.held_by]
+            table.add_row(
+                Text(visible(one.name)), *(f"{number:,}" if number else "" for number in numbers),
+                Text(visible("; ".join(notes))),
+            )  # fmt: skip
+        out.print(table)
+    for stream in found.idle:
+        out.print(Text(f"idle: {visible(stream)} has not moved for so long that what it has not read yet may go"))
+    left = sum(one.left for one in found.tables)
+    verb = "would be changed" if found.dry_run else "changed"
+    summary = f"{counted(len(found.tables), 'table')} looked at, {len(touched)} {verb}"
+    if found.leftovers:
+        summary += f", {counted(found.leftovers, 'leftover')} of processes that died"
+    if left:
+        summary += f"; {counted(left, 'table')} left to another maintainer"
+    out.print(summary)
