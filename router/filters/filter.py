@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
-from functools import lru_cache
+from typing import Final
 
-from router.filters.ast import TROUBLE, Node
+from router.filters.ast import TROUBLE, Node, walk
 from router.filters.dialect import dialect_named
+from router.filters.lexer import check_text
 from router.filters.limits import DEFAULT_LIMITS, Limits
 from router.filters.parser import parse_text
 from router.filters.scalar import Context
 from router.message import Message
+from router.weighed import Weighed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +31,27 @@ class Filter:
 
 
 def parse(text: str, dialect: str, *, limits: Limits = DEFAULT_LIMITS) -> Filter:
-    """The filter that a text states; cached.
+    """The filter that a text states; those used last are remembered, up to `CACHE_BYTES`.
 
     A blank text accepts everything in jms, apache-selector and artemis, and is an error in amqp-sql.
     Raises FilterError, with the place, what was expected and a hint.
     """
-    return _parse(text, dialect, limits)
+    check_text(text, limits)
+    return _parsed(text, dialect, limits)
 
 
-@lru_cache(maxsize=65536)
 def _parse(text: str, dialect: str, limits: Limits) -> Filter:
     return Filter(text, dialect, parse_text(text, dialect_named(dialect), limits))
+
+
+def _bytes(filter: Filter) -> int:
+    """About what a filter takes: its text, and some hundred bytes a node."""
+    return sys.getsizeof(filter.text) + 110 * sum(1 for _ in walk(filter.expression))
+
+
+#: What remembered filters take; anybody who may try a filter can fill it.
+CACHE_BYTES: Final = 64 * 2**20
+_parsed: Final = Weighed(_parse, _bytes, weight=CACHE_BYTES, entries=65_536)
 
 
 def evaluate(filter: Filter, message: Message, *, clock_ms: int = 0) -> bool | None:

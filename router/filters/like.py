@@ -37,9 +37,21 @@ class Segment:
 Pattern = tuple[Segment, ...]
 
 
-@lru_cache(maxsize=4096)
+#: Longer patterns, which messages may carry too, are compiled each time.
+_REMEMBERED_CHARS = 128
+
+
 def compile_pattern(pattern: str, escape: str | None) -> Pattern | None:
     """The compiled pattern; None when the escape is not one character or stands at the end."""
+    return _remembered(pattern, escape) if len(pattern) <= _REMEMBERED_CHARS else _compile(pattern, escape)
+
+
+@lru_cache(maxsize=1024)
+def _remembered(pattern: str, escape: str | None) -> Pattern | None:
+    return _compile(pattern, escape)
+
+
+def _compile(pattern: str, escape: str | None) -> Pattern | None:
     if escape is not None and len(escape) != 1:
         return None
     segments: list[Segment] = []

@@ -63,12 +63,20 @@ _DATE = re.compile(
 )
 
 
-@lru_cache(maxsize=4096)
+#: No longer text is a date: 30 digits of a fraction included, 59 characters are.
+_LONGEST_DATE = 64
+
+
 def date_to_ms(text: str) -> int | None:
     """Milliseconds since 1970 of an ISO 8601 date or date and time (no zone = UTC), None when it is none.
 
     Calendar, week and ordinal dates, extended or basic; a finer fraction is cut to milliseconds.
     """
+    return _date_to_ms(text) if len(text) <= _LONGEST_DATE else None
+
+
+@lru_cache(maxsize=4096)
+def _date_to_ms(text: str) -> int | None:
     found = _DATE.fullmatch(text)
     if found is None:
         return None

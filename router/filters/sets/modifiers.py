@@ -63,9 +63,21 @@ def _formed(text: str, modifier: Modifier) -> str:
     return text
 
 
-@lru_cache(maxsize=65536)
+#: Longer references are read each time.
+_REMEMBERED_CHARS: Final = 256
+
+
 def read_reference(reference: str) -> TextReference:
     """The modifier and text of a string reference; raises FilterError for an unknown modifier."""
+    return _remembered(reference) if len(reference) <= _REMEMBERED_CHARS else _read(reference)
+
+
+@lru_cache(maxsize=65536)
+def _remembered(reference: str) -> TextReference:
+    return _read(reference)
+
+
+def _read(reference: str) -> TextReference:
     if not reference.startswith("&"):
         return TextReference(EXACT, reference)
     if reference.startswith("&&"):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -42,6 +41,10 @@ from router.filters.vector import (
     truth_per_distinct,
 )
 from router.values import Opaque, Table, Value, member_value, nested_value
+from router.weighed import Weighed
+
+if TYPE_CHECKING:
+    from router.exchanges.topic import TopicMatcher
 
 _LAST_CHARACTER: Final = chr(0x10FFFF)
 
@@ -228,19 +231,20 @@ def _topic_matches(node: TopicMatches, pairs: Pairs) -> Truths:
     if held.any():
         keys, key_of = np.unique(key[held], return_inverse=True)
         asked, pattern_of = np.unique(pattern[held], return_inverse=True)
-        offsets, found = _matcher(tuple(str(patterns.distinct[code]) for code in asked.tolist())).match(
-            [field.distinct[code] for code in keys.tolist()]
-        )
+        _, matcher = _matcher(tuple(str(patterns.distinct[code]) for code in asked.tolist()))
+        offsets, found = matcher.match([field.distinct[code] for code in keys.tolist()])
         met = np.repeat(np.arange(len(keys), dtype=np.int64), np.diff(offsets)) * len(asked) + found
         everything[held] = np.isin(key_of * len(asked) + pattern_of, met)
     return _truths(everything[which])
 
 
-@lru_cache(maxsize=256)
-def _matcher(patterns: tuple[str, ...]):  # type: ignore[no-untyped-def]  # its type would import the kernels
+def _topic_matcher(patterns: tuple[str, ...]) -> tuple[int, TopicMatcher]:
     from router.exchanges.topic import TopicMatcher  # noqa: PLC0415  # compiled kernels, loaded when needed
 
-    return TopicMatcher(patterns)
+    return sum(len(pattern) + 64 for pattern in patterns), TopicMatcher(patterns)
+
+
+_matcher: Final = Weighed(_topic_matcher, lambda made: made[0], weight=2**20, entries=256)
 
 
 @condition(Accepts)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -23,6 +22,7 @@ from router.filters.xpath.document import Document, Unreadable, XPathLimits, rea
 from router.filters.xpath.expressions import Expression, OutOfBudget, Run
 from router.filters.xpath.functions import TypeMismatch, to_boolean
 from router.filters.xpath.syntax import parse
+from router.weighed import Weighed
 
 if TYPE_CHECKING:
     from router.columns import BatchView
@@ -73,10 +73,17 @@ _TROUBLE = XPathOutcome(value=False, trouble=True)
 _NO_DOCUMENT = XPathOutcome(value=False)
 
 
-@lru_cache(maxsize=4096)
 def compile(expression: str) -> CompiledXPath:  # the name that re and lxml users know
     """Check an expression; raises FilterError with a position inside it."""
-    return CompiledXPath(expression, parse(expression))
+    return _compiled(expression)
+
+
+_compiled: Weighed[CompiledXPath] = Weighed(
+    lambda expression: CompiledXPath(expression, parse(expression)),
+    lambda compiled: len(compiled.text),
+    weight=2**18,
+    entries=4096,
+)
 
 
 def evaluate(compiled: CompiledXPath, body: bytes | str | None, *, limits: XPathLimits = DEFAULT_LIMITS) -> bool:
