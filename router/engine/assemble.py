@@ -193,7 +193,7 @@ def _counts(walk: Walk, hits: Int64s, unroutable: Unroutable) -> Counts:
         trouble=trouble,
         error_ids=error_ids,
         errors=errors,
-        work=Work(states=walk.states, node_visits=walk.visits, filter_pairs=walk.screening.pairs),
+        work=Work(states=walk.states, entered=walk.entered, node_visits=walk.visits, filter_pairs=walk.screening.pairs),
     )
 
 

@@ -84,6 +84,7 @@ class Groups:
     several       whether any link has more than one filter
     links         int32[g]    distinct links per group
     of_queue      int32[q]    the group of a queue's filter, or -1
+    any_of_queue  whether any queue has a filter
     """
 
     filters: FilterGroups
@@ -93,6 +94,7 @@ class Groups:
     several: bool
     links: Int32s
     of_queue: Int32s
+    any_of_queue: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +314,7 @@ class _Compiler:
             several=bool((needed > 1).any()),
             links=_numbers(len({link for link, _ in group}) for group in self._groups),
             of_queue=_numbers(of_queue),
+            any_of_queue=any(group >= 0 for group in of_queue),
         )
 
 

@@ -69,11 +69,13 @@ class Work:
     """Steps taken, for guards against complexity: they must not grow with bindings that cannot match.
 
     states        (message, exchange, keys) evaluated
+    entered       entries made into the index that tells known states from new ones
     node_visits   topic trie nodes and headers postings touched
     filter_pairs  (message, filter group) pairs handed to the filters
     """
 
     states: int = 0
+    entered: int = 0
     node_visits: int = 0
     filter_pairs: int = 0
 

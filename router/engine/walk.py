@@ -15,6 +15,7 @@ import numpy.typing as npt
 from router.columns import BatchView
 from router.engine.compile import MISSING, UNSET, Plan
 from router.engine.filtering import Screening
+from router.engine.states import Growing, Known
 from router.exchanges import KeySets, States
 from router.exchanges.texts import Int32s, Int64s
 from router.native import kernels
@@ -43,22 +44,52 @@ class Walk:
         self.screening = screening
         self.sets = sets
         self.replacement_sets = replacement_sets
-        self.row: Int32s = np.zeros(0, np.int32)
-        self.exchange: Int32s = np.zeros(0, np.int32)
-        self.key_set: Int32s = np.zeros(0, np.int32)
-        self.diverted: Bools = np.zeros(0, np.bool_)
-        self.rejected: Bools = np.zeros(0, np.bool_)  # a binding or queue filter turned the message away here
-        self.alternate_missing: Bools = np.zeros(0, np.bool_)
+        self._numbers = tuple(Growing(np.int32) for _ in range(3))
+        self._flags = tuple(Growing(np.bool_) for _ in range(3))
+        self._known = Known()
         self.pairs: list[Pairs] = []
         self.edges: list[tuple[Int32s, Int32s]] = []
         self.visits = 0
-        self._codes: Int64s = np.zeros(0, np.int64)
-        self._numbers: Int32s = np.zeros(0, np.int32)
 
     @property
     def states(self) -> int:
         """How many states there are so far."""
-        return len(self.row)
+        return len(self._numbers[0])
+
+    @property
+    def entered(self) -> int:
+        """How often a state was entered into the index that tells known ones from new ones."""
+        return self._known.entered
+
+    @property
+    def row(self) -> Int32s:
+        """Per state the message."""
+        return self._numbers[0].all
+
+    @property
+    def exchange(self) -> Int32s:
+        """Per state the exchange."""
+        return self._numbers[1].all
+
+    @property
+    def key_set(self) -> Int32s:
+        """Per state the set of routing keys."""
+        return self._numbers[2].all
+
+    @property
+    def diverted(self) -> Bools:
+        """Per state whether a divert fired."""
+        return self._flags[0].all
+
+    @property
+    def rejected(self) -> Bools:
+        """Per state whether a binding or queue filter turned the message away here."""
+        return self._flags[1].all
+
+    @property
+    def alternate_missing(self) -> Bools:
+        """Per state whether it would have used an alternate exchange that does not exist."""
+        return self._flags[2].all
 
     def start(self, rows: Int32s, exchange: Int32s, key_set: Int32s) -> None:
         """Put messages at the exchanges that they were published to, and follow them to the end."""
@@ -174,7 +205,7 @@ class Walk:
     def _deliver(self, states: Int32s, links: Int32s) -> Pairs:
         """Ask the filters of the queues that links lead to."""
         is_open = np.ones(len(links), np.bool_)
-        if (self.plan.groups.of_queue >= 0).any():
+        if self.plan.groups.any_of_queue:
             queue = self.plan.links.queue[links]
             group = np.where(queue >= 0, self.plan.groups.of_queue[queue], -1)
             asked = np.flatnonzero(group >= 0)
@@ -213,11 +244,8 @@ class Walk:
         codes, first, place = np.unique(
             self._code(self.row[origin], exchange, key_set), return_index=True, return_inverse=True
         )
-        if self.states != len(self._codes):
-            self._index()
-        slot = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
-        known = self._codes[slot] == codes
-        number = self._numbers[slot].copy()
+        number = self._known.find(codes)
+        known = number >= 0
         new = first[~known]
         new_exchange = exchange[new]
         order = np.argsort(new_exchange, kind="stable")
@@ -233,19 +261,13 @@ class Walk:
         exchanges = len(self.plan.exchange_names)
         return (row.astype(np.int64) * exchanges + exchange) * len(self.sets) + key_set
 
-    def _index(self) -> None:
-        codes = self._code(self.row, self.exchange, self.key_set)
-        order = np.argsort(codes, kind="stable")
-        self._codes, self._numbers = codes[order], order.astype(np.int32)
-
     def _append(self, row: Int32s, exchange: Int32s, key_set: Int32s) -> None:
-        self.row = np.concatenate([self.row, row])
-        self.exchange = np.concatenate([self.exchange, exchange])
-        self.key_set = np.concatenate([self.key_set, key_set])
-        flags = np.zeros(len(row), np.bool_)
-        self.diverted = np.concatenate([self.diverted, flags])
-        self.rejected = np.concatenate([self.rejected, flags])
-        self.alternate_missing = np.concatenate([self.alternate_missing, flags])
+        first = self.states
+        for numbers, values in zip(self._numbers, (row, exchange, key_set), strict=True):
+            numbers.append(values)
+        for flags in self._flags:
+            flags.append(np.zeros(len(row), np.bool_))
+        self._known.add(self._code(row, exchange, key_set), np.arange(first, first + len(row), dtype=np.int32))
 
 
 def _joined(arrays: list[Int32s]) -> Int32s:

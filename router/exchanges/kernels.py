@@ -104,6 +104,15 @@ def find_pair(keys, values, key):
 
 
 @kernel
+def find_pairs(keys, values, wanted):
+    """The value under each integer key of a table, or -1."""
+    found = np.empty(len(wanted), np.int32)
+    for place in range(len(wanted)):
+        found[place] = find_pair(keys, values, wanted[place])
+    return found
+
+
+@kernel
 def build_pairs(new_keys, new_values, keys, values):
     """Enter distinct non-negative integer keys into a table."""
     mask = np.uint64(len(keys) - 1)
