@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import pickle
 
-from hypothesis import HealthCheck, given, settings
+import pyarrow as pa
+from hypothesis import given
 from hypothesis import strategies as st
 
 from router.engine import DISPOSITIONS, REASONS, Router
 from router.message import Message, to_batch
 from router.model import DEFAULT_VHOST, Topology
 from router.reference import NaiveRouter, ReferenceOutcome
+from tests.examples import examples
 from tests.unit.engine.topologies import maze_messages, mazes, messages, topologies
 
 
 def outcomes(router: Router, batch: list[Message]) -> list[ReferenceOutcome]:
     """What the engine says of each message, in the words of the reference."""
-    found = router.route(to_batch(batch), clock_ms=0)
-    queues: list[set[str]] = [set() for _ in batch]
+    return outcomes_of(router, to_batch(batch))
+
+
+def outcomes_of(router: Router, batch: pa.RecordBatch) -> list[ReferenceOutcome]:
+    """What the engine says of each record."""
+    found = router.route(batch, clock_ms=0)
+    queues: list[set[str]] = [set() for _ in range(batch.num_rows)]
     for place, queue in enumerate(found.queue):
         rows = found.rows[found.offsets[place] : found.offsets[place + 1]].tolist()
         assert rows == sorted(set(rows)), "each row once a queue, ascending"
@@ -38,7 +45,7 @@ def outcomes(router: Router, batch: list[Message]) -> list[ReferenceOutcome]:
 
 
 @given(topologies(), st.lists(messages, max_size=12))
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
+@examples(100)
 def test_every_message_goes_where_the_rules_send_it(topology: Topology, batch: list[Message]) -> None:
     router = Router.compile(topology, DEFAULT_VHOST)
     naive = NaiveRouter(topology, DEFAULT_VHOST)
@@ -47,7 +54,7 @@ def test_every_message_goes_where_the_rules_send_it(topology: Topology, batch: l
 
 
 @given(mazes(), st.lists(maze_messages, max_size=12))
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
+@examples(100)
 def test_alternates_fire_in_the_same_order_through_any_maze(topology: Topology, batch: list[Message]) -> None:
     router = Router.compile(topology, DEFAULT_VHOST)
     naive = NaiveRouter(topology, DEFAULT_VHOST)
@@ -56,7 +63,7 @@ def test_alternates_fire_in_the_same_order_through_any_maze(topology: Topology, 
 
 
 @given(topologies(), st.lists(messages, min_size=1, max_size=4))
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None, max_examples=10)
+@examples(10)
 def test_a_router_survives_pickling(topology: Topology, batch: list[Message]) -> None:
     router = Router.compile(topology, DEFAULT_VHOST)
     copy = pickle.loads(pickle.dumps(router))  # noqa: S301  # our own bytes

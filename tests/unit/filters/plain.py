@@ -245,7 +245,9 @@ def _holds(op: str, left: Any, right: Any) -> bool:
 def _number(value: Any) -> int | float | None:
     if type(value) is Timestamp:
         return int(value.ms)
-    return value if type(value) in (int, float) else None
+    if type(value) is int:  # inside a list or map there are larger ones, which are no numbers here
+        return value if -(2**63) <= value < 2**63 else None
+    return value if type(value) is float else None
 
 
 def _exactly(number: int | float) -> Any:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from router.filters import DIALECTS, Filter, FilterGroups, parse
 from router.filters.access import access_of, entries
 from router.filters.ast import Element, Or, walk
-from router.filters.printer import normal_form
 from router.filters.sets import parse_filter_set
 from router.message import Message, to_batch
 from tests.examples import examples
@@ -79,14 +78,6 @@ def test_filters_of_one_shape_agree_with_the_reference(data: st.DataObject) -> N
         for _ in range(3):
             group.append(parse(shape.format(*data.draw(st.lists(values, min_size=2, max_size=2))), "jms"))
     judge([group], data.draw(batches(1, 12)))
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
-@given(data=st.data())
-@examples(60)
-def test_the_normal_form_parses_to_the_same_tree(dialect: str, data: st.DataObject) -> None:
-    item = data.draw(filters(dialect))
-    assert parse(normal_form(item.expression, dialect), dialect).expression == item.expression
 
 
 # -- what the generators reach ----------------------------------------------------------------------------
