@@ -10,7 +10,7 @@ SCRATCH ?= $(shell test -d /dev/shm -a -w /dev/shm && echo /dev/shm || echo $${T
 export SPARK_LOCAL_DIRS ?= $(SCRATCH)/bindery-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format bench bench-match bench-filters bench-api bench-endurance fuzz faults-real conformance clean
+.PHONY: help venv demo test lint format bench bench-match bench-filters bench-api bench-endurance fuzz random mutate faults-real conformance clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,12 @@ fuzz: $(STAMP) ## Fuzz the parsers (needs the fuzz extra: .venv/bin/pip install 
 
 faults-real: $(STAMP) ## Kill the real programs, fill their disk: make faults-real KILLS=50 FILLINGS=10 SEED=1 (15 minutes on two idle cores)
 	TMPDIR=$(SCRATCH) $(BIN)/python -m tests.faults.real --kills $(or $(KILLS),50) --fillings $(or $(FILLINGS),10) $(if $(SEED),--seed $(SEED))
+
+random: $(STAMP) ## Run the random tests of filters and engine on more examples: make random TIMES=50
+	BINDERY_EXAMPLES=$(or $(TIMES),20) $(BIN)/python -m pytest tests/unit/filters tests/unit/engine -k "agree or against"
+
+mutate: $(STAMP) ## Put faults into the router and list those that no test notices: make mutate COUNT=300 SEED=1
+	$(BIN)/python -m tests.mutation --count $(or $(COUNT),300) --seed $(or $(SEED),1)
 
 conformance: $(STAMP) ## Run conformance cases: make conformance CASES=folder
 	$(BIN)/bindery conformance $(or $(CASES),tests/conformance)
