@@ -29,14 +29,13 @@ from tests.mutation.operators import Mutant, mutants, mutate
 _ROOT: Final = Path(__file__).parents[2]
 _UNIT: Final = "tests/unit"
 _FILTERS: Final = f"{_UNIT}/filters"
-_EVALUATED: Final = (
-    *(
-        f"{_FILTERS}/test_{name}.py"
-        for name in ("shared_rules", "sql_rules", "selector_rules", "groups", "like", "text")
-    ),
-    *(f"{_FILTERS}/sets", f"{_FILTERS}/test_nested_text.py", f"{_FILTERS}/test_every_kind.py"),
-    *(f"{_FILTERS}/test_agreement.py", f"{_FILTERS}/test_errors.py"),
+_RULES: Final = (
+    *(f"{_FILTERS}/test_{name}.py" for name in ("shared_rules", "sql_rules", "selector_rules", "like", "text")),
+    *(f"{_FILTERS}/test_{name}.py" for name in ("nested_text", "groups")),
+    f"{_FILTERS}/test_every_kind.py::test_every_kind_of_value_under_every_kind_of_reference",
+    f"{_FILTERS}/test_agreement.py",
 )
+_EVALUATED: Final = (*_RULES, f"{_FILTERS}/sets", f"{_FILTERS}/test_every_kind.py", f"{_FILTERS}/test_errors.py")
 _ENGINE: Final = (f"{_UNIT}/engine",)
 #: Beginning of a module's path -> the tests that should notice its faults, the quickest first.
 _TESTS: Final[dict[str, tuple[str, ...]]] = {
@@ -48,6 +47,7 @@ _TESTS: Final[dict[str, tuple[str, ...]]] = {
         f"{_FILTERS}/test_agreement.py",
         f"{_FILTERS}/test_trace.py",
     ),
+    **{f"router/filters/{name}": _RULES for name in ("vector", "kernels", "arithmetic", "scalar", "like", "text")},
     "router/filters": _EVALUATED,
     "router/engine": _ENGINE,
     "router/exchanges": (f"{_UNIT}/exchanges", *_ENGINE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 
 import pyarrow as pa
 from hypothesis import given
@@ -10,10 +11,11 @@ from hypothesis import strategies as st
 
 from router.engine import DISPOSITIONS, REASONS, Router
 from router.message import Message, to_batch
-from router.model import DEFAULT_VHOST, Topology
+from router.model import DEFAULT_BINDING_ID, DEFAULT_VHOST, Topology
 from router.reference import NaiveRouter, ReferenceOutcome
 from tests.examples import examples
 from tests.unit.engine.topologies import maze_messages, mazes, messages, topologies
+from tests.unit.filters.judging import inside
 
 
 def outcomes(router: Router, batch: list[Message]) -> list[ReferenceOutcome]:
@@ -38,9 +40,17 @@ def outcomes_of(router: Router, batch: pa.RecordBatch) -> list[ReferenceOutcome]
         )
     }
     assert sorted(why) == [row for row, reached in enumerate(queues) if not reached]
+    counts, traces = found.counts, found.lineage.to_pylist()
+    hits = Counter(number for numbers in traces for number in numbers)
+    counted = dict(zip(counts.ids.tolist(), counts.hits.tolist(), strict=True))
+    # the implicit bindings of all queues share one id, under which a message may count several times
+    assert counted.pop(DEFAULT_BINDING_ID, 0) >= hits.pop(DEFAULT_BINDING_ID, 0)
+    assert counted == hits
+    assert counts.ids.tolist() == sorted(counts.ids.tolist())
+    assert counts.reasons.tolist() == [[reason for reason, *_ in why.values()].count(name) for name in REASONS]
     return [
         ReferenceOutcome(frozenset(queues[row]), tuple(lineage), *why.get(row, (None, None, True)))
-        for row, lineage in enumerate(found.lineage.to_pylist())
+        for row, lineage in enumerate(traces)
     ]
 
 
@@ -51,6 +61,7 @@ def test_every_message_goes_where_the_rules_send_it(topology: Topology, batch: l
     naive = NaiveRouter(topology, DEFAULT_VHOST)
     expected = [naive.route(message) for message in batch]
     assert outcomes(router, batch) == expected
+    assert outcomes_of(router, inside(to_batch(batch))) == expected
 
 
 @given(mazes(), st.lists(maze_messages, max_size=12))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from router.engine import DISPOSITIONS, REASONS, Deliveries, Router
+from router.engine import DISPOSITIONS, REASONS, Deliveries, Router, Work
 from router.errors import NotFound
 from router.filters import like, scalar
 from router.message import MESSAGE_SCHEMA, Message, to_batch
@@ -218,6 +218,22 @@ def test_filters_are_asked_only_for_bindings_that_match(editor: TopologyEditor) 
         bind(editor, "x", "q", f"k{number}", x_filter_jms_selector=f"a = {number}")
     found = route(editor, *(Message(exchange="x", routing_key=f"k{n}") for n in range(3)))
     assert found.counts.work.filter_pairs == 3
+
+
+def test_a_divert_fires_where_nothing_else_is_declared() -> None:
+    editor = Topology.empty().edit()
+    editor.declare_divert(Divert(0, DEFAULT_VHOST, "d", "amq.fanout", "amq.direct", "", exclusive=True))
+    found = Router.compile(editor.topology, DEFAULT_VHOST).route(to_batch([Message(exchange="amq.fanout")]), clock_ms=0)
+    assert [len(numbers) for numbers in found.lineage.to_pylist()] == [1]
+    assert found.counts.work.states == 2
+
+
+def test_the_steps_of_matching_are_counted(editor: TopologyEditor) -> None:
+    editor.bind(Binding(0, DEFAULT_VHOST, "amq.topic", "q", routing_key="a.b"))
+    one = route(editor, Message(exchange="amq.topic", routing_key="a.b")).counts.work.node_visits
+    more = route(editor, *(Message(exchange="amq.topic", routing_key=key) for key in ("a.b", "a"))).counts.work
+    assert 0 < one < more.node_visits
+    assert route(editor, Message(exchange="missing")).counts.work == Work()
 
 
 def test_run_time_trouble_is_counted_for_its_binding(editor: TopologyEditor) -> None:

@@ -99,6 +99,8 @@ def judge(groups: Sequence[Sequence[Filter]], batch: Sequence[Message], pairs: P
 
 def inside(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same batch as a slice of a longer one, whose other rows hold the same values in another order."""
+    if not batch.num_rows:
+        return batch
     around = pa.Table.from_batches([batch.slice(batch.num_rows // 2), batch, batch.slice(0, batch.num_rows // 2)])
     (whole,) = around.combine_chunks().to_batches()
     return whole.slice(batch.num_rows - batch.num_rows // 2, batch.num_rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,11 @@ from router.columns import BatchView, Ref
 from router.filters import FilterGroups, access, parse
 from router.filters.access import entries
 from router.filters.ast import walk
+from router.filters.fields import AMQP_NAMES, ARTEMIS_NAMES, JMS_NAMES
 from router.filters.sets import parse_filter_set
 from router.filters.vector import COMPUTED
-from router.message import Message, from_batch
+from router.message import Message, from_batch, to_batch
+from router.values import Table
 from tests.unit.filters.judging import assert_same, expected, judge, select
 from tests.unit.filters.kinds import INSIDE, MEMBERS, PLACES, VALUES, key_kind
 from tests.unit.filters.sets.plain import accepts
@@ -51,6 +54,60 @@ def test_every_kind_of_value_under_every_kind_of_reference(reference: str) -> No
     group = [parse(text, "amqp-sql") for text in texts]
     batch = [message for kind in (*VALUES, *INSIDE) for message in _put(reference, kind)]
     judge([group], [*batch, Message()])
+
+
+@pytest.mark.parametrize("reference", ["application property", "map element"])
+def test_a_batch_of_one_kind_of_values_agrees_with_one_of_all_kinds(reference: str) -> None:
+    """Work on kinds that no row holds is left out."""
+    expression = PLACES[reference].expression
+    texts = [condition.format(expression) for condition in _CONDITIONS]
+    texts += [f"{expression} {op} {literal}" for literal in _LITERALS for op in ("=", ">=")]
+    groups = [[parse(text, "amqp-sql") for text in texts]]
+    compiled = FilterGroups(groups)
+    for kind in (*VALUES, *INSIDE):
+        batch = _put(reference, kind)
+        pairs = [(row, 0) for row in range(len(batch))]
+        if batch:
+            found = select(compiled, to_batch(batch), pairs)
+            assert_same(found, expected(groups, batch, pairs), groups, batch, pairs)
+
+
+_FIELDS: dict[str, list[dict[str, Any]]] = {
+    "header": [{name: value} for name in ("durable", "first_acquirer") for value in (True, False)]
+    + [{name: value} for name in ("priority", "ttl", "delivery_count") for value in (0, 4, 5, 1)]
+    + [{"delivery_count": 2**63 - 1}],
+    "properties": [
+        {name: value}
+        for name, kinds in (
+            *((name, ("text", "empty text", "wide text")) for name in ("to", "subject", "reply_to", "group_id")),
+            *((name, ("timestamp", "end of timestamps")) for name in ("absolute_expiry_time", "creation_time")),
+            *((name, ("text", "binary", "integer", "timestamp")) for name in ("message_id", "correlation_id")),
+            ("user_id", ("binary", "empty binary")),
+            ("group_sequence", ("integer",)),
+        )
+        for kind in kinds
+        for value in VALUES[kind]
+    ],
+    "message_annotations": [
+        Table({name: value}) for name in ("x-opt-jms-type", "jms-type") for value in ("a", "b", 5, None)
+    ]
+    + [Table({"x-opt-jms-type": "a", "jms-type": "b"})],
+    "body": [b"", b"a", b"abcde"],
+    "exchange": ["", "a", "b"],
+}
+_NAMES = {"jms": JMS_NAMES, "apache-selector": {**JMS_NAMES, **AMQP_NAMES}, "artemis": ARTEMIS_NAMES}
+
+
+@pytest.mark.parametrize("section", [*_FIELDS, "all"])
+@pytest.mark.parametrize("dialect", _NAMES)
+def test_every_named_field_reads_its_message(dialect: str, section: str) -> None:
+    """Also where a batch holds nothing but one section."""
+    literals = ("5", "0", "'a'", "'PERSISTENT'", "'DURABLE'", "TRUE", "1577836800000")
+    texts = [f"{name} {op} {literal}" for name in _NAMES[dialect] for literal in literals for op in ("=", "<>")]
+    texts += [f"{name} {condition}" for name in _NAMES[dialect] for condition in ("IS NULL", "> 1", "LIKE 'a%'")]
+    sections = _FIELDS if section == "all" else {section: _FIELDS[section]}
+    batch = [Message(**{name: value}) for name, values in sections.items() for value in values]
+    judge([[parse(text, dialect) for text in texts]], batch)
 
 
 @cache
@@ -102,8 +159,6 @@ def test_a_filter_with_any_two_kinds_of_keys_on_one_field_accepts_once(field: Re
 
 @cache
 def _as_batch(field: Ref):  # type: ignore[no-untyped-def]  # a record batch
-    from router.message import to_batch
-
     return to_batch([*_BATCHES[field], Message()])
 
 
