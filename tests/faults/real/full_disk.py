@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,7 @@ _FULL: Final = 30
 #: Publications that fail before there is room again.
 _FAILURES: Final = 3
 _PAGE: Final = 4096
+_TRIES: Final = 100
 
 
 class Ballast:
@@ -42,12 +44,14 @@ class Ballast:
         """Leave so many pages, or a few less where others write meanwhile."""
         with self._file.open("wb") as file:
             held = 0
-            while (free := _free(self._file) - pages * _PAGE) >= _PAGE:
-                try:
+            for _ in range(_TRIES):
+                free = _free(self._file) - pages * _PAGE
+                if free < _PAGE:
+                    return
+                # somebody may take some of it between the look and the call
+                with suppress(OSError):
                     os.posix_fallocate(file.fileno(), held, free)
-                except OSError:
-                    continue  # somebody took some of it between the look and the call
-                held += free
+                    held += free
 
     def drop(self) -> None:
         """Make room again."""

@@ -38,8 +38,13 @@ def until(event: str, look: Callable[[], T | None], *, patience: float = PATIENC
 
 
 def end_on_sigterm() -> None:
-    """Let SIGTERM unwind this process as Ctrl-C does, so that the programs it has started are ended too."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Let the first SIGTERM unwind this process as Ctrl-C does, so that the programs it has started are ended too."""
+
+    def unwind(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, unwind)
 
 
 class Program:
