@@ -1,27 +1,36 @@
-"""How many messages queues hold: from the statistics of their Delta logs, looked up once per version.
+"""How many messages queues hold: from the statistics of their Delta logs, which are followed.
 
 A queue's count is remembered with the time its log folder last changed. A folder that changed a moment
-ago is looked at again: two commits within one tick of the file system's clock look alike.
+ago is looked at again: two commits within one tick of the file system's clock look alike. A look at a
+queue that has changed reads what was committed since the last one, however long its history is; of
+queues that were not looked at for long only the count is remembered, and their log is read again.
 """
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from router.errors import StorageFailed, UnsupportedTable
 from store import tables
+from store.log import TableLog
 from store.paths import DataDir
 
 #: Age, in nanoseconds, from which on a folder's time stamp is trusted.
 _SETTLED_NS: Final = 100_000_000
-_FIRST_VERSION: Final = "00000000000000000000.json"
+_FIRST, _SECOND = (f"{version:020}.json" for version in (0, 1))
 _WORKERS: Final = 4
 #: Tables from which on they are opened by several threads.
 _MANY: Final = 16
+#: Queues whose counts are remembered, and files in the logs that are followed, at most.
+MAX_QUEUES: Final = 100_000
+MAX_FILES: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +42,42 @@ class Held:
     changed: float = 0.0
 
 
+@dataclass(slots=True)
+class _Queue:
+    """What is known of one queue; `lock` is held by whoever looks at it."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    stamp: int | None = None
+    held: Held = field(default_factory=Held)
+    log: TableLog | None = None
+    files: int = 0
+
+
 class Counts:
     """Message counts of the queues of one data directory; safe between threads."""
 
     def __init__(self, data: DataDir) -> None:
         self._data = data
-        self._known: dict[tuple[str, str], tuple[int, Held]] = {}
+        self._gate = threading.Lock()
+        #: By the time of the last look, the oldest first: all that are known, and those whose log is followed.
+        self._queues: OrderedDict[tuple[str, str], _Queue] = OrderedDict()
+        self._followed: OrderedDict[tuple[str, str], _Queue] = OrderedDict()
+        self._files = 0
+
+    @property
+    def files(self) -> int:
+        """Files in the logs that are followed: `MAX_FILES` at most."""
+        return self._files
 
     def of(self, vhost: str, name: str) -> Held:
-        """What one queue holds now; raises UnsupportedTable for a damaged table."""
-        path = self._data.queue(vhost, name)
-        folder = Path(path, "_delta_log")
-        try:
-            changed = folder.stat().st_mtime_ns
-        except FileNotFoundError:
-            return Held()  # deleted with its folder while a list was made
-        known = self._known.get((vhost, name))
-        if known is not None and known[0] == changed:
-            return known[1]
-        if [entry.name for entry in folder.iterdir()] == [_FIRST_VERSION]:
-            held = Held(changed=changed / 1e9)  # tables are created empty
-        else:
-            log = tables.open_log(path, tables.QUEUE, vhost=vhost, name=name, files=True)
-            held = Held(tables.rows_in(log), sum(file.size for file in tables.files_of(log).values()), changed / 1e9)
-        if time.time_ns() - changed > _SETTLED_NS:
-            self._known[vhost, name] = (changed, held)
+        """What one queue holds now; raises UnsupportedTable for a damaged table, StorageFailed for a failing disk."""
+        key = (vhost, name)
+        with self._gate:
+            queue = self._queues.setdefault(key, _Queue())
+            self._queues.move_to_end(key)
+        with queue.lock:
+            held = self._look(queue, vhost, name)
+        self._bound(key, queue)
         return held
 
     def of_many(self, queues: Iterable[tuple[str, str]]) -> list[Held]:
@@ -67,3 +87,67 @@ class Counts:
             return [self.of(*key) for key in wanted]
         with ThreadPoolExecutor(_WORKERS, "counts") as pool:
             return list(pool.map(lambda key: self.of(*key), wanted))
+
+    def _look(self, queue: _Queue, vhost: str, name: str) -> Held:
+        path = self._data.queue(vhost, name)
+        folder = Path(path, "_delta_log")
+        try:
+            changed = folder.stat().st_mtime_ns
+        except FileNotFoundError:
+            # deleted with its folder while a list was made
+            queue.stamp, queue.log, queue.held = None, None, Held()
+            return queue.held
+        except OSError as error:
+            raise StorageFailed(f"cannot look at {folder}: {error.strerror}", where=path) from error
+        if queue.stamp == changed:
+            return queue.held
+        if queue.log is None and _is_new(folder):
+            queue.held = Held(changed=changed / 1e9)  # tables are created empty
+        else:
+            log = queue.log = self._follow(queue.log, vhost, name)
+            size = sum(file.size for file in tables.files_of(log).values())
+            queue.held = Held(tables.rows_in(log), size, changed / 1e9)
+        queue.stamp = changed if time.time_ns() - changed > _SETTLED_NS else None
+        return queue.held
+
+    def _follow(self, log: TableLog | None, vhost: str, name: str) -> TableLog:
+        """The log at its newest version; one that can be followed no further is read anew."""
+        if log is not None:
+            state = log.state
+            try:
+                log.refresh()
+                if log.state is not state:
+                    tables.check_table(log.state, log.path, tables.QUEUE, vhost=vhost, name=name)
+            except UnsupportedTable:
+                pass
+            else:
+                return log
+        return tables.open_log(self._data.queue(vhost, name), tables.QUEUE, vhost=vhost, name=name, files=True)
+
+    def _bound(self, key: tuple[str, str], queue: _Queue) -> None:
+        """Count what the queue's log holds now, and let go of what was not looked at for long."""
+        with self._gate:
+            if self._queues.get(key) is not queue:
+                return  # let go of meanwhile
+            log = queue.log
+            files = 0 if log is None else len(tables.files_of(log))
+            self._files += files - queue.files
+            queue.files = files
+            if log is None:
+                self._followed.pop(key, None)
+            else:
+                self._followed[key] = queue
+                self._followed.move_to_end(key)
+            while self._files > MAX_FILES:
+                _, oldest = self._followed.popitem(last=False)
+                self._files -= oldest.files
+                oldest.files, oldest.log = 0, None
+            while len(self._queues) > MAX_QUEUES:
+                gone, oldest = self._queues.popitem(last=False)
+                self._followed.pop(gone, None)
+                self._files -= oldest.files
+
+
+def _is_new(folder: Path) -> bool:
+    """Whether nothing was ever committed to a table but its creation."""
+    return (folder / _FIRST).exists() and not (folder / _SECOND).exists() and not (folder / "_last_checkpoint").exists()

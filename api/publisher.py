@@ -3,10 +3,15 @@
 One thread per process drives the same engine and commit protocol as a streaming job, under an app id that
 no other process can have, and numbers its batches in an epoch of its own. A request is answered when its
 batch is durable.
+
+A batch that failed is known not to be in any table, or it is completed before anything else is published:
+at once, else whenever something is to be published and from time to time. Only a batch that can never be
+completed is given up, with an error in the log.
 """
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -21,18 +26,25 @@ import numpy as np
 import pyarrow as pa
 
 from router.engine import REASONS, Deliveries, Router
-from router.errors import BinderyError
+from router.errors import BinderyError, CommitUnknown, Refused, StorageFailed
 from router.message import MESSAGE_SCHEMA, SOURCE, Message, to_batch
 from router.model import Topology
-from store.commit import BatchCommitter, BatchCounts
+from store import tables
+from store.commit import BatchCommitter, BatchCounts, Pin, WrittenFile
+from store.log import TableLog
 from store.paths import DataDir
 from store.streams import EPOCH_BATCHES, next_epoch
 from store.writer import BATCH_SCHEMA, SEQ, BatchStamp, QueueWriter
 
+_LOGGER: Final = logging.getLogger("bindery.api")
 STREAM: Final = "api"
 #: Messages, and bytes of bodies, that share one batch at most.
 MAX_MESSAGES: Final = 1_024
 MAX_BYTES: Final = 32 * 2**20
+#: Seconds between attempts to complete a batch while nothing is published.
+RETRY: Final = 1.0
+#: Seconds for which it is tried: files that wait for longer than a day are taken for left behind.
+_PATIENCE: Final = 12 * 3600.0
 
 
 @dataclass(slots=True)
@@ -40,6 +52,18 @@ class _Request:
     vhost: str
     message: Message
     future: Future[tuple[str, ...]] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """A batch whose files are written, and what its commit needs; `since` is when it was tried first."""
+
+    vhost: str
+    number: int
+    pin: Pin
+    files: Sequence[WrittenFile]
+    counts: BatchCounts
+    since: float = field(default_factory=time.monotonic)
 
 
 class Publisher:
@@ -52,6 +76,7 @@ class Publisher:
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._routers: dict[str, Router] = {}
         self._numbers = iter(range(0))
+        self._unfinished: _Batch | None = None
         self._gate = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="publish", daemon=True)
@@ -62,7 +87,11 @@ class Publisher:
         return BatchCommitter(self._data, stream=STREAM, app_id=self._app_id, workers=4, claim=False)
 
     def publish(self, vhost: str, message: Message) -> Future[tuple[str, ...]]:
-        """Queue a message; the future gives the queues that hold a copy once they durably do."""
+        """Queue a message; the future gives the queues that hold a copy once they durably do.
+
+        It raises CommitUnknown for a message that some queues may hold already: the others get theirs when
+        the storage answers. After every other error nobody holds it.
+        """
         request = _Request(vhost, message)
         with self._gate:
             if self._closed:
@@ -81,12 +110,24 @@ class Publisher:
             self._committer.close()
 
     def _run(self) -> None:
-        following = self._requests.get()
+        following = self._next()
         while following is not None:
             group, left = self._gather(following)
             for vhost in dict.fromkeys(request.vhost for request in group):
                 self._publish(vhost, [request for request in group if request.vhost == vhost])
-            following = left[0] if left else self._requests.get()
+            following = left[0] if left else self._next()
+        self._try_to_complete()
+        if self._unfinished is not None:
+            self._give_up(self._unfinished, "the service has stopped")
+
+    def _next(self) -> _Request | None:
+        """The next request, None at the end; meanwhile a batch that is not finished is tried again."""
+        while self._unfinished is not None:
+            try:
+                return self._requests.get(timeout=RETRY)
+            except queue.Empty:
+                self._try_to_complete()
+        return self._requests.get()
 
     def _gather(self, first: _Request) -> tuple[list[_Request], list[_Request | None]]:
         """The requests that are waiting, up to the bounds of a batch, and what was taken but is no part of it."""
@@ -107,6 +148,7 @@ class Publisher:
         if not waiting:
             return
         try:
+            self._complete_earlier()
             reached = self._commit(vhost, [request.message for request in waiting])
         except BaseException as error:  # the threads that wait get whatever ended the batch
             for request in waiting:
@@ -126,13 +168,100 @@ class Publisher:
         writer = QueueWriter(
             self._data, vhost=vhost, queues=router.queues, stamp=stamp, attempt=self._app_id.rpartition(":")[2][:8]
         )
-        writer.add(batch, deliveries)
-        self._committer.commit(number, pin, writer.close(), _counts(vhost, messages, deliveries))
+        try:
+            writer.add(batch, deliveries)
+            files = writer.close()
+        except Exception:
+            writer.discard()
+            raise
+        self._finish(_Batch(vhost, number, pin, files, _counts(vhost, messages, deliveries)), writer.discard)
         reached: list[list[str]] = [[] for _ in messages]
         for queue_number in deliveries.queue.tolist():
             for row in deliveries.rows_of(queue_number).tolist():
                 reached[row].append(router.queues[queue_number])
         return [tuple(queues) for queues in reached]
+
+    # -- batches that fail --------------------------------------------------------------------------
+
+    def _finish(self, batch: _Batch, discard: Callable[[], None]) -> None:
+        """Commit a batch; after an error it is in every table, in none, or unfinished (CommitUnknown)."""
+        try:
+            self._committer.commit(batch.number, batch.pin, batch.files, batch.counts)
+        except Exception as error:
+            if self._is_nowhere(batch):
+                discard()
+                if isinstance(error, CommitUnknown):
+                    raise StorageFailed(f"nothing was published: {error.message}", where=error.where) from error
+                raise
+            self._unfinished = batch
+            try:
+                self._complete()  # often only an answer was lost
+            except Exception as again:
+                raise CommitUnknown(
+                    f"the message is in some of its queues and not yet in others: {_said(again)}",
+                    hint="those get it before anything else is published; published again it arrives twice",
+                ) from again
+
+    def _is_nowhere(self, batch: _Batch) -> bool:
+        """Whether certainly no table, the manifest included, has any of the batch."""
+        paths = {
+            self._data.queue(file.vhost, file.name) if file.kind == "queue" else self._data.unroutable(file.vhost)
+            for file in batch.files
+        }
+        try:
+            recorded = [
+                TableLog(path).transaction_version(self._app_id)
+                for path in (*paths, self._data.manifest)
+                if tables.exists(path)
+            ]
+        except (BinderyError, OSError):
+            return False
+        return all(number is None or number < batch.number for number in recorded)
+
+    def _complete(self) -> None:
+        """Finish the batch that is not finished, under its number and with its files; given up if refused for good."""
+        batch = self._unfinished
+        if batch is None:
+            return
+        try:
+            pin = self._committer.pin(batch.number, batch.pin.topology_version, batch.pin.clock_ms)
+            if not pin.done:
+                self._committer.commit(batch.number, batch.pin, batch.files, batch.counts)
+        except Exception as error:
+            if isinstance(error, Refused) or time.monotonic() - batch.since > _PATIENCE:
+                self._unfinished = None
+                self._give_up(batch, _said(error))
+            raise
+        self._unfinished = None
+
+    def _complete_earlier(self) -> None:
+        """Finish an earlier batch; raises StorageFailed when that has to be waited for."""
+        try:
+            self._complete()
+        except Exception as error:
+            if self._unfinished is not None:
+                raise StorageFailed(
+                    f"an earlier batch has to be completed first: {_said(error)}",
+                    hint="nothing was published; try again",
+                ) from error
+
+    def _try_to_complete(self) -> None:
+        try:
+            self._complete()
+        except Exception as error:  # it stays unfinished, or was given up with a word
+            _LOGGER.debug("not completed: %s", _said(error))
+
+    def _give_up(self, batch: _Batch, reason: str) -> None:
+        queues = ", ".join(sorted({file.name for file in batch.files if file.kind == "queue"}))
+        _LOGGER.error(
+            "batch %d, published in vhost %r to the queues %s, is in some of them and not in others: %s",
+            batch.number,
+            batch.vhost,
+            queues,
+            reason,
+        )
+
+    # -- routing ------------------------------------------------------------------------------------
 
     def _next_number(self) -> int:
         """The number of the next batch; no other batch of the stream ever has it."""
@@ -149,6 +278,10 @@ class Publisher:
         if router is None or router.version != topology.version:
             router = self._routers[vhost] = Router.compile(topology, vhost)
         return router
+
+
+def _said(error: Exception) -> str:
+    return error.message if isinstance(error, BinderyError) else f"{type(error).__name__}: {error}"
 
 
 def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:

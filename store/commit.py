@@ -188,8 +188,9 @@ class BatchCommitter:
     def commit(self, batch_id: int, pin: Pin, files: Sequence[WrittenFile], counts: BatchCounts) -> BatchResult:
         """Append every file to its table and end the batch with its manifest row.
 
-        A table that has recorded the batch before is skipped. Rows for a queue that was deleted after
-        the pinned version are not appended but counted as dropped. Raises Fenced when another driver
+        A table that has recorded the batch before is skipped. One that is not known yet is opened before any
+        is committed to: nothing of the batch is there when it is missing or damaged. Rows for a queue that
+        was deleted after the pinned version are not appended but counted as dropped. Raises Fenced when another driver
         has committed for this stream, CommitConflict when every attempt lost its race, UnsupportedTable
         for a table that must not be written; what was committed by then is skipped by the replay.
         """
@@ -200,6 +201,7 @@ class BatchCommitter:
             for file in files:
                 key = (file.kind, file.vhost, file.name)
                 targets.setdefault(key, _Target(*key)).files.append(file)
+            self._open([targets[key] for key in sorted(targets)])
             pending = [self._pool.submit(self._append, targets[key], pin, batch_id) for key in sorted(targets)]
             errors = [error for future in pending if (error := future.exception()) is not None]
             if errors:
@@ -212,15 +214,18 @@ class BatchCommitter:
             self._pins.remove_older(batch_id)
             return BatchResult(batch_id, committed, version, (time.monotonic() - started) * 1000)
 
+    def _open(self, targets: Sequence[_Target]) -> None:
+        unknown = [(path, target) for target in targets if (path := self._path(target)) not in self._logs]
+        for opened in [self._pool.submit(self._log, path, _kind_of(target), target) for path, target in unknown]:
+            opened.result()
+
     def _path(self, target: _Target) -> str:
         if target.kind == "queue":
             return self.data.queue(target.vhost, target.name)
         return self.data.unroutable(target.vhost)
 
     def _append(self, target: _Target, pin: Pin, batch_id: int) -> TableCommit:
-        kind = _KINDS.get(target.kind)
-        if kind is None:
-            raise InvalidInput(f"a written file is of kind {target.kind!r}", where="commit", hint=", ".join(_KINDS))
+        kind = _kind_of(target)
         is_queue = kind is tables.QUEUE
         path = self._path(target)
         for attempt in tables.attempts(path):
@@ -305,3 +310,10 @@ class BatchCommitter:
             where=self.app_id,
             hint="one driver per stream; this one stops and has left nothing half committed",
         )
+
+
+def _kind_of(target: _Target) -> tables.Kind:
+    kind = _KINDS.get(target.kind)
+    if kind is None:
+        raise InvalidInput(f"a written file is of kind {target.kind!r}", where="commit", hint=", ".join(_KINDS))
+    return kind

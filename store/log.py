@@ -186,14 +186,21 @@ class TableLog:
         return moved
 
     def _reload(self) -> bool:
+        known = dict(vars(self))
         before = (self._state.table_id, self._version)
-        self._load()
-        if self._state.table_id == before[0] and self._version < before[1]:
-            raise UnsupportedTable(
-                f"the log of {self.path} has lost entries: it was at version {before[1]} and is at {self._version}",
-                where=self.path,
-                hint="restore the newest files of its _delta_log; what they held would be lost without a word",
-            )
+        try:
+            self._load()
+            if self._state.table_id == before[0] and self._version < before[1]:
+                raise UnsupportedTable(
+                    f"the log of {self.path} has lost entries: it was at version {before[1]} and is at {self._version}",
+                    where=self.path,
+                    hint="restore the newest files of its _delta_log; what they held would be lost without a word",
+                )
+        except BaseException:
+            # what could not be read whole is no base for a commit: the next look comes here again
+            vars(self).clear()
+            vars(self).update(known)
+            raise
         return True
 
     # -- committing ---------------------------------------------------------------------------------

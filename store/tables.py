@@ -355,11 +355,14 @@ def count_rows(data: DataDir, vhost: str, name: str) -> int:
 
 
 def rows_in(log: TableLog) -> int:
-    """Rows in the version of a log with files; files without statistics are counted by their Parquet footers."""
-    return sum(_footer_rows(log, file.path) if file.rows is None else file.rows for file in files_of(log).values())
+    """Rows in the version of a log with files; those of files without statistics are read once, and noted."""
+    files = files_of(log)
+    for file in [file for file in files.values() if file.rows is None]:
+        files[file.path] = replace(file, rows=_footer_rows(log, file.path))
+    return sum(file.rows or 0 for file in files.values())
 
 
-def files_of(log: TableLog) -> Mapping[str, AddFile]:
+def files_of(log: TableLog) -> dict[str, AddFile]:
     """The files of a log that was opened with them, by path."""
     if log.files is None:
         raise ValueError(f"the log of {log.path} was opened without its files")

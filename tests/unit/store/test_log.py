@@ -174,9 +174,26 @@ def test_a_log_that_lost_its_newest_entry_is_refused(path: str) -> None:
     log = TableLog(path)
     log.commit(())
     log.commit(())
+    kept = entry(path, 2).read_bytes()
     entry(path, 2).unlink()
-    with pytest.raises(UnsupportedTable, match="was at version 2 and is at 1"):
-        log.refresh()
+    for _ in range(2):
+        with pytest.raises(UnsupportedTable, match="was at version 2 and is at 1"):
+            log.refresh()
+    entry(path, 2).write_bytes(kept)
+    log.refresh()
+    assert log.commit(()) == 3
+
+
+def test_a_log_that_cannot_be_read_any_more_is_refused_as_often_as_it_is_looked_at(path: str) -> None:
+    log = TableLog(path)
+    log.commit((), transactions=[Transaction("s:1", 7)])
+    for version in range(2):
+        entry(path, version).unlink()
+    for _ in range(2):
+        with pytest.raises(UnsupportedTable, match="first entries are missing"):
+            log.refresh()
+    assert log.transaction_version("s:1") == 7
+    assert not entry(path, 0).exists()
 
 
 def test_a_commit_below_a_log_that_was_cleaned_up_is_taken_back(path: str) -> None:

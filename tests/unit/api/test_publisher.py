@@ -1,0 +1,187 @@
+"""A published message is in all of its queues or in none, once, whatever the disk does meanwhile."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from api import publisher as publisher_module
+from api.publisher import Publisher
+from router.errors import BinderyError, CommitUnknown, StorageFailed
+from router.message import Message
+from router.model import Binding, Queue, TopologyEditor
+from store import faults
+from store.manifest import read_manifest
+from store.paths import DataDir
+from store.read import read_queue
+from store.topology import TopologyStore
+
+QUEUES = ("a", "b", "c")
+
+
+def declare(editor: TopologyEditor) -> None:
+    for name in QUEUES:
+        editor.declare_queue(Queue("/", name))
+        editor.bind(Binding(0, "/", "amq.fanout", name))
+
+
+@contextmanager
+def service(folder: Path) -> Iterator[tuple[DataDir, Publisher]]:
+    """A data directory with three queues, and a publisher that has published once."""
+    data = DataDir.open(folder, create=True)
+    store = TopologyStore(data)
+    store.edit(declare, author="t")
+    publisher = Publisher(data, store.load, app_id="api:0123456789abcdef")
+    try:
+        assert publish(publisher, "first") == QUEUES
+        yield data, publisher
+    finally:
+        publisher.close()
+
+
+def publish(publisher: Publisher, key: str, exchange: str = "amq.fanout") -> tuple[str, ...]:
+    return publisher.publish("/", Message(exchange=exchange, routing_key=key)).result(60)
+
+
+def held(data: DataDir) -> dict[str, list[str]]:
+    return {name: read_queue(data, name)["routing_key"].to_pylist() for name in QUEUES}
+
+
+def in_all(*keys: str) -> dict[str, list[str]]:
+    return {name: list(keys) for name in QUEUES}
+
+
+class Disk:
+    """Fails at the n-th point that is reached: once, or from there on whatever effect is tried."""
+
+    def __init__(self, number: int, *, for_long: bool) -> None:
+        self._left = number
+        self._for_long = for_long
+        self._gate = threading.Lock()
+        self.failed = False
+
+    def __call__(self, point: str, path: str) -> None:
+        with self._gate:
+            self._left -= 1
+            if self._left == 0:
+                self.failed = True
+            elif not (self.failed and self._for_long and point.endswith("before")):
+                return
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+
+@pytest.mark.parametrize("for_long", [False, True])
+def test_a_message_is_in_all_queues_or_in_none_whatever_fails(tmp_path: Path, for_long: bool) -> None:
+    outcomes = set()
+    number, failed = 0, True
+    while failed:
+        number += 1
+        with service(tmp_path / str(number)) as (data, publisher):
+            disk = Disk(number, for_long=for_long)
+            with faults.installed(disk):
+                try:
+                    assert publish(publisher, "second") == QUEUES
+                    outcome = "all"
+                except CommitUnknown:
+                    outcome = "later"
+                    with pytest.raises(StorageFailed, match="earlier batch"):
+                        publish(publisher, "too early")
+                except StorageFailed:
+                    outcome = "none"
+                    assert held(data) == in_all("first")
+            assert publish(publisher, "third") == QUEUES
+            arrived = ("first", "third") if outcome == "none" else ("first", "second", "third")
+            assert held(data) == in_all(*arrived)
+            assert len(read_manifest(data)) == len(arrived)
+            outcomes.add(outcome)
+            failed = disk.failed
+    # one failure alone is made good while the client waits
+    assert outcomes == ({"all", "none", "later"} if for_long else {"all", "none"})
+    assert number > 10
+
+
+def full_for(wanted: str, part: str) -> Callable[[str, str], None]:
+    def fail(point: str, path: str) -> None:
+        if point == wanted and part in path:
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    return fail
+
+
+def until(condition: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(6_000):
+        if condition():
+            return
+        pause.wait(0.01)
+    raise AssertionError("did not happen")
+
+
+def test_a_batch_is_completed_while_nothing_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher_module, "RETRY", 0.01)
+    with service(tmp_path) as (data, publisher):
+        with (
+            faults.installed(full_for("put.before", "/queues/~2F/b/_delta_log")),
+            pytest.raises(CommitUnknown, match="some of its queues"),
+        ):
+            publish(publisher, "second")
+        until(lambda: held(data) == in_all("first", "second"))
+
+
+def test_a_batch_is_completed_when_the_service_stops(tmp_path: Path) -> None:
+    with service(tmp_path) as (data, publisher):
+        with faults.installed(full_for("put.before", "/manifest/_delta_log")), pytest.raises(CommitUnknown):
+            publish(publisher, "second")
+        publisher.close()
+        assert held(data) == in_all("first", "second")
+        assert len(read_manifest(data)) == 2
+
+
+def test_a_batch_that_stays_unfinished_is_named_when_the_service_stops(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with service(tmp_path) as (_, publisher), faults.installed(full_for("put.before", "/queues/~2F/b/_delta_log")):
+        with pytest.raises(CommitUnknown):
+            publish(publisher, "second")
+        publisher.close()
+    (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert "to the queues a, b, c" in record.getMessage()
+
+
+def damage(data: DataDir, name: str) -> None:
+    for entry in Path(data.queue("/", name), "_delta_log").glob("*.json"):
+        entry.unlink()
+
+
+def test_a_damaged_queue_is_noticed_before_any_queue_has_the_message(tmp_path: Path) -> None:
+    data = DataDir.open(tmp_path, create=True)
+    store = TopologyStore(data)
+    store.edit(declare, author="t")
+    damage(data, "b")
+    publisher = Publisher(data, store.load, app_id="api:0")
+    try:
+        with pytest.raises(BinderyError, match="queues/~2F/b"):
+            publish(publisher, "first")
+        assert read_queue(data, "a").num_rows == 0
+        assert publish(publisher, "c", exchange="") == ("c",)
+    finally:
+        publisher.close()
+    assert len(list(Path(data.queue("/", "a")).glob("*.parquet"))) == 0
+
+
+def test_a_batch_that_can_never_be_completed_is_given_up_with_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with service(tmp_path) as (data, publisher):
+        damage(data, "b")  # unnoticed until it is committed to: its log is being followed
+        with pytest.raises(CommitUnknown):
+            publish(publisher, "second")
+        assert "is in some of them and not in others" in caplog.text
+        assert publish(publisher, "c", exchange="") == ("c",)
+        files = {name: read_queue(data, name)["routing_key"].to_pylist() for name in ("a", "c")}
+        assert files == {"a": ["first", "second"], "c": ["first", "second", "c"]}
