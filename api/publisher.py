@@ -24,7 +24,7 @@ from router.engine import REASONS, Deliveries, Router
 from router.errors import BinderyError
 from router.message import MESSAGE_SCHEMA, SOURCE, Message, to_batch
 from router.model import Topology
-from store.commit import BatchCommitter, BatchCounts
+from store.commit import BatchCommitter, BatchCounts, TableCommit
 from store.paths import DataDir
 from store.streams import EPOCH_BATCHES, next_epoch
 from store.writer import BATCH_SCHEMA, SEQ, BatchStamp, QueueWriter
@@ -43,10 +43,21 @@ class _Request:
 
 
 class Publisher:
-    """Publishes messages in the order of their arrival; safe between threads."""
+    """Publishes messages in the order of their arrival; safe between threads.
 
-    def __init__(self, data: DataDir, topology: Callable[[], Topology], *, app_id: str) -> None:
+    `committed` is called with what each batch committed, on the publisher's thread.
+    """
+
+    def __init__(
+        self,
+        data: DataDir,
+        topology: Callable[[], Topology],
+        *,
+        app_id: str,
+        committed: Callable[[Sequence[TableCommit]], None] = lambda _: None,
+    ) -> None:
         self._data = data
+        self._committed = committed
         self._topology = topology
         self._app_id = app_id
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
@@ -127,7 +138,8 @@ class Publisher:
             self._data, vhost=vhost, queues=router.queues, stamp=stamp, attempt=self._app_id.rpartition(":")[2][:8]
         )
         writer.add(batch, deliveries)
-        self._committer.commit(number, pin, writer.close(), _counts(vhost, messages, deliveries))
+        done = self._committer.commit(number, pin, writer.close(), _counts(vhost, messages, deliveries))
+        self._committed(done.tables)
         reached: list[list[str]] = [[] for _ in messages]
         for queue_number in deliveries.queue.tolist():
             for row in deliveries.rows_of(queue_number).tolist():
