@@ -72,6 +72,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        plane.upkeep  # noqa: B018  # from now on, whoever publishes
         yield
         plane.close()
 

@@ -24,6 +24,7 @@ from router.policies import Policies
 from store.access import Access, AccessEditor, AccessStore
 from store.group_commit import GroupCommitter
 from store.jobs import JobRegistry
+from store.maintenance import Upkeep
 from store.paths import DataDir
 from store.topology import TopologyStore
 from store.totals import ManifestTotals
@@ -75,7 +76,16 @@ class ControlPlane:
     @_part
     def publisher(self) -> Publisher:
         """Publishes messages under this process's own app id."""
-        return Publisher(self.data, self.topology, app_id=f"api:{self.process}")
+        app_id = f"api:{self.process}"
+        if self.upkeep is None:
+            return Publisher(self.data, self.topology, app_id=app_id)
+        return Publisher(self.data, self.topology, app_id=app_id, committed=self.upkeep.committed)
+
+    @_part
+    def upkeep(self) -> Upkeep | None:
+        """The maintenance of the data directory, which runs from its first use; None where it is off."""
+        wanted = self.settings.maintenance
+        return Upkeep(self.data, wanted.policy, everything_each=wanted.every) if wanted.on else None
 
     @_part
     def access(self) -> AccessStore:
@@ -157,3 +167,6 @@ class ControlPlane:
             self.publisher.close()
         if "committer" in self.__dict__:
             self.committer.close()
+        upkeep = self.__dict__.get("upkeep")
+        if upkeep is not None:
+            upkeep.close()

@@ -30,7 +30,7 @@ from router.errors import BinderyError, CommitUnknown, Refused, StorageFailed
 from router.message import MESSAGE_SCHEMA, SOURCE, Message, to_batch
 from router.model import Topology
 from store import tables
-from store.commit import BatchCommitter, BatchCounts, Pin, WrittenFile
+from store.commit import BatchCommitter, BatchCounts, Pin, TableCommit, WrittenFile
 from store.log import TableLog
 from store.paths import DataDir
 from store.streams import EPOCH_BATCHES, next_epoch
@@ -67,10 +67,21 @@ class _Batch:
 
 
 class Publisher:
-    """Publishes messages in the order of their arrival; safe between threads."""
+    """Publishes messages in the order of their arrival; safe between threads.
 
-    def __init__(self, data: DataDir, topology: Callable[[], Topology], *, app_id: str) -> None:
+    `committed` is called with what each batch committed, on the publisher's thread.
+    """
+
+    def __init__(
+        self,
+        data: DataDir,
+        topology: Callable[[], Topology],
+        *,
+        app_id: str,
+        committed: Callable[[Sequence[TableCommit]], None] = lambda _: None,
+    ) -> None:
         self._data = data
+        self._committed = committed
         self._topology = topology
         self._app_id = app_id
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
@@ -186,7 +197,7 @@ class Publisher:
     def _finish(self, batch: _Batch, discard: Callable[[], None]) -> None:
         """Commit a batch; after an error it is in every table, in none, or unfinished (CommitUnknown)."""
         try:
-            self._committer.commit(batch.number, batch.pin, batch.files, batch.counts)
+            self._commit_files(batch)
         except Exception as error:
             if self._is_nowhere(batch):
                 discard()
@@ -201,6 +212,10 @@ class Publisher:
                     f"the message is in some of its queues and not yet in others: {_said(again)}",
                     hint="those get it before anything else is published; published again it arrives twice",
                 ) from again
+
+    def _commit_files(self, batch: _Batch) -> None:
+        done = self._committer.commit(batch.number, batch.pin, batch.files, batch.counts)
+        self._committed(done.tables)
 
     def _is_nowhere(self, batch: _Batch) -> bool:
         """Whether certainly no table, the manifest included, has any of the batch."""
@@ -226,7 +241,7 @@ class Publisher:
         try:
             pin = self._committer.pin(batch.number, batch.pin.topology_version, batch.pin.clock_ms)
             if not pin.done:
-                self._committer.commit(batch.number, batch.pin, batch.files, batch.counts)
+                self._commit_files(batch)
         except Exception as error:
             if isinstance(error, Refused) or time.monotonic() - batch.since > _PATIENCE:
                 self._unfinished = None

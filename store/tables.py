@@ -69,7 +69,7 @@ def retained(interval: str) -> Mapping[str, str]:
 
 
 #: The columns of routed rows whose least and greatest values every file states. They stand behind the 32
-#: columns that engines look at where nothing is said.
+#: columns that Spark looks at where nothing is said (deltalake looks at no others).
 _SKIPPED_BY: Final = {
     "delta.dataSkippingStatsColumns": "routed_at,routing.topology_version,routing.batch_id,routing.seq"
 }

@@ -1,0 +1,154 @@
+"""Log cleanup: what goes, what every reader still needs, and that it may stop anywhere."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from router.errors import StorageFailed
+from store import data_files, faults
+from store.checkpoints import write_checkpoint
+from store.log import TableLog, Transaction
+from store.maintenance.cleanup import KEPT, clean_log, superfluous
+from store.maintenance.horizon import Horizon
+from store.maintenance.listing import LogFiles
+from store.paths import DataDir
+from store.tables import ensure_queue_table
+from store.topology import TopologyStore
+from tests.unit.store.conftest import Crash, queue_rows
+from tests.unit.store.maintenance.conftest import entries_of
+
+
+@pytest.fixture
+def path(data: DataDir, store: TopologyStore) -> str:
+    ensure_queue_table(data, "/", "a")
+    return data.queue("/", "a")
+
+
+def commits(path: str, number: int, *, checkpoints: tuple[int, ...] = ()) -> TableLog:
+    log = TableLog(path, files=True)
+    for _ in range(number):
+        rows = queue_rows(log.version, range(1), version=1)
+        log.commit([data_files.write_file(path, rows)], transactions=[Transaction("s:1", log.version)])
+        if log.version in checkpoints:
+            write_checkpoint(path)
+    return log
+
+
+def listed(entries: int, *checkpoints: int, recorded: int | None = None) -> LogFiles:
+    last = max(checkpoints, default=None) if recorded is None else recorded
+    return LogFiles(Path("log"), tuple(range(entries)), dict.fromkeys(checkpoints, ()), (), last)
+
+
+def test_what_is_below_the_newest_checkpoint_at_the_horizon_goes() -> None:
+    found = superfluous(listed(50, 10, 20, 30, 40), Horizon(25, 0))
+    assert (found.entries, found.checkpoints, found.base) == (tuple(range(20)), (10,), 20)
+
+
+def test_without_a_checkpoint_at_the_horizon_nothing_goes() -> None:
+    assert superfluous(listed(50, 30, 40), Horizon(25, 0)).entries == ()
+    assert superfluous(listed(50), Horizon(25, 0)).entries == ()
+
+
+def test_checkpoints_within_the_retention_are_thinned_to_a_few() -> None:
+    found = superfluous(listed(5_000, *range(100, 5_000, 100)), Horizon(150, 0))
+    left = sorted(set(range(100, 5_000, 100)) - set(found.checkpoints))
+    assert left[0] == 100
+    assert left[-2:] == [4_800, 4_900]
+    assert len(left) <= KEPT + 3
+
+
+def test_the_checkpoint_on_record_stays_whatever_it_is() -> None:
+    found = superfluous(listed(5_000, *range(100, 5_000, 100), recorded=1_300), Horizon(150, 0))
+    assert 1_300 not in found.checkpoints
+
+
+def test_a_table_that_is_kept_for_ever_loses_checkpoints_only() -> None:
+    found = superfluous(listed(9_000, *range(100, 9_000, 100)), None)
+    assert found.entries == ()
+    left = sorted(set(range(100, 9_000, 100)) - set(found.checkpoints))
+    assert all(after - before <= 1_200 for before, after in itertools.pairwise(left))
+    assert len(left) < 13
+
+
+def test_every_reader_goes_on_after_a_cleanup(path: str) -> None:
+    lagging = TableLog(path)
+    log = commits(path, 30, checkpoints=(10, 20))
+    other = DeltaTable(path)
+    assert clean_log(LogFiles.of(path), Horizon(25, 0)).entries == 20
+    assert entries_of(path) == list(range(20, 31))
+    assert len(DeltaTable(path).file_uris()) == len(other.file_uris()) == 30
+    assert DeltaTable(path, version=25).to_pyarrow_table().num_rows == 25
+    assert lagging.refresh() and lagging.version == 30
+    assert lagging.transaction_version("s:1") == 29
+    log.commit(())
+    other.update_incremental()
+    assert other.version() == 31
+
+
+def test_the_checkpoint_on_record_is_never_missing(path: str) -> None:
+    commits(path, 30, checkpoints=(10, 20))
+    recorded = Path(path, "_delta_log", "_last_checkpoint")
+    recorded.write_text(json.dumps({"version": 10, "size": 1}))
+    clean_log(LogFiles.of(path), Horizon(25, 0))
+    version = json.loads(recorded.read_text())["version"]
+    assert LogFiles.of(path).checkpoints[version]
+    assert DeltaTable(path).to_pyarrow_table().num_rows == 30
+
+
+def test_nothing_goes_while_the_checkpoint_cannot_be_read(path: str) -> None:
+    commits(path, 30, checkpoints=(20,))
+    (checkpoint,) = Path(path, "_delta_log").glob("*.checkpoint.parquet")
+    whole = checkpoint.read_bytes()
+    checkpoint.write_bytes(whole[:-100])
+    assert clean_log(LogFiles.of(path), Horizon(25, 0)).entries == 0
+    assert entries_of(path)[0] == 0
+    checkpoint.write_bytes(whole)
+    assert clean_log(LogFiles.of(path), Horizon(25, 0)).entries == 20
+
+
+@pytest.mark.parametrize("removals", [0, 1, 5, 20])
+def test_a_cleanup_that_stops_anywhere_is_finished_by_the_next(path: str, removals: int) -> None:
+    commits(path, 30, checkpoints=(10, 20))
+    done = [0]
+
+    def stop(point: str, _path: str) -> None:
+        if point == "remove.before":
+            if done[0] == removals:
+                raise Crash(point)
+            done[0] += 1
+
+    with faults.installed(stop), pytest.raises(Crash):
+        clean_log(LogFiles.of(path), Horizon(25, 0))
+    assert DeltaTable(path).to_pyarrow_table().num_rows == 30
+    log = TableLog(path, files=True)
+    assert (log.version, log.commit(())) == (30, 31)
+    clean_log(LogFiles.of(path), Horizon(25, 0))
+    assert entries_of(path) == list(range(20, 32))
+
+
+def test_a_committer_that_was_stopped_meanwhile_takes_its_commit_back(path: str) -> None:
+    stopped = TableLog(path)
+    commits(path, 30, checkpoints=(20,))
+    stopped._version, stopped._anchor = 4, stopped._stamp(4)
+
+    def clean(point: str, _path: str) -> None:
+        if point == "put.before":
+            clean_log(LogFiles.of(path), Horizon(25, 0))
+
+    with faults.installed(clean), pytest.raises(StorageFailed, match="cleaned up while"):
+        stopped.commit(())
+    assert entries_of(path) == list(range(20, 31))
+
+
+def test_two_cleanups_at_once_do_no_harm(path: str) -> None:
+    commits(path, 30, checkpoints=(10, 20))
+    files = LogFiles.of(path)
+    clean_log(files, Horizon(25, 0))
+    clean_log(replace(files), Horizon(25, 0))
+    assert entries_of(path) == list(range(20, 31))

@@ -1,0 +1,221 @@
+"""Vacuum: files that nothing needs go, those of whoever still writes, reads or was stopped do not."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from router.errors import StorageFailed
+from store import data_files, faults, tables
+from store.commit import BatchCounts
+from store.log import TableLog
+from store.maintenance import Policy, TableReport, maintain
+from store.paths import DataDir
+from store.read import delete_matching, read_queue
+from tests.unit.store.conftest import Crash, queue_rows, written
+from tests.unit.store.maintenance.conftest import NOTHING_OLD, Clock, Stream, data_files_of
+
+A_WEEK = Policy(retention=timedelta(days=7))
+
+
+def age(path: str | Path, days: float) -> None:
+    then = time.time() - days * 86_400
+    os.utime(path, (then, then))
+
+
+def queue_report(data: DataDir, policy: Policy, clock: Clock) -> TableReport:
+    found = maintain(data, policy, clock=clock, only=lambda place: place.name.endswith("/a"))
+    (one,) = found.tables
+    assert one.error is None
+    return one
+
+
+def test_removed_files_stay_as_long_as_a_version_that_has_them(data: DataDir, stream: Stream, clock: Clock) -> None:
+    stream.run(3)
+    path = data.queue("/", "a")
+    version = TableLog(path).version
+    delete_matching(data, "a", None)
+    for days, left in ((6.9, 3), (7.1, 0)):
+        clock.ahead = timedelta(days=days)
+        queue_report(data, A_WEEK, clock)
+        assert len(data_files_of(path)) == left
+        if left:
+            assert DeltaTable(path, version=version).to_pyarrow_table().num_rows == 9
+
+
+def test_what_a_table_states_holds_where_nothing_is_asked_for(data: DataDir, stream: Stream, clock: Clock) -> None:
+    stream.run(3)
+    path = data.queue("/", "a")
+    queue_report(data, Policy(retention=timedelta(days=2)), clock)
+    assert DeltaTable(path).metadata().configuration["delta.deletedFileRetentionDuration"] == "interval 2 days"
+    delete_matching(data, "a", None)
+    clock.ahead = timedelta(days=1.9)
+    assert queue_report(data, Policy(), clock).deleted == 0
+    clock.ahead = timedelta(days=2.1)
+    assert queue_report(data, Policy(), clock).deleted == 3
+
+
+# -- files without a version ---------------------------------------------------------------------------
+
+
+def test_orphans_go_when_no_batch_takes_so_long(data: DataDir, stream: Stream, clock: Clock) -> None:
+    stream.run(3)
+    path = data.queue("/", "a")
+    young, old = (written(data, "a", queue_rows(9, range(3), version=1)).path for _ in range(2))
+    age(Path(path, old), 1.1)
+    age(Path(path, young), 0.9)
+    rows = read_queue(data, "a")
+    assert queue_report(data, A_WEEK, clock).deleted == 1
+    assert young in data_files_of(path)
+    assert old not in data_files_of(path)
+    assert read_queue(data, "a").equals(rows)
+
+
+def test_drafts_of_processes_that_died_go(data: DataDir, stream: Stream, clock: Clock) -> None:
+    drafts = [
+        Path(data.queue("/", "a"), "_delta_log", name)
+        for name in (".00000000000000000009.json.ab.tmp", "00000000000000000009.checkpoint.parquet#1")
+    ]
+    for draft in drafts:
+        draft.write_text("half")
+        age(draft, 2)
+    fresh = drafts[0].with_name(".00000000000000000010.json.cd.tmp")
+    fresh.write_text("half")
+    queue_report(data, A_WEEK, clock)
+    assert not any(draft.exists() for draft in drafts)
+    assert fresh.exists()
+
+
+def test_a_batch_that_was_stopped_for_too_long_fails_instead_of_naming_files_that_are_gone(
+    data: DataDir, stream: Stream, clock: Clock
+) -> None:
+    committer = stream.committer
+    pin = committer.pin(0, stream.version, 1_000)
+    late = written(data, "a", queue_rows(0, range(3), version=stream.version))
+    age(Path(data.queue("/", "a"), late.path), 2)
+    queue_report(data, A_WEEK, clock)
+    with pytest.raises(StorageFailed, match="is not in"):
+        committer.commit(0, pin, [late], BatchCounts(records=3, copies=3))
+    again = written(data, "a", queue_rows(0, range(3), version=stream.version))
+    committer.commit(0, pin, [again], BatchCounts(records=3, copies=3))
+    assert read_queue(data, "a").num_rows == 3
+
+
+def at(point: str, part: str, effect: Callable[[], object]) -> faults.Hook:
+    waiting = [True]
+
+    def hook(reached: str, path: str) -> None:
+        if waiting and reached == point and part in path:
+            waiting.clear()
+            effect()
+
+    return hook
+
+
+def test_a_batch_committed_while_its_files_are_put_aside_gets_them_back(
+    data: DataDir, stream: Stream, clock: Clock
+) -> None:
+    """The commit was checked before, and stopped between the check and the entry: the worst moment."""
+    stream.run(1)
+    path = data.queue("/", "a")
+    late = written(data, "a", queue_rows(7, range(5), version=stream.version))
+    stopped = TableLog(path)
+    action = data_files.found_file(path, late.path, late.rows, late.stats)
+    age(Path(path, late.path), 2)
+    with faults.installed(at("rename.after", late.path, lambda: stopped.commit([action]))):
+        queue_report(data, A_WEEK, clock)
+    assert read_queue(data, "a").num_rows == 8
+    assert {path.name for path in Path(path).glob(".*.aside")} == set()
+
+
+def test_a_commit_on_a_version_before_the_fence_is_lost(data: DataDir, stream: Stream, clock: Clock) -> None:
+    path = data.queue("/", "a")
+    late = written(data, "a", queue_rows(7, range(5), version=stream.version))
+    stopped = TableLog(path)
+    action = data_files.found_file(path, late.path, late.rows, late.stats)
+    age(Path(path, late.path), 2)
+    queue_report(data, A_WEEK, clock)
+    assert stopped.commit([action]) is None
+    stopped.refresh()
+    with pytest.raises(StorageFailed):
+        data_files.found_file(path, late.path, late.rows, late.stats)
+
+
+@pytest.mark.parametrize("point", ["rename.after", "put.before", "put.after", "remove.before"])
+def test_what_an_interrupted_run_has_put_aside_is_dealt_with_by_the_next(
+    data: DataDir, stream: Stream, clock: Clock, point: str
+) -> None:
+    stream.run(1)
+    path = data.queue("/", "a")
+    queue_report(data, A_WEEK, clock)
+    orphan = Path(path, written(data, "a", queue_rows(7, range(5), version=stream.version)).path)
+    age(orphan, 2)
+
+    def die() -> None:
+        raise Crash(point)
+
+    with faults.installed(at(point, "/a/", die)), pytest.raises(Crash):
+        queue_report(data, A_WEEK, clock)
+    assert read_queue(data, "a").num_rows == 3
+    queue_report(data, A_WEEK, clock)
+    assert not orphan.exists()
+    assert not list(Path(path).glob(".*.aside"))
+    assert read_queue(data, "a").num_rows == 3
+
+
+def test_the_topology_is_never_vacuumed(data: DataDir, stream: Stream, clock: Clock) -> None:
+    before = sorted(path.name for path in Path(data.topology).rglob("*.parquet"))
+    old = Path(data.topology, "part-left.parquet")
+    old.write_bytes(b"")
+    age(old, 100)
+    clock.ahead = timedelta(days=400)
+    maintain(data, NOTHING_OLD, clock=clock)
+    assert sorted(path.name for path in Path(data.topology).rglob("*.parquet")) == sorted([*before, old.name])
+
+
+def test_what_spark_and_others_keep_beside_the_files_is_left_alone(data: DataDir, stream: Stream, clock: Clock) -> None:
+    path = Path(data.queue("/", "a"))
+    others = [path / "_SUCCESS", path / ".part.parquet.crc", path / "notes.txt", path / ".hidden.parquet"]
+    for one in others:
+        one.write_text("x")
+        age(one, 30)
+    queue_report(data, NOTHING_OLD, clock)
+    assert all(one.exists() for one in others)
+
+
+# -- outside of tables ---------------------------------------------------------------------------------
+
+
+def test_pins_of_streams_that_are_no_more_and_drafts_of_plans_go(data: DataDir, stream: Stream, clock: Clock) -> None:
+    from store.streams import register
+
+    epoch = register(data, "orders", "c1")
+    kept = Path(data.pins(epoch.app_id), "4.json")
+    dead = Path(data.pins("api:0123"), "4.json")
+    plan = Path(data.root, "redrives/~2F/00001-ab/plan.parquet")
+    of_plan = Path(data.pins("redrive:00001-ab"), "0.json")
+    draft = Path(data.root, "redrives/~2F/00002-cd.draft/plan.parquet")
+    for path in (kept, dead, plan, of_plan, draft):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+        age(path, 3)
+        age(path.parent, 3)
+    young = Path(data.pins("api:4567"), "4.json")
+    young.parent.mkdir()
+    young.write_text("{}")
+    maintain(data, A_WEEK, clock=clock)
+    assert [path.exists() for path in (kept, dead, plan, of_plan, draft, young)] == [
+        True,
+        False,
+        True,
+        True,
+        False,
+        True,
+    ]
+    assert tables.exists(data.queue("/", "a"))
