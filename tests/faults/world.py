@@ -278,7 +278,9 @@ class World:
         (self.inbox if ended.done else self.inbox_perhaps)[key] += 1
 
     def take(self, name: str, limit: int, requeue: bool, injection: Injection | None) -> None:
-        """Get messages from a queue, with or without leaving them there."""
+        """Get messages from a queue, if it is there, with or without leaving them in it."""
+        if name not in self.incarnations:
+            return
         before = self.rows(name)
         first = before[:limit]
         operation = "requeue" if requeue else "get"
@@ -294,7 +296,9 @@ class World:
             self._remove(name, first)
 
     def remove(self, name: str, purge: bool, injection: Injection | None) -> None:
-        """Purge a queue, or delete the messages that a filter accepts."""
+        """Purge a queue, if it is there, or delete the messages that a filter accepts."""
+        if name not in self.incarnations:
+            return
         condition = None if purge else read.consumer_filter("JMSPriority = 4")
         before = self.rows(name)
         operation = "purge" if purge else "delete rows"
@@ -319,7 +323,9 @@ class World:
         self._edit("declare", lambda editor: _declare(editor, name), injection, declared=(name,))
 
     def delete(self, name: str, injection: Injection | None) -> None:
-        """Delete a queue that is there."""
+        """Delete a queue, if it is there."""
+        if name not in self.incarnations:
+            return
         self._edit("delete", lambda editor: editor.delete_queue("/", name), injection, deleted=(name,))
 
     def import_all(self, injection: Injection | None) -> None:
