@@ -55,8 +55,9 @@ def build_session(
 ) -> SparkSession:
     """The session to run jobs in: the one that spark-submit prepares, or a new local one.
 
-    Raises InvalidInput without a Java, JavaEnded for one that does not start. `settings` override everything set here. With `log_file`, what Spark
-    and its JVM print goes to that file instead of the terminal (in a session that starts its own JVM).
+    Raises InvalidInput without a Java, JavaEnded for one that does not start. `settings` override everything
+    set here. With `log_file`, what Spark and its JVM print goes to that file instead of the terminal (in a
+    session that starts its own JVM).
     """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:

@@ -7,10 +7,12 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from router.message import TIMESTAMP
 from store import tables
@@ -54,10 +56,13 @@ MANIFEST: Final = tables.Kind(
             ("unroutable", _COUNTS),
             ("filter_unknowns", _COUNTS),
             ("timings_ms", pa.map_(pa.string(), pa.float64())),
+            ("source_digest", pa.string()),
         ]
     ),
     tables.retained(tables.RETENTION),
 )
+#: Files of the manifest, newest first, in which the rows of newest batches are looked for.
+_NEWEST_FILES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,7 @@ def manifest_row(
     tables: Sequence[Mapping[str, Any]],
     counts: BatchCounts,
     commit_ms: float,
+    source_digest: str,
 ) -> dict[str, Any]:
     """The row that ends a batch."""
     return {
@@ -135,6 +141,7 @@ def manifest_row(
         "unroutable": sorted(counts.unroutable.items()),
         "filter_unknowns": sorted(counts.filter_unknowns.items()),
         "timings_ms": [*counts.timings_ms.items(), ("commit", commit_ms)],
+        "source_digest": source_digest or None,
     }
 
 
@@ -150,6 +157,20 @@ def read_manifest(data: DataDir, *, app_id: str | None = None, batch_id: int | N
     dataset = table.to_pyarrow_dataset()
     rows: list[dict[str, Any]] = dataset.to_table(filter=wanted).to_pylist()
     return sorted(rows, key=lambda row: row["committed_at"])
+
+
+def newest_rows(data: DataDir, *, app_id: str, since: int, count: int) -> list[dict[str, Any]]:
+    """The rows of an app id's newest batches, `since` or later, newest first; looks at few files only."""
+    log = tables.open_log(data.manifest, MANIFEST, files=True)
+    files = sorted((log.files or {}).values(), key=lambda file: -file.modified_ms)
+    wanted = (pc.field("app_id") == app_id) & (pc.field("batch_id") >= since)
+    rows: list[dict[str, Any]] = []
+    for file in files[:_NEWEST_FILES]:
+        if len(rows) >= count:
+            break
+        part = ds.dataset(str(Path(log.path, file.path)), schema=MANIFEST.schema, format="parquet")
+        rows += part.to_table(filter=wanted).to_pylist()
+    return sorted(rows, key=lambda row: -row["batch_id"])[:count]
 
 
 def knows_stream(data: DataDir, stream: str) -> bool:
