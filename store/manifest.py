@@ -62,10 +62,13 @@ MANIFEST: Final = tables.Kind(
             ("unroutable", _COUNTS),
             ("filter_unknowns", _COUNTS),
             ("timings_ms", pa.map_(pa.string(), pa.float64())),
+            ("source_digest", pa.string()),
         ]
     ),
     tables.retained(tables.RETENTION),
 )
+#: Rows of the manifest, newest first, among which the newest batches of an app id are looked for.
+_NEWEST_ROWS: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,7 @@ def manifest_row(
     tables: Sequence[Mapping[str, Any]],
     counts: BatchCounts,
     commit_ms: float,
+    source_digest: str,
 ) -> dict[str, Any]:
     """The row that ends a batch."""
     return {
@@ -143,6 +147,7 @@ def manifest_row(
         "unroutable": sorted(counts.unroutable.items()),
         "filter_unknowns": sorted(counts.filter_unknowns.items()),
         "timings_ms": [*counts.timings_ms.items(), ("commit", commit_ms)],
+        "source_digest": source_digest or None,
     }
 
 
@@ -258,6 +263,17 @@ def _read_file(data: DataDir, file: AddFile, wanted: pc.Expression, schema: pa.S
             f"cannot read {path}: {tables.reason_of(error)}", where=data.manifest, hint="a file is missing or damaged"
         ) from error
     found: list[dict[str, Any]] = rows.to_pylist()
+    return found
+
+
+def newest_rows(data: DataDir, *, app_id: str, since: int, count: int) -> list[dict[str, Any]]:
+    """The rows of an app id's newest batches, `since` or later, newest first; looks at a bounded number of rows."""
+    found: list[dict[str, Any]] = []
+    for row in itertools.islice(newest_batches(data), _NEWEST_ROWS):
+        if row["app_id"] == app_id and row["batch_id"] >= since:
+            found.append(row)
+            if len(found) == count:
+                break
     return found
 
 
