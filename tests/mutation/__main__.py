@@ -112,10 +112,11 @@ def main() -> int:
     counted: dict[str, Counter[str]] = {}
     survivors: list[Fault] = []
     end = time.monotonic() + options.minutes * 60
-    for fault in faults:
+    for number, fault in enumerate(faults):
         if time.monotonic() > end:
-            print("out of time")
             break
+        if number % 20 == 19:
+            print(f"… {number + 1} of {len(faults)}", flush=True)
         tests = _tests_of(fault.module)
         outcome, seconds = _run(fault, tests, 4 * baseline[tests][1] + 20)
         counted.setdefault(fault.module, Counter())[outcome] += 1

@@ -21,7 +21,7 @@ from tests.unit.filters.kinds import RAW_NESTED
 
 
 @given(topologies(), batches, damages, st.booleans())
-@examples(150)
+@examples(100)
 def test_filters_decide_as_the_rules_say(
     topology: Topology, messages: list[Message], damage: list[Damage], sliced: bool
 ) -> None:
@@ -38,7 +38,7 @@ def test_filters_decide_as_the_rules_say(
 
 
 @given(topologies(), batches, damages, st.integers(0, 12))
-@examples(40)
+@examples(25)
 def test_what_becomes_of_a_message_does_not_depend_on_its_neighbours(
     topology: Topology, messages: list[Message], damage: list[Damage], cut: int
 ) -> None:
@@ -51,7 +51,7 @@ def test_what_becomes_of_a_message_does_not_depend_on_its_neighbours(
 def test_the_generators_bring_every_combination_of_filters_and_damage() -> None:
     met: Counter[object] = Counter()
     quiet = settings(
-        max_examples=400,
+        max_examples=250,
         derandomize=True,
         deadline=None,
         phases=[Phase.generate],

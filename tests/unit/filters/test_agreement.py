@@ -24,13 +24,13 @@ from tests.unit.filters.kinds import INSIDE, VALUES, key_kind, kind_of
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @given(data=st.data())
-@examples(60)
+@examples(40)
 def test_one_filter_over_a_batch_agrees_with_the_reference(dialect: str, data: st.DataObject) -> None:
     judge([[data.draw(filters(dialect))]], data.draw(batches(1, 12)))
 
 
 @given(some=groups(), batch=batches(1, 5), data=st.data())
-@examples(120)
+@examples(80)
 def test_groups_with_shared_filters_agree_with_the_reference(
     some: list[list[Filter]], batch: list[Message], data: st.DataObject
 ) -> None:
@@ -39,7 +39,7 @@ def test_groups_with_shared_filters_agree_with_the_reference(
 
 
 @given(raws=lists(SETS_ON_ONE_FIELD, min_size=1, max_size=6), batch=batches(8, 12))
-@examples(150)
+@examples(100)
 def test_filters_with_several_keys_on_one_field_agree_with_the_reference(
     raws: list[dict[str, Any]], batch: list[Message]
 ) -> None:

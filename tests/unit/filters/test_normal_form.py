@@ -14,7 +14,7 @@ from tests.unit.filters.generators import filters
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @given(data=st.data())
-@examples(60)
+@examples(40)
 def test_the_normal_form_parses_to_the_same_tree(dialect: str, data: st.DataObject) -> None:
     item = data.draw(filters(dialect))
     assert parse(normal_form(item.expression, dialect), dialect).expression == item.expression
