@@ -46,7 +46,7 @@ YARDSTICK = 200
 JOB = """\
 stream: endurance
 source: {{format: parquet, path: {path}}}
-trigger: 0 seconds
+trigger: 1 millisecond
 """
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
