@@ -123,11 +123,10 @@ class RoutingCollector(Collector):
         yield stages
         text = "Messages that reached no queue."
         yield self._counter("bindery_unroutable", text, ("stream", "reason"), totals.unroutable)
-        unknown = {(text[:_FILTER_CHARS],): 0.0 for text in totals.filter_unknowns}
-        for text, number in totals.filter_unknowns.items():
-            unknown[text[:_FILTER_CHARS],] += number
         text = "Evaluations of a filter that met run-time trouble, such as arithmetic on text."
-        yield self._counter("bindery_filter_unknowns", text, ("filter",), unknown)
+        yield self._counter("bindery_filter_unknowns", text, ("filter",), _by_filter(totals.filter_unknowns))
+        text = "Evaluations of a filter that failed because of a defect in Bindery; copies may be missing."
+        yield self._counter("bindery_filter_errors", text, ("filter",), _by_filter(totals.filter_errors))
         retries = CounterMetricFamily("bindery_commit_retries", "Commits that lost a race.", labels=["table"])
         for kind, number in sorted(totals.retries.items()):
             retries.add_metric([kind], number)
@@ -221,6 +220,14 @@ class Latencies:
             template = getattr(scope.get("route"), "path", "unmatched").replace(":segment", "")
             method = scope["method"] if scope["method"] in _METHODS else "other"
             self._histogram.labels(method, template, str(status)).observe(time.perf_counter() - started)
+
+
+def _by_filter(counted: Mapping[str, int]) -> dict[tuple[str], float]:
+    """Counts by as much of a filter's text as a label shows."""
+    shown = {(text[:_FILTER_CHARS],): 0.0 for text in counted}
+    for text, number in counted.items():
+        shown[text[:_FILTER_CHARS],] += number
+    return shown
 
 
 class Metrics:

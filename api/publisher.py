@@ -31,6 +31,7 @@ from router.message import MESSAGE_SCHEMA, SOURCE, Message, to_batch
 from router.model import Topology
 from store import tables
 from store.commit import BatchCommitter, BatchCounts, Pin, TableCommit, WrittenFile
+from store.filter_counts import filter_counts
 from store.log import TableLog
 from store.paths import DataDir
 from store.streams import EPOCH_BATCHES, next_epoch
@@ -86,6 +87,7 @@ class Publisher:
         self._app_id = app_id
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._routers: dict[str, Router] = {}
+        self._compiled: dict[str, Topology] = {}
         self._numbers = iter(range(0))
         self._unfinished: _Batch | None = None
         self._gate = threading.Lock()
@@ -185,7 +187,7 @@ class Publisher:
         except Exception:
             writer.discard()
             raise
-        self._finish(_Batch(vhost, number, pin, files, _counts(vhost, messages, deliveries)), writer.discard)
+        self._finish(_Batch(vhost, number, pin, files, self._counts(vhost, messages, deliveries)), writer.discard)
         reached: list[list[str]] = [[] for _ in messages]
         for queue_number in deliveries.queue.tolist():
             for row in deliveries.rows_of(queue_number).tolist():
@@ -292,7 +294,20 @@ class Publisher:
         router = self._routers.get(vhost)
         if router is None or router.version != topology.version:
             router = self._routers[vhost] = Router.compile(topology, vhost)
+            self._compiled[vhost] = topology
         return router
+
+    def _counts(self, vhost: str, messages: Sequence[Message], deliveries: Deliveries) -> BatchCounts:
+        counts = deliveries.counts
+        reasons = {REASONS[number]: hits for number, hits in enumerate(counts.reasons.tolist()) if hits}
+        return BatchCounts(
+            records=len(messages),
+            copies=len(deliveries.rows),
+            exchanges=Counter((vhost, message.exchange) for message in messages),
+            bindings=dict(zip(counts.ids.tolist(), counts.hits.tolist(), strict=True)),
+            unroutable=reasons,
+            **filter_counts(deliveries, self._compiled[vhost], vhost),
+        )
 
 
 def _said(error: Exception) -> str:
@@ -306,16 +321,4 @@ def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = {name: batch.column(name) for name in MESSAGE_SCHEMA.names}
     return pa.RecordBatch.from_arrays(
         [{**columns, "source": source, SEQ: numbers}[name] for name in BATCH_SCHEMA.names], schema=BATCH_SCHEMA
-    )
-
-
-def _counts(vhost: str, messages: Sequence[Message], deliveries: Deliveries) -> BatchCounts:
-    counts = deliveries.counts
-    reasons = {REASONS[number]: hits for number, hits in enumerate(counts.reasons.tolist()) if hits}
-    return BatchCounts(
-        records=len(messages),
-        copies=len(deliveries.rows),
-        exchanges=Counter((vhost, message.exchange) for message in messages),
-        bindings=dict(zip(counts.ids.tolist(), counts.hits.tolist(), strict=True)),
-        unroutable=reasons,
     )

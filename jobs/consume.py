@@ -25,8 +25,13 @@ class Consumer:
 
     def accepted(self, batch: pa.RecordBatch, *, clock_ms: int) -> npt.NDArray[np.int64]:
         """Rows of a batch (MESSAGE_SCHEMA and possibly more) that the filter accepts, ascending."""
+        return self.judged(batch, clock_ms=clock_ms)[0]
+
+    def judged(self, batch: pa.RecordBatch, *, clock_ms: int) -> tuple[npt.NDArray[np.int64], dict[int, str]]:
+        """The rows that the filter accepts, and those that a defect kept it from judging, each with the defect."""
         rows = np.arange(batch.num_rows, dtype=np.int64)
         if not len(rows):
-            return rows
+            return rows, {}
         chosen = self.groups.select(BatchView(batch, clock_ms=clock_ms), rows, np.zeros(len(rows), np.int32))
-        return np.unique(rows[chosen.pair])
+        failed = dict(zip(chosen.failed_pair.tolist(), chosen.failed_error, strict=True))
+        return np.unique(rows[chosen.pair]), failed

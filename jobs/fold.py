@@ -82,16 +82,22 @@ class Fold:
     ) -> tuple[pa.RecordBatch, Refused | None]:
         """The messages of a batch (BATCH_SCHEMA), and the refused records.
 
-        Together they are all rows, but for those that a consumer's filter does not accept.
+        Together they are all rows, but for those that a consumer's filter does not accept. Those for which a
+        defect kept it from being evaluated are refused: whoever reads the next batch never sees them again.
         """
+        failed: dict[int, str] = {}
         if self.consumer is not None:
             read = pa.RecordBatch.from_arrays(
                 self._map_columns(batch, self.columns, _Problems(batch.num_rows)), schema=MESSAGE_SCHEMA
             )
-            accepted = pa.array(self.consumer.accepted(read, clock_ms=clock_ms))
-            batch, seq = batch.take(accepted), seq.take(accepted)
+            accepted, defects = self.consumer.judged(read, clock_ms=clock_ms)
+            kept_rows = np.union1d(accepted, np.array([*defects], np.int64))
+            failed = {int(np.searchsorted(kept_rows, row)): error for row, error in defects.items()}
+            batch, seq = batch.take(pa.array(kept_rows)), seq.take(pa.array(kept_rows))
         source = _source(batch)
         problems = _Problems(batch.num_rows)
+        for row, error in failed.items():
+            problems.add_one(row, _FILTER_ERROR, f"could not be evaluated: the filter of the bridge: {error}")
         if self.text:
             arrays = self._parse_texts(batch, problems)
         else:
@@ -158,8 +164,8 @@ class Fold:
         return pa.nulls(batch.num_rows, pa.binary())
 
 
-_INVALID, _TOO_LARGE = 0, 1
-_REASONS: Final = pa.array(["invalid_record", "too_large"])
+_INVALID, _TOO_LARGE, _FILTER_ERROR = 0, 1, 2
+_REASONS: Final = pa.array(["invalid_record", "too_large", "filter_error"])
 
 
 class _Problems:

@@ -14,8 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,9 +36,9 @@ from jobs.sources import SOURCES
 from jobs.splits import Splits
 from jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask, TaskCounts
 from router.errors import BinderyError
-from router.model import FILTERS_ARGUMENT, QUEUE_FILTER, SELECTOR_ARGUMENT, Topology
-from router.values import to_nested_text
+from router.model import Topology
 from store.commit import BatchCommitter, BatchCounts, WrittenFile
+from store.filter_counts import by_filter_text
 from store.maintenance import Upkeep
 from store.paths import DataDir
 from store.streams import StreamEpoch, register
@@ -227,33 +226,14 @@ class RouteJob:
             exchanges={(self.job.vhost, name): number for name, number in counts.exchanges.items()},
             bindings=counts.bindings,
             unroutable=counts.unroutable,
-            filter_unknowns=_by_filter_text(topology, self.job.vhost, counts.trouble),
+            filter_unknowns=by_filter_text(topology, self.job.vhost, counts.trouble),
+            filter_errors=by_filter_text(topology, self.job.vhost, counts.errors),
             timings_ms=timings,
         )
 
 
 class _Stopped(Exception):
     """Raised inside Spark's callback to end a query without recording the batch."""
-
-
-def _by_filter_text(topology: Topology, vhost: str, trouble: Mapping[int, int]) -> dict[str, int]:
-    """Evaluations that met run-time trouble, by the text of the filter instead of its owner's number."""
-    if not trouble:
-        return {}
-    diverts = {divert.id: divert.filter for divert in topology.diverts.values()}
-    queues = topology.in_vhost(vhost)[1]
-    texts: Counter[str] = Counter()
-    for number, times in trouble.items():
-        if number < 0:
-            found = [queues[-1 - number].arguments.get(QUEUE_FILTER)]
-        elif number in diverts:
-            found = [diverts[number]]
-        else:
-            arguments = topology.bindings[number].arguments
-            found = [arguments.get(name) for name in (SELECTOR_ARGUMENT, FILTERS_ARGUMENT)]
-        shown = [value if isinstance(value, str) else to_nested_text(value) for value in found if value is not None]
-        texts[" AND ".join(shown)] += times
-    return dict(texts)
 
 
 def _stream_reason(error: Exception) -> str:

@@ -117,6 +117,7 @@ class TaskCounts:
         self.bindings: Counter[int] = Counter()
         self.unroutable: Counter[str] = Counter()
         self.trouble: Counter[int] = Counter()
+        self.errors: Counter[int] = Counter()
 
     def add(self, messages: pa.RecordBatch, deliveries: Deliveries) -> None:
         """Count one routed batch."""
@@ -125,6 +126,7 @@ class TaskCounts:
         self.exchanges.update(_tally(messages.column("exchange").fill_null("")))
         self.bindings.update(dict(zip(found.ids.tolist(), found.hits.tolist(), strict=True)))
         self.trouble.update(dict(zip(found.trouble_ids.tolist(), found.trouble.tolist(), strict=True)))
+        self.errors.update(dict(zip(found.error_ids.tolist(), found.errors.tolist(), strict=True)))
         self.unroutable.update({name: n for name, n in zip(REASONS, found.reasons.tolist(), strict=True) if n})
 
     def as_data(self) -> dict[str, Any]:
@@ -137,6 +139,7 @@ class TaskCounts:
             "bindings": list(self.bindings.items()),
             "unroutable": dict(self.unroutable),
             "trouble": list(self.trouble.items()),
+            "errors": list(self.errors.items()),
         }
 
     def merge(self, data: dict[str, Any]) -> None:
@@ -148,6 +151,7 @@ class TaskCounts:
         self.bindings.update(dict(map(tuple, data["bindings"])))
         self.unroutable.update(data["unroutable"])
         self.trouble.update(dict(map(tuple, data["trouble"])))
+        self.errors.update(dict(map(tuple, data["errors"])))
 
 
 def _tally(values: pa.Array) -> dict[str, int]:

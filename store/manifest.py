@@ -61,6 +61,7 @@ MANIFEST: Final = tables.Kind(
             ("bindings", pa.map_(pa.int32(), pa.int64())),
             ("unroutable", _COUNTS),
             ("filter_unknowns", _COUNTS),
+            ("filter_errors", _COUNTS),
             ("timings_ms", pa.map_(pa.string(), pa.float64())),
             ("source_digest", pa.string()),
         ]
@@ -97,6 +98,7 @@ class BatchCounts:
     bindings         id of a binding or divert -> messages that it matched
     unroutable       reason -> messages
     filter_unknowns  filter text -> evaluations that met run-time trouble
+    filter_errors    filter text -> evaluations that failed because of a defect; null in rows of older versions
     timings_ms       stage -> milliseconds; the commit adds its own as "commit"
     """
 
@@ -106,6 +108,7 @@ class BatchCounts:
     bindings: Mapping[int, int] = field(default_factory=dict)
     unroutable: Mapping[str, int] = field(default_factory=dict)
     filter_unknowns: Mapping[str, int] = field(default_factory=dict)
+    filter_errors: Mapping[str, int] = field(default_factory=dict)
     timings_ms: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -146,6 +149,7 @@ def manifest_row(
         "bindings": sorted(counts.bindings.items()),
         "unroutable": sorted(counts.unroutable.items()),
         "filter_unknowns": sorted(counts.filter_unknowns.items()),
+        "filter_errors": sorted(counts.filter_errors.items()),
         "timings_ms": [*counts.timings_ms.items(), ("commit", commit_ms)],
         "source_digest": source_digest or None,
     }

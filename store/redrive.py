@@ -32,15 +32,17 @@ import pyarrow.compute as pc
 from router.engine import REASONS, Deliveries, Router
 from router.errors import CommitConflict, Fenced, InvalidInput, Stopped, StorageFailed
 from router.message import MESSAGE_SCHEMA
+from router.model import Topology
 from store import faults, tables
 from store.commit import BatchCommitter, BatchCounts
+from store.filter_counts import filter_counts
 from store.manifest import read_manifest
 from store.paths import DataDir
 from store.recorded import rows_of
 from store.redrive_marks import Marks
 from store.redrive_plans import STREAM_PREFIX, Plan, Plans, one_batch
 from store.topology import TopologyStore
-from store.unroutable import UNREADABLE, Selection
+from store.unroutable import UNREADABLE, Selection, may_be_routed_again
 from store.writer import BatchStamp, QueueWriter
 
 __all__ = ["MAX_ROWS", "STREAM_PREFIX", "Outcome", "Redriver"]
@@ -175,12 +177,10 @@ class Redriver:
         return planned >= MAX_ROWS
 
     def _chosen(self, selection: Selection) -> Iterator[pa.Table]:
-        """The rows of a selection that hold a message and have not been redriven."""
-        unreadable = pa.array(sorted(UNREADABLE))
+        """The rows of a selection that may be routed again."""
         for batch in rows_of(self._data, self._vhost, None, where=selection.where):
             rows = pa.Table.from_batches([batch.take(pa.array(selection.places(batch)))])
-            closed = pc.or_(pc.is_valid(rows["redriven"]), pc.is_in(rows["reason"], value_set=unreadable))
-            rows = rows.filter(pc.invert(closed))
+            rows = rows.filter(may_be_routed_again(rows))
             if rows.num_rows:
                 yield rows
 
@@ -262,10 +262,11 @@ class Redriver:
             except StorageFailed:
                 writer.discard()
                 raise
-            result = committer.commit(plan.number, pin, files, self._counts(batch, deliveries))
+            topology = self._store.load(version=plan.topology_version)
+            result = committer.commit(plan.number, pin, files, self._counts(batch, deliveries, topology))
         return {one.name for one in result.tables if one.dropped}
 
-    def _counts(self, batch: pa.RecordBatch, deliveries: Deliveries) -> BatchCounts:
+    def _counts(self, batch: pa.RecordBatch, deliveries: Deliveries, topology: Topology) -> BatchCounts:
         exchanges = Counter(pc.fill_null(batch.column("exchange"), "").to_pylist())
         counts = deliveries.counts
         return BatchCounts(
@@ -273,6 +274,7 @@ class Redriver:
             copies=len(deliveries.rows),
             exchanges={(self._vhost, name): number for name, number in exchanges.items()},
             bindings=dict(zip(counts.ids.tolist(), counts.hits.tolist(), strict=True)),
+            **filter_counts(deliveries, topology, self._vhost),
         )
 
 

@@ -37,6 +37,7 @@ class Totals:
     stages                     (stream, stage) -> seconds, and batches that had the stage
     unroutable                 (stream, reason) -> messages
     filter_unknowns            filter text -> evaluations that met run-time trouble
+    filter_errors              filter text -> evaluations that failed because of a defect
     exchanges                  (vhost, exchange) -> messages published to it
     bindings                   id of a binding or divert -> messages that it matched
     rows, dropped              (kind of table, vhost, name) -> rows appended; rows for a queue deleted meanwhile
@@ -50,6 +51,7 @@ class Totals:
     stages: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
     unroutable: Counter[tuple[str, str]] = field(default_factory=Counter)
     filter_unknowns: Counter[str] = field(default_factory=Counter)
+    filter_errors: Counter[str] = field(default_factory=Counter)
     exchanges: Counter[tuple[str, str]] = field(default_factory=Counter)
     bindings: Counter[int] = field(default_factory=Counter)
     rows: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -76,6 +78,9 @@ class Totals:
             self.unroutable[one[_STREAM], one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "filter_unknowns"), ["key"]):
             self.filter_unknowns[one["key"]] += one["value_sum"]
+        if "filter_errors" in rows.column_names:  # no manifest had it before
+            for one in _sums(_flat(rows, "filter_errors"), ["key"]):
+                self.filter_errors[one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "bindings"), ["key"]):
             self.bindings[one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "exchanges"), ["vhost", "name"]):

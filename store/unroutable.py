@@ -25,7 +25,17 @@ UNREADABLE: Final = frozenset({"invalid_record", "too_large"})
 #: Keys that a summary lists.
 TOP: Final = 20
 
+#: Disposition of messages that reached queues while a defect in a filter may have kept them from others: routed
+#: again they would reach those queues twice.
+DELIVERED: Final = "delivered"
+
 Places = npt.NDArray[np.int64]
+
+
+def may_be_routed_again(rows: pa.Table) -> pa.ChunkedArray:
+    """Which rows of the unroutable table hold a message that reached no queue, and have not been redriven."""
+    closed = pc.or_(pc.is_valid(rows["redriven"]), pc.is_in(rows["reason"], value_set=pa.array(sorted(UNREADABLE))))
+    return pc.invert(pc.or_(closed, pc.fill_null(pc.equal(rows["disposition"], DELIVERED), False)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,8 +192,9 @@ class QueueWriter:
         self._batches.append(batch)
         self._buffered_rows += batch.num_rows
         self._buffered_bytes += batch.nbytes
-        lost = deliveries.unroutable
-        if lost.recorded.any():
+        for lost in (deliveries.unroutable, deliveries.incomplete):
+            if not lost.recorded.any():
+                continue
             kept = np.flatnonzero(lost.recorded)
             rows = pa.array(lost.rows[kept])
             self._lost.append(

@@ -36,7 +36,7 @@ def batch_of(published: list[Message], first: int = 0) -> pa.RecordBatch:
 def deliveries(rows: int, copies: dict[int, list[int]], lost: list[int], lineage: list[list[int]]) -> Deliveries:
     touched = sorted(queue for queue, chosen in copies.items() if chosen)
     sizes = [len(copies[queue]) for queue in touched]
-    none = np.zeros(0, np.int32)
+    none, nothing = np.zeros(0, np.int32), np.zeros(0, np.int64)
     return Deliveries(
         queue=np.array(touched, np.int32),
         offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
@@ -49,7 +49,8 @@ def deliveries(rows: int, copies: dict[int, list[int]], lost: list[int], lineage
             detail=["why"] * len(lost),
             recorded=np.ones(len(lost), np.bool_),
         ),
-        counts=Counts(none, none.astype(np.int64), np.zeros(len(REASONS), np.int64), none, none.astype(np.int64)),
+        incomplete=Unroutable(none, none.astype(np.int8), none.astype(np.int8), [], np.zeros(0, np.bool_)),
+        counts=Counts(none, nothing, np.zeros(len(REASONS), np.int64), none, nothing, none, nothing),
     )
 
 

@@ -34,6 +34,7 @@ def reference(rows: list[dict[str, Any]]) -> Totals:
             out.stages[stream, stage] = (seconds + ms / 1000, number + 1)
         out.unroutable.update({(stream, reason): number for reason, number in row["unroutable"]})
         out.filter_unknowns.update(dict(row["filter_unknowns"]))
+        out.filter_errors.update(dict(row["filter_errors"]))
         out.bindings.update(dict(row["bindings"]))
         out.exchanges.update({(one["vhost"], one["name"]): one["records"] for one in row["exchanges"]})
         for one in row["tables"]:
@@ -45,7 +46,16 @@ def reference(rows: list[dict[str, Any]]) -> Totals:
 
 
 def assert_equal(found: Totals, expected: Totals) -> None:
-    for name in ("batches", "records", "copies", "unroutable", "filter_unknowns", "exchanges", "bindings"):
+    for name in (
+        "batches",
+        "records",
+        "copies",
+        "unroutable",
+        "filter_unknowns",
+        "filter_errors",
+        "exchanges",
+        "bindings",
+    ):
         assert +Counter(getattr(found, name)) == +Counter(getattr(expected, name)), name
     for name in ("rows", "dropped", "retries"):
         assert +Counter(getattr(found, name)) == +Counter(getattr(expected, name)), name
@@ -67,6 +77,7 @@ def commit(data: DataDir, stream: str, batch: int, version: int, rng: random.Ran
         bindings=some(1, 2, 30),
         unroutable=some("no_binding", "filtered"),
         filter_unknowns=some("a / 0 > 1", "b % 0 = 1"),
+        filter_errors=some("a / 0 > 1", "UPPER(s) = 'X'"),
         timings_ms={"route": rng.random() * 10},
     )
     with BatchCommitter(data, stream=stream, app_id=f"{stream}:c") as committer:
