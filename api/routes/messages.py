@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Annotated, Any, Final
 
 from fastapi import Response
@@ -16,12 +17,14 @@ from api.deps import ManagementUser, NamePath, Plane, VhostPath, json_body, reso
 from api.errors import access_refused, bad_request, not_found, object_not_found
 from api.listing import Item
 from api.routes.bindings import exchange_name
+from router.errors import NotFound
 from router.message import Message, from_batch
 from router.model import Topology
 from store import read
 
 router = resource("messages")
 
+_LOGGER: Final = logging.getLogger("bindery.api")
 #: Whether the messages of a get stay in the queue.
 _ACK_MODES: Final = {
     "ack_requeue_true": True,
@@ -150,7 +153,10 @@ def purge(plane: Plane, user: ManagementUser, vhost: VhostPath, name: NamePath) 
         absent.headers["vary"] = _PURGE_VARY
         raise absent
     user.check("read", vhost, name)
-    read.delete_matching(plane.data, name, None, vhost=vhost)
+    try:
+        read.delete_matching(plane.data, name, None, vhost=vhost)
+    except NotFound:
+        _LOGGER.warning("queue %r of vhost %r has no table: there was nothing to empty", name, vhost)
     return Response(status_code=204, headers={"vary": _PURGE_VARY})
 
 

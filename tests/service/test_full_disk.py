@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -93,3 +94,20 @@ def test_permissions_of_a_deleted_vhost_do_not_come_back_with_another_of_its_nam
     assert client.post("/definitions", {"vhosts": [{"name": "v"}]}).status == 204
     assert client.get("/vhosts/v").status == 200
     assert client.get("/permissions/v/ann").status == 404
+
+
+def test_a_queue_whose_folder_was_removed_is_purged_deleted_and_declared_again(alone: Server) -> None:
+    client = alone.client()
+    data = alone.app.state.plane.data
+    assert client.put("/vhosts/v").status == 201
+    for vhost in ("v", "%2F"):
+        assert client.put(f"/queues/{vhost}/q", {}).status == 201
+        shutil.rmtree(data.queue("v" if vhost == "v" else "/", "q"))
+    assert client.get("/queues/%2F/q").json["messages"] == 0
+    assert client.delete("/queues/%2F/q/contents").status == 204
+    assert client.delete("/queues/%2F/q?if-empty=true").status == 204
+    assert client.delete("/vhosts/v").status == 204
+    assert client.put("/queues/%2F/q", {}).status == 201
+    published = {"routing_key": "q", "properties": {}, "payload": "x", "payload_encoding": "string"}
+    assert client.post("/exchanges/%2F/amq.default/publish", published).json == {"routed": True}
+    assert client.get("/queues/%2F/q").json["messages"] == 1
