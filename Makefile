@@ -10,7 +10,7 @@ SCRATCH ?= $(shell test -d /dev/shm -a -w /dev/shm && echo /dev/shm || echo $${T
 export SPARK_LOCAL_DIRS ?= $(SCRATCH)/bindery-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format bench bench-match bench-filters bench-api bench-endurance fuzz random mutate faults-real conformance clean
+.PHONY: help venv demo test lint format bench bench-match bench-filters bench-api bench-endurance faults fuzz random mutate faults-real conformance clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench-endurance: $(STAMP) ## 5,000 small batches into 100 queues: what a batch c
 
 fuzz: $(STAMP) ## Fuzz the parsers (needs the fuzz extra: .venv/bin/pip install -e '.[fuzz]')
 	$(BIN)/python -m tests.fuzz
+
+faults: $(STAMP) ## Random schedules of operations and faults against a model: make faults SCHEDULES=20000
+	$(BIN)/python -m tests.faults --schedules $(or $(SCHEDULES),20000)
 
 faults-real: $(STAMP) ## Kill the real programs, fill their disk: make faults-real KILLS=50 FILLINGS=10 SEED=1 (15 minutes on two idle cores)
 	TMPDIR=$(SCRATCH) $(BIN)/python -m tests.faults.real --kills $(or $(KILLS),50) --fillings $(or $(FILLINGS),10) $(if $(SEED),--seed $(SEED))
