@@ -17,7 +17,7 @@ T = TypeVar("T")
 ROOT: Final = Path(__file__).parents[3]
 BINDERY: Final = (sys.executable, "-m", "bindery.cli.main")
 #: Seconds until an event that has not happened is taken for one that never will.
-PATIENCE: Final = 240
+PATIENCE: Final = 600
 _POLL: Final = 0.05
 
 
