@@ -45,7 +45,7 @@ def compact(place: Place, log: TableLog, policy: Policy) -> Compacted:
     done = Compacted()
     log.refresh()
     for _ in range(_ROUNDS):
-        planned = merges(tables.files_of(log).values(), policy)
+        planned = merges(tables.files_of(log).values(), policy, place.most_rows)
         if not planned:
             break
         for group in planned:

@@ -19,7 +19,8 @@ def leftovers(data: DataDir, policy: Policy, now_ms: int) -> list[Path]:
     old_ms = now_ms - int(policy.orphan_age.total_seconds() * 1000)
     root = Path(data.root)
     found = [path for path in root.glob("redrives/*/*") if path.suffix in (".draft", ".done")]
-    found += [path for path in (root / "pins").glob("*") if path.name not in _needed(data)]
+    needed = _needed(data)
+    found += [path for path in (root / "pins").glob("*") if path.name not in needed]
     found += [path for path in root.glob("pins/*/.*.tmp") if path.parent not in found]
     return [path for path in sorted(found) if _newest_ms(path) < old_ms]
 

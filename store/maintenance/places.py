@@ -24,8 +24,10 @@ _ROUTED: Final = (
 _STATISTICS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     tables.QUEUE.name: _ROUTED,
     tables.UNROUTABLE.name: _ROUTED,
-    MANIFEST.name: (("committed_at",), ("batch_id",)),
+    MANIFEST.name: (("app_id",), ("stream",), ("batch_id",), ("committed_at",)),
 }
+#: Rows of a merged file at most, by kind of table: whoever looks for the newest batches reads whole files.
+_MOST_ROWS: Final = {MANIFEST.name: 4_096}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,11 @@ class Place:
     def statistics(self) -> tuple[tuple[str, ...], ...]:
         """The columns whose least and greatest values every file states."""
         return _STATISTICS.get(self.kind.name, ())
+
+    @property
+    def most_rows(self) -> int | None:
+        """Rows that a merged file has at most; None where bytes alone count."""
+        return _MOST_ROWS.get(self.kind.name)
 
     def open(self) -> TableLog:
         """The table's log with its files, checked; raises UnsupportedTable."""

@@ -178,10 +178,9 @@ def _work(place: Place, log: TableLog, policy: Policy, holds: Holds, found: Tabl
     found.listed = len(files.entries)
     kept = horizon(place, log, files, policy, holds.active, now_ms)
     found.held_by = () if kept is None else kept.held
-    if not place.is_forever:
-        # before the log: what the entries that go know about removed files is still known
-        waste = unneeded(log, files, kept, policy.orphan_age, now_ms)
-        found.deleted, found.freed_bytes = vacuum(log, waste), waste.bytes
+    # before the log: what the entries that go know about removed files is still known
+    waste = unneeded(log, files, kept, policy.orphan_age, now_ms)
+    found.deleted, found.freed_bytes = vacuum(log, waste), waste.bytes
     cleaned = clean_log(files, kept)
     found.entries, found.checkpoints = cleaned.entries, cleaned.checkpoints
 
@@ -191,10 +190,10 @@ def _look(place: Place, log: TableLog, policy: Policy, holds: Holds, found: Tabl
     files = LogFiles.of(place.path)
     kept: Horizon | None = horizon(place, log, files, policy, holds.active, now_ms)
     if not place.is_forever:
-        planned = merges(tables.files_of(log).values(), policy)
+        planned = merges(tables.files_of(log).values(), policy, place.most_rows)
         found.merged, found.into = sum(map(len, planned)), len(planned)
-        waste = unneeded(log, files, kept, policy.orphan_age, now_ms)
-        found.deleted, found.freed_bytes = waste.number, waste.bytes
+    waste = unneeded(log, files, kept, policy.orphan_age, now_ms)
+    found.deleted, found.freed_bytes = waste.number, waste.bytes
     gone = superfluous(files, kept)
     found.entries, found.checkpoints = len(gone.entries), len(gone.checkpoints)
     found.held_by = () if kept is None else kept.held

@@ -19,6 +19,7 @@ from store.maintenance.policy import Policy
 _BYTES_PER_WEIGHT: Final = 8_192
 #: Files of one merge at most; whatever is left comes with the next.
 MOST_FILES: Final = 1_024
+_ANY_ROWS: Final = 1 << 62
 
 
 def order(file: AddFile, fan_in: int) -> int:
@@ -31,30 +32,36 @@ def order(file: AddFile, fan_in: int) -> int:
     return found
 
 
-def merges(files: Iterable[AddFile], policy: Policy) -> list[list[AddFile]]:
-    """Groups of files to merge now, each in the order of its rows; none when too few have gathered."""
+def merges(files: Iterable[AddFile], policy: Policy, most_rows: int | None = None) -> list[list[AddFile]]:
+    """Groups of files to merge now, each in the order of its rows; none when too few have gathered.
+
+    A merged file has about the target size or `most_rows` at most; one of half of that is done with.
+    """
+    enough = _ANY_ROWS if most_rows is None else most_rows
     orders: dict[int, list[AddFile]] = {}
     for file in files:
-        if file.size < policy.target_bytes // 2:
+        if file.size < policy.target_bytes // 2 and (file.rows or 0) < enough // 2:
             orders.setdefault(order(file, policy.fan_in), []).append(file)
     found: list[list[AddFile]] = []
     for _, gathered in sorted(orders.items()):
         if len(gathered) >= policy.fan_in:
-            found += _portions(sorted(gathered, key=row_order), policy.target_bytes)
+            found += _portions(sorted(gathered, key=row_order), policy.target_bytes, enough)
     return found
 
 
-def _portions(files: list[AddFile], target: int) -> list[list[AddFile]]:
+def _portions(files: list[AddFile], target: int, most_rows: int) -> list[list[AddFile]]:
     """Files cut into groups of the target size; a single file is no group."""
     found: list[list[AddFile]] = []
     group: list[AddFile] = []
-    size = 0
+    size = rows = 0
     for file in files:
-        if group and (size + file.size > target or len(group) == MOST_FILES):
+        number = file.rows or 0
+        if group and (size + file.size > target or rows + number > most_rows or len(group) == MOST_FILES):
             found.append(group)
-            group, size = [], 0
+            group, size, rows = [], 0, 0
         group.append(file)
         size += file.size
+        rows += number
     found.append(group)
     return [group for group in found if len(group) > 1]
 

@@ -32,6 +32,13 @@ from store.maintenance.horizon import Horizon
 from store.maintenance.listing import LogFiles
 
 _ASIDE: Final = ".aside"
+#: What the commit says that ends attempts on older versions; the last two for the history of the topology.
+_FENCE: Final = {
+    "operation": "VACUUM START",
+    "bindery.change": "vacuum",
+    "bindery.author": "bindery",
+    "bindery.reason": "maintenance removes files that were never committed",
+}
 
 
 @dataclass(slots=True)
@@ -63,6 +70,8 @@ def unneeded(log: TableLog, files: LogFiles, horizon: Horizon | None, orphan_age
             candidates[name] = stat
     if candidates:
         _sort_out(found, candidates, _removals(files, horizon), horizon, old_ms)
+        if horizon is None and found.orphans:
+            found.orphans = _never_added(found.orphans, files)
     found.drafts = [path for path in _drafts(Path(log.path), files) if _modified_ms(path) < old_ms]
     return found
 
@@ -118,8 +127,16 @@ def _fence(log: TableLog) -> None:
     """Commit nothing: whoever would commit on a version before this one loses the race and looks again."""
     for _ in tables.attempts(log.path):
         log.refresh()
-        if log.commit((), info={"operation": "VACUUM START", "bindery.change": "vacuum"}) is not None:
+        if log.commit((), info=_FENCE) is not None:
             return
+
+
+def _never_added(names: list[str], files: LogFiles) -> list[str]:
+    """Those of some files that no version ever had; none unless the log is there from its beginning."""
+    if files.entries != tuple(range(len(files.entries))):
+        return []
+    added = {name for version in files.entries for name in _paths_in_entry(files.entry(version), "add")}
+    return [name for name in names if name not in added]
 
 
 def _removals(files: LogFiles, horizon: Horizon | None) -> dict[str, int]:
@@ -136,7 +153,7 @@ def _removals(files: LogFiles, horizon: Horizon | None) -> dict[str, int]:
             first = min(first, horizon.version)
     for version in files.entries:
         if version >= first:
-            removals |= _removals_in_entry(files.entry(version))
+            removals |= _paths_in_entry(files.entry(version), "remove")
     return removals
 
 
@@ -151,7 +168,8 @@ def _removals_in_checkpoint(part: Path) -> dict[str, int]:
     return {unquote(one["path"]): int(one["deletionTimestamp"] or 0) for one in removed.drop_null().to_pylist()}
 
 
-def _removals_in_entry(path: Path) -> dict[str, int]:
+def _paths_in_entry(path: Path, action: str) -> dict[str, int]:
+    """The files that an entry adds or removes, with the time that it states for their removal (ms)."""
     try:
         lines = path.read_text("utf-8").splitlines()
     except FileNotFoundError:
@@ -160,9 +178,9 @@ def _removals_in_entry(path: Path) -> dict[str, int]:
         raise StorageFailed(f"cannot read {path}: {error.strerror}", where=str(path)) from error
     found: dict[str, int] = {}
     for line in lines:
-        if line.startswith('{"remove"'):
-            action: dict[str, Any] = json.loads(line)["remove"]
-            found[unquote(action["path"])] = int(action.get("deletionTimestamp") or 0)
+        if line.startswith(f'{{"{action}"'):
+            content: dict[str, Any] = json.loads(line)[action]
+            found[unquote(content["path"])] = int(content.get("deletionTimestamp") or 0)
     return found
 
 

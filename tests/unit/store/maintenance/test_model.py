@@ -167,6 +167,6 @@ def test_model() -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         QueueModel,
         settings=settings(
-            max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=15, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
