@@ -1,13 +1,88 @@
-"""The identity of a Spark checkpoint: the id in its `metadata` file."""
+"""A Spark checkpoint as a job needs it: its id, how far it has come, and what a batch of it reads.
+
+Spark writes `offsets/<batch>` when it has planned a batch and `commits/<batch>` when the batch has ended; at its
+next start it runs a batch that was planned and has not ended again.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 
 from router.errors import CheckpointMismatch
 from store import effects
+from store.commit import OLDER_CHECKPOINT
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The newest batch that Spark has planned, and the newest that has ended; -1 for none."""
+
+    planned: int
+    ended: int
+
+    @property
+    def pending(self) -> int | None:
+        """The batch that Spark runs again when it starts."""
+        return self.planned if self.planned > self.ended else None
+
+    def check(self, recorded: int | None, *, stream: str, where: str) -> None:
+        """Raise CheckpointMismatch unless the tables, which have `recorded` batches up to that one, fit.
+
+        They may be one batch ahead: then the driver died before Spark heard of its commit, and runs it again.
+        """
+        if recorded is None or recorded in (self.ended, self.pending):
+            return
+        if recorded < self.ended:
+            raise CheckpointMismatch(
+                f"the checkpoint of stream {stream!r} has ended batch {self.ended}, and the tables know of "
+                f"batch {recorded} at most: they are older, and the batches between are missing",
+                where=where,
+                hint="restore the newest tables; or start with --new-epoch to go on without what is missing",
+            )
+        raise CheckpointMismatch(
+            f"the checkpoint of stream {stream!r} ends with batch {self.ended}, and the tables have batch {recorded}: "
+            "it is an older one, whose next batches would be taken for those that are there",
+            where=where,
+            hint=OLDER_CHECKPOINT,
+        )
+
+
+class Checkpoint:
+    """The checkpoint in a folder, which may not be there yet."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def id(self) -> str:
+        """Its id; see `checkpoint_id`."""
+        return checkpoint_id(str(self.folder))
+
+    def progress(self) -> Progress:
+        """How far Spark has come."""
+        return Progress(_newest(self.folder / "offsets"), _newest(self.folder / "commits"))
+
+    def digest(self, batch_id: int) -> str:
+        """What tells Spark's plan of a batch from any other: its offsets and the moment of its planning.
+
+        Spark writes the plan once and reads it again for a replay; the moment is needed because the offsets of
+        file sources are counters only. "" when there is no plan.
+        """
+        try:
+            return hashlib.sha256((self.folder / "offsets" / str(batch_id)).read_bytes()).hexdigest()[:32]
+        except FileNotFoundError:
+            return ""
+
+
+def _newest(folder: Path) -> int:
+    """The newest batch that has a file in a folder of the checkpoint."""
+    try:
+        return max((int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal()), default=-1)
+    except FileNotFoundError:
+        return -1
 
 
 def checkpoint_id(folder: str) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.bridge import check_bridge
 from jobs.config import JobFile
 from jobs.java import JavaEnded, java_needed
+from jobs.plan import check_fit
 from jobs.progress import StreamProgress
 from jobs.route import RouteJob, StreamFailed, stop_on_signals
 from jobs.session import build_session
@@ -75,9 +75,7 @@ def run_local(
 ) -> StreamProgress:
     """Start Spark, run the job, stop Spark; what needs no Spark is checked first."""
     stream = file.job.stream
-    topology = TopologyStore(data).load()
-    topology.vhost(file.job.vhost)
-    check_bridge(file, topology)
+    check_fit(file, TopologyStore(data).load())
     log = log or default_log(stream)
     progress = StreamProgress(stream)
     with local_session(stream, progress, master=master, log=log) as spark:

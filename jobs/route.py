@@ -16,32 +16,30 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
-from pyspark import Broadcast
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bindery.cli.render import render_error
-from jobs.bridge import check_bridge
-from jobs.checkpoint import checkpoint_id
+from jobs.checkpoint import Checkpoint
 from jobs.config import AVAILABLE_NOW, JobFile, Maintenance, load_job
 from jobs.java import java_is_gone, java_needed
 from jobs.mapping import mapped
+from jobs.plan import Planner, check_fit
+from jobs.routers import Routers
 from jobs.session import build_session, configure
 from jobs.sources import SOURCES
+from jobs.splits import Splits
 from jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask, TaskCounts
-from router.engine import Router
-from router.errors import BinderyError, UnusablePin
-from router.message import Message, to_batch
+from router.errors import BinderyError
 from router.model import FILTERS_ARGUMENT, QUEUE_FILTER, SELECTOR_ARGUMENT, Topology
-from router.values import Table, to_nested_text
-from store.commit import BatchCommitter, BatchCounts, Pin, WrittenFile
+from router.values import to_nested_text
+from store.commit import BatchCommitter, BatchCounts, WrittenFile
 from store.maintenance import Upkeep
 from store.paths import DataDir
 from store.streams import StreamEpoch, register
@@ -71,15 +69,6 @@ class BatchReport:
     replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What a batch is routed with; without a router it has been committed before."""
-
-    pin: Pin
-    topology: Topology
-    router: Broadcast[Router] | None
-
-
 class StreamFailed(BinderyError):
     """The streaming query ended with an error that is not Bindery's own."""
 
@@ -107,14 +96,10 @@ class RouteJob:
         self._report = report or (lambda _report: None)
         self._topologies = TopologyStore(data)
         self._file = file
-        self._repin = False
-        self._checked: Topology | None = None
-        self._check_topology(self._topologies.load())
+        check_fit(file, self._topologies.load())
         configure(spark)
         self._frame, self._fold = mapped(SOURCES[self.job.source.format](spark, data, self.job.source, file), file)
-        self._routers = _Routers(spark, self.job.vhost)
-        self._committer: BatchCommitter | None = None
-        self._epoch: StreamEpoch | None = None
+        self._planner: Planner | None = None
         self._upkeep: Upkeep | None = None
         self._batch_records = min(_FIRST_BATCH_RECORDS, self.job.max_batch_records)
         self._error: BaseException | None = None
@@ -132,31 +117,38 @@ class RouteJob:
             self._run(available_now=available_now, new_epoch=new_epoch, repin=repin)
 
     def _run(self, *, available_now: bool, new_epoch: bool, repin: bool) -> None:
-        self._repin = repin
-        checkpoint = self.data.checkpoint(self.job.stream)
-        fresh = not Path(checkpoint).exists()
-        try:
-            epoch = register(self.data, self.job.stream, checkpoint_id(checkpoint), new_epoch=new_epoch)
-        except BinderyError:
-            if fresh:
-                shutil.rmtree(checkpoint, ignore_errors=True)
-            raise
+        stream = self.job.stream
+        checkpoint = Checkpoint(self.data.checkpoint(stream))
+        epoch = self._registered(checkpoint, new_epoch=new_epoch)
         now = available_now or self.job.trigger == AVAILABLE_NOW
         with (
+            closing(Splits(self.spark)) as splits,
+            closing(Routers(self.spark, self.job.vhost)) as routers,
             self._maintained(now) as upkeep,
-            BatchCommitter(self.data, stream=self.job.stream, app_id=epoch.app_id) as committer,
+            BatchCommitter(self.data, stream=stream, app_id=epoch.app_id) as committer,
         ):
-            self._committer, self._epoch, self._upkeep = committer, epoch, upkeep
-            writer = self._frame.writeStream.queryName(self.job.stream).option("checkpointLocation", checkpoint)
+            planner = Planner(
+                self._file, self._topologies, checkpoint, committer, splits=splits, routers=routers, repin=repin
+            )
+            planner.begin(epoch, new_epoch=new_epoch)
+            self._planner, self._upkeep = planner, upkeep
+            writer = self._frame.writeStream.queryName(stream).option("checkpointLocation", str(checkpoint.folder))
             trigger: dict[str, Any] = {"availableNow": True} if now else {"processingTime": self.job.trigger}
             try:
                 self._await(writer.foreachBatch(self._route_batch).trigger(**trigger).start())
             except (PySparkException, Py4JError) as error:
                 if java_is_gone():
                     raise
-                raise StreamFailed(_stream_reason(error), where=f"stream {self.job.stream!r}") from error
-            finally:
-                self._routers.clear()
+                raise StreamFailed(_stream_reason(error), where=f"stream {stream!r}") from error
+
+    def _registered(self, checkpoint: Checkpoint, *, new_epoch: bool) -> StreamEpoch:
+        fresh = not checkpoint.folder.exists()
+        try:
+            return register(self.data, self.job.stream, checkpoint.id(), new_epoch=new_epoch)
+        except BinderyError:
+            if fresh:
+                shutil.rmtree(checkpoint.folder, ignore_errors=True)
+            raise
 
     def _maintained(self, available_now: bool) -> AbstractContextManager[Upkeep | None]:
         """The maintenance of a stream that runs unattended; a job that ends by itself has it on request."""
@@ -190,17 +182,18 @@ class RouteJob:
             if self._error is not None or self._stopping.is_set():
                 raise _Stopped  # keeps Spark from recording the batch as done
             try:
-                assert self._epoch is not None  # noqa: S101  # run() has it
-                self._report(self.route_batch(frame, self._epoch.batch_number(batch_id)))
+                assert self._planner is not None  # noqa: S101  # run() has made it
+                self._report(self._route(frame, batch_id, self._planner))
+                self._planner.finished()
             except BaseException as error:
                 self._error = error
                 raise
 
-    def route_batch(self, frame: DataFrame, number: int) -> BatchReport:
-        """Route and commit one micro-batch under its number; a batch committed before is left alone."""
+    def _route(self, frame: DataFrame, batch_id: int, planner: Planner) -> BatchReport:
+        """Route and commit one micro-batch; one that was committed before is left alone."""
         started = time.perf_counter()
-        plan = self._plan(number)
-        pin, topology = plan.pin, plan.topology
+        plan = planner.plan(batch_id)
+        number, pin, topology = plan.number, plan.pin, plan.topology
         if plan.router is None:
             return BatchReport(number, pin.topology_version, 0, 0, 0, {}, replayed=True)
         prepared = time.perf_counter()
@@ -220,50 +213,12 @@ class RouteJob:
             self._batch_records = min(max(1, GROUP_BYTES // mean), self.job.max_batch_records)
         files = [WrittenFile(**file) for result in results for file in result["files"]]
         timings = {stage: spent * 1000 for stage, spent in seconds.items()}
-        committed = self._writer.commit(number, pin, files, self._counts(counts, topology, timings))
+        committed = planner.committer.commit(number, pin, files, self._counts(counts, topology, timings))
         if self._upkeep is not None:
             self._upkeep.committed(committed.tables)
         seconds["commit"] = time.perf_counter() - routed
         unroutable = sum(counts.unroutable.values())
         return BatchReport(number, pin.topology_version, counts.records, counts.copies, unroutable, seconds)
-
-    @property
-    def _writer(self) -> BatchCommitter:
-        assert self._committer is not None  # noqa: S101  # run() has made it
-        return self._committer
-
-    def _plan(self, number: int) -> _Plan:
-        """What a batch is routed with; one that is begun is pinned only once everything has been checked."""
-        try:
-            return self._pinned(number)
-        except UnusablePin:
-            if not self._repin:
-                raise
-            self._writer.release_pin(number)
-            return self._pinned(number)
-
-    def _pinned(self, number: int) -> _Plan:
-        head = self._topologies.load()
-        pin = self._writer.pin(number, head.version, int(time.time() * 1000), check=lambda: self._router(head))
-        if pin.done:
-            return _Plan(pin, head, None)
-        try:
-            topology = self._topologies.load(version=pin.topology_version)
-            return _Plan(pin, topology, self._router(topology))
-        except BinderyError as error:
-            reason = f"topology version {pin.topology_version}: {error.message}"
-            raise self._writer.unusable(number, reason) from error
-
-    def _router(self, topology: Topology) -> Broadcast[Router]:
-        """The compiled topology, checked for this job; raises what makes it unfit."""
-        self._check_topology(topology)
-        return self._routers.get(topology)
-
-    def _check_topology(self, topology: Topology) -> None:
-        if topology is not self._checked:
-            topology.vhost(self.job.vhost)
-            check_bridge(self._file, topology)
-            self._checked = topology
 
     def _counts(self, counts: TaskCounts, topology: Topology, timings: dict[str, float]) -> BatchCounts:
         return BatchCounts(
@@ -279,48 +234,6 @@ class RouteJob:
 
 class _Stopped(Exception):
     """Raised inside Spark's callback to end a query without recording the batch."""
-
-
-class _Routers:
-    """Compiled topologies on their way to the workers: the newest version, by broadcast."""
-
-    def __init__(self, spark: SparkSession, vhost: str) -> None:
-        self._spark = spark
-        self._vhost = vhost
-        self._version: int | None = None
-        self._broadcast: Broadcast[Router] | None = None
-        self._warm = False
-
-    def get(self, topology: Topology) -> Broadcast[Router]:
-        """The broadcast Router of a topology; compiled and shipped when its version is new."""
-        if self._broadcast is None or self._version != topology.version:
-            self.clear()
-            router = Router.compile(topology, self._vhost)
-            if not self._warm:
-                _compile_kernels(router, topology)
-                self._warm = True
-            self._broadcast = self._spark.sparkContext.broadcast(router)
-            self._version = topology.version
-        return self._broadcast
-
-    def clear(self) -> None:
-        """Free what was shipped."""
-        if self._broadcast is not None:
-            self._broadcast.destroy()
-        self._broadcast = self._version = None
-
-
-def _compile_kernels(router: Router, topology: Topology) -> None:
-    """Route one message to each exchange here, so that machine code is compiled once and cached on disk.
-
-    Without it every worker of a fresh installation compiles the same kernels at the same time.
-    """
-    header = Table({"a": 1, "b": "x"})
-    exchanges = topology.in_vhost(router.vhost)[0]
-    messages = [
-        Message(exchange=exchange.name, routing_key="a.b", application_properties=header) for exchange in exchanges
-    ]
-    router.route(to_batch(messages), clock_ms=0)
 
 
 def _by_filter_text(topology: Topology, vhost: str, trouble: Mapping[int, int]) -> dict[str, int]:

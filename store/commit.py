@@ -16,15 +16,23 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
-from router.errors import Fenced, InvalidInput, Refused, UnusablePin
+from router.errors import CheckpointMismatch, Fenced, InvalidInput, Refused, UnsupportedTable, UnusablePin
 from store import data_files, tables
 from store.log import TableLog, Transaction
-from store.manifest import BatchCounts, TableCommit, manifest_row, open_manifest, read_manifest, write_rows
+from store.manifest import (
+    BatchCounts,
+    TableCommit,
+    manifest_row,
+    newest_rows,
+    open_manifest,
+    read_manifest,
+    write_rows,
+)
 from store.paths import DataDir
 from store.pins import Pin, Pins
 from store.streams import Claim
@@ -33,6 +41,13 @@ __all__ = ["BatchCommitter", "BatchCounts", "BatchResult", "Pin", "TableCommit",
 
 #: Tables that take rows, by the kind of a written file.
 _KINDS: Final[Mapping[str, tables.Kind]] = {"queue": tables.QUEUE, "unroutable": tables.UNROUTABLE}
+#: Batches, newest first, whose tables are compared with the manifest at the start of a driver.
+_COMPARED: Final = 10
+#: What to do about a checkpoint that the tables are ahead of.
+OLDER_CHECKPOINT: Final = (
+    "restore the newest checkpoint; or start with --new-epoch: what the source gives from this checkpoint on is then "
+    "routed again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,35 +138,74 @@ class BatchCommitter:
 
     # -- pinning ------------------------------------------------------------------------------------
 
+    def newest_batch(self) -> int | None:
+        """The newest batch that is committed whole; None when there is none."""
+        with self._lock:
+            self._manifest.refresh()
+            return self._manifest.transaction_version(self.app_id)
+
+    def known_pin(self, batch_id: int) -> Pin | None:
+        """What the batch is pinned to, or was routed with; None when that is not on record.
+
+        Raises UnusablePin for a damaged record of a batch that is not committed whole.
+        """
+        newest = self.newest_batch()
+        if newest is None or newest < batch_id:
+            return self._pins.read(batch_id)
+        try:
+            pin = self._pins.read(batch_id)
+        except UnusablePin:
+            pin = None
+        if pin is not None:
+            return replace(pin, done=True)
+        for row in read_manifest(self.data, app_id=self.app_id, batch_id=batch_id):
+            clock_ms = int(row["clock"].timestamp() * 1000)
+            return Pin(row["topology_version"], clock_ms, done=True, source=row.get("source_digest") or "")
+        return None
+
+    def check_source(self, batch_id: int, source: str) -> None:
+        """Raise CheckpointMismatch when a batch that is committed read something else than is read now."""
+        pin = self.known_pin(batch_id)
+        if pin is not None and pin.source and source and pin.source != source:
+            raise CheckpointMismatch(
+                f"batch {batch_id} of stream {self.stream!r} is committed, and what the checkpoint gives under this "
+                "number is something else",
+                where=self.app_id,
+                hint=OLDER_CHECKPOINT,
+            )
+
     def pin(
-        self, batch_id: int, topology_version: int, clock_ms: int, *, check: Callable[[], object] | None = None
+        self,
+        batch_id: int,
+        topology_version: int,
+        clock_ms: int,
+        *,
+        source: str = "",
+        splits: Mapping[str, str] | None = None,
+        check: Callable[[], object] | None = None,
     ) -> Pin:
         """Record durably what the batch is routed with; a replay gets the first record back.
 
         `check` is called before a batch is pinned for the first time; what it raises leaves no pin behind.
-        Raises Fenced when another driver has claimed the stream, UnusablePin for a damaged record.
+        Raises Fenced when another driver has claimed the stream; UnusablePin for a damaged record, or one
+        of a batch that read something else; CheckpointMismatch when such a batch is committed already.
         """
+        wanted = Pin(topology_version, clock_ms, source=source, splits=dict(splits or {}))
         with self._lock:
             self._check_claim()
-            self._manifest.refresh()
-            recorded = self._manifest.transaction_version(self.app_id)
-            if recorded is not None and recorded >= batch_id:
-                return self._pin_of_done(batch_id, Pin(topology_version, clock_ms, done=True))
-            pin = self._pins.read(batch_id)
-            if pin is None:
-                if check is not None:
-                    check()
-                pin = self._pins.write(batch_id, Pin(topology_version, clock_ms))
-            self._fault("pinned")
-            return pin
-
-    def _pin_of_done(self, batch_id: int, otherwise: Pin) -> Pin:
-        pin = self._pins.read(batch_id)
-        if pin is not None:
-            return Pin(pin.topology_version, pin.clock_ms, done=True)
-        for row in read_manifest(self.data, app_id=self.app_id, batch_id=batch_id):
-            return Pin(row["topology_version"], int(row["clock"].timestamp() * 1000), done=True)
-        return otherwise
+        newest = self.newest_batch()
+        pin = self.known_pin(batch_id)
+        if newest is not None and newest >= batch_id:
+            self.check_source(batch_id, source)
+            return pin or replace(wanted, done=True)
+        if pin is None:
+            if check is not None:
+                check()
+            pin = self._pins.write(batch_id, wanted)
+        if pin.source and source and pin.source != source:
+            raise self._pins.unusable(batch_id, "the checkpoint has planned the batch anew since")
+        self._fault("pinned")
+        return pin
 
     def unusable(self, batch_id: int, reason: str) -> UnusablePin:
         """The error of a batch that can no longer be routed with what its pin says."""
@@ -182,6 +236,33 @@ class BatchCommitter:
                     "--new-epoch, and decide what the source is to read again",
                 )
             self._pins.remove(batch_id)
+
+    def check_tables(self, *, since: int) -> None:
+        """Compare the tables with what the manifest says of the newest batches, `since` or later.
+
+        Raises UnsupportedTable for a table that is behind: the newest entries of its log are missing. Tables
+        of queues that were undeclared since, and folders that are gone as a whole, are left alone.
+        """
+        expected: dict[str, tuple[int, int]] = {}
+        for row in newest_rows(self.data, app_id=self.app_id, since=since, count=_COMPARED):
+            for one in row["tables"]:
+                path = self._path(_Target(one["kind"], one["vhost"], one["name"]))
+                expected.setdefault(path, (one["version"], row["topology_version"]))
+
+        def compare(path: str) -> None:
+            version, topology_version = expected[path]
+            if not tables.exists(path):
+                return
+            log = TableLog(path)
+            if log.version < version and tables.undeclared_since(log) < topology_version:
+                raise UnsupportedTable(
+                    f"{path} is at version {log.version}, and the manifest has seen version {version}",
+                    where=path,
+                    hint="restore the newest files of its _delta_log, which hold rows that are missing now; or start "
+                    "with --new-epoch to go on without them",
+                )
+
+        list(self._pool.map(compare, expected))
 
     # -- committing ---------------------------------------------------------------------------------
 
@@ -283,6 +364,7 @@ class BatchCommitter:
             tables=[asdict(one) for one in committed],
             counts=counts,
             commit_ms=elapsed,
+            source_digest=pin.source,
         )
         added = write_rows(self.data, [row])
         for _ in tables.attempts(self.data.manifest):

@@ -62,10 +62,13 @@ MANIFEST: Final = tables.Kind(
             ("unroutable", _COUNTS),
             ("filter_unknowns", _COUNTS),
             ("timings_ms", pa.map_(pa.string(), pa.float64())),
+            ("source_digest", pa.string()),
         ]
     ),
     tables.retained(tables.RETENTION),
 )
+#: Rows, newest first, among which the newest batches of one stream are looked for.
+_NEAR_ROWS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,7 @@ def manifest_row(
     tables: Sequence[Mapping[str, Any]],
     counts: BatchCounts,
     commit_ms: float,
+    source_digest: str,
 ) -> dict[str, Any]:
     """The row that ends a batch."""
     return {
@@ -143,6 +147,7 @@ def manifest_row(
         "unroutable": sorted(counts.unroutable.items()),
         "filter_unknowns": sorted(counts.filter_unknowns.items()),
         "timings_ms": [*counts.timings_ms.items(), ("commit", commit_ms)],
+        "source_digest": source_digest or None,
     }
 
 
@@ -261,9 +266,19 @@ def _read_file(data: DataDir, file: AddFile, wanted: pc.Expression, schema: pa.S
     return found
 
 
+def newest_rows(data: DataDir, *, app_id: str, since: int, count: int) -> list[dict[str, Any]]:
+    """Topology version, batch and tables of an app id's newest batches, `since` or later, newest first.
+
+    Looks at the newest rows of the manifest only: those of a stream that others have left far behind are not found.
+    """
+    newest = newest_batches(data, columns=["app_id", "batch_id", "topology_version", "tables"])
+    near = itertools.islice(newest, _NEAR_ROWS)
+    found = (row for row in near if row["app_id"] == app_id and row["batch_id"] >= since)
+    return list(itertools.islice(found, count))
+
+
 def knows_stream(data: DataDir, stream: str) -> bool:
     """Whether any batch of the stream is on record."""
-    if not tables.exists(data.manifest):
-        return False
-    dataset = tables.open_table(data.manifest, MANIFEST).to_pyarrow_dataset()
-    return bool(dataset.head(1, columns=["stream"], filter=pc.field("stream") == stream).num_rows)
+    wanted = pc.field("stream") == stream
+    schema = pa.schema([MANIFEST.schema.field("stream")])
+    return any(_may_hold(file, {"stream": stream}) and _read_file(data, file, wanted, schema) for file in _files(data))

@@ -7,9 +7,10 @@ Of finished batches the manifest knows the rest, so that only the newest pins ar
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from router.errors import UnusablePin
 from store import effects
@@ -21,14 +22,25 @@ _KEPT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What a batch is routed with: topology version and clock (ms since 1970, UTC).
+    """What a batch is routed with.
 
-    `done` tells that the batch has been committed whole before: route nothing.
+    topology_version  version of the topology
+    clock_ms          the batch's clock, since 1970 (UTC)
+    done              the batch has been committed whole before: route nothing
+    source            digest of the plan of what the batch reads, "" where it has none
+    splits            settings that decide how what is read is split among tasks
     """
 
     topology_version: int
     clock_ms: int
     done: bool = False
+    source: str = ""
+    splits: Mapping[str, str] = field(default_factory=dict)
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON-ready data; what is not set is left out."""
+        data: dict[str, Any] = {"topology_version": self.topology_version, "clock_ms": self.clock_ms}
+        return data | {name: value for name in ("source", "splits") if (value := getattr(self, name))}
 
 
 class Pins:
@@ -42,17 +54,21 @@ class Pins:
         """The pin of a batch, None when it has none; raises UnusablePin for a damaged record."""
         try:
             content = json.loads(self._path(batch_id).read_text("utf-8"))
-            return Pin(content["topology_version"], content["clock_ms"])
+            return Pin(
+                content["topology_version"],
+                content["clock_ms"],
+                source=content.get("source", ""),
+                splits=dict(content.get("splits", {})),
+            )
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self.unusable(batch_id, f"its pin is damaged: {error}") from error
 
     def write(self, batch_id: int, pin: Pin) -> Pin:
         """Pin a batch unless it is pinned; the record that counts. Raises StorageFailed."""
         effects.make_folder(self._folder)
-        content = {"topology_version": pin.topology_version, "clock_ms": pin.clock_ms}
-        effects.put_new(self._path(batch_id), json.dumps(content).encode())
+        effects.put_new(self._path(batch_id), json.dumps(pin.as_data()).encode())
         written = self.read(batch_id)
         assert written is not None  # noqa: S101  # just written, by this driver or a rival
         return written

@@ -83,7 +83,6 @@ def register(data: DataDir, stream: str, checkpoint_id: str, *, new_epoch: bool 
 
     Raises CheckpointMismatch when another checkpoint is on record and no new epoch is asked for.
     """
-    app_id = f"{stream}:{checkpoint_id}"
     log = _open(data, files=True)
     for _ in tables.attempts(data.streams):
         tables.grow(log, STREAMS)  # moves on to the newest version, on which the rest is decided
@@ -97,14 +96,41 @@ def register(data: DataDir, stream: str, checkpoint_id: str, *, new_epoch: bool 
                 where=data.checkpoint(stream),
                 hint="restore the checkpoint, or start with --new-epoch: records may then be routed again or skipped",
             )
-        first = first_batch_of(len(known), stream=stream)
-        epoch = StreamEpoch(stream, len(known) + 1, checkpoint_id, app_id, datetime.now(UTC), first)
-        added = data_files.write_file(data.streams, pa.Table.from_pylist([asdict(epoch)], schema=STREAMS.schema))
-        fence = Transaction(f"{_REGISTRATION}{stream}", epoch.epoch)
-        if log.commit([added], transactions=[fence]) is not None:
+        epoch = _add_epoch(log, len(known), stream, checkpoint_id)
+        if epoch is not None:
             return epoch
-        data_files.drop_unused(data.streams, [added.path])
     raise AssertionError("attempts() ends by raising")
+
+
+def reopen(data: DataDir, last: StreamEpoch) -> StreamEpoch:
+    """Go on with the checkpoint of a stream's last epoch under new batch numbers.
+
+    For a checkpoint that is not what the tables were routed from. Raises CheckpointMismatch when the epoch
+    is not the last one any more.
+    """
+    log = _open(data, files=True)
+    for _ in tables.attempts(data.streams):
+        tables.grow(log, STREAMS)
+        known = [epoch for epoch in _epochs(log) if epoch.stream == last.stream]
+        if not known or known[-1].epoch != last.epoch:
+            raise CheckpointMismatch(f"stream {last.stream!r} was given another epoch meanwhile", where=data.streams)
+        epoch = _add_epoch(log, len(known), last.stream, last.checkpoint_id)
+        if epoch is not None:
+            return epoch
+    raise AssertionError("attempts() ends by raising")
+
+
+def _add_epoch(log: TableLog, known: int, stream: str, checkpoint_id: str) -> StreamEpoch | None:
+    """Commit the next epoch of a stream that has so many; None for a lost race."""
+    app_id = f"{stream}:{checkpoint_id}"
+    first = first_batch_of(known, stream=stream)
+    epoch = StreamEpoch(stream, known + 1, checkpoint_id, app_id, datetime.now(UTC), first)
+    added = data_files.write_file(log.path, pa.Table.from_pylist([asdict(epoch)], schema=STREAMS.schema))
+    fence = Transaction(f"{_REGISTRATION}{stream}", epoch.epoch)
+    if log.commit([added], transactions=[fence]) is not None:
+        return epoch
+    data_files.drop_unused(log.path, [added.path])
+    return None
 
 
 def epochs(data: DataDir) -> list[StreamEpoch]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,12 +9,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from router.errors import CommitConflict, Fenced, Refused, UnsupportedTable, UnusablePin
+from router.errors import CheckpointMismatch, CommitConflict, Fenced, Refused, UnsupportedTable, UnusablePin
 from router.message import UNROUTABLE_SCHEMA
 from store import data_files, tables
 from store.commit import BatchCommitter, BatchCounts, Pin, WrittenFile
 from store.log import TableLog
-from store.manifest import read_manifest
+from store.manifest import newest_rows, read_manifest
 from store.paths import DataDir
 from store.topology import TopologyStore
 from tests.unit.store.conftest import Crash, crash_at, declare_queues, deliver, queue_rows, written
@@ -97,6 +98,44 @@ def test_a_driver_that_lost_the_stream_releases_no_pin(data: DataDir) -> None:
         with pytest.raises(Fenced):
             older.release_pin(0)
         assert newer.pin(0, 2, 2) == Pin(1, 1)
+
+
+def test_a_replay_is_split_as_at_first(data: DataDir) -> None:
+    with committer_of(data) as committer:
+        first = committer.pin(0, 1, 1, source="plan", splits={"size": "1"})
+    with committer_of(data) as committer:
+        assert committer.known_pin(0) == first
+        assert committer.pin(0, 2, 2, source="plan", splits={"size": "9"}) == first
+        assert committer.known_pin(1) is None
+
+
+def test_a_batch_that_was_begun_and_reads_something_else_now_is_not_routed(data: DataDir) -> None:
+    with committer_of(data) as committer:
+        committer.pin(0, 1, 1, source="plan")
+        with pytest.raises(UnusablePin, match="planned the batch anew"):
+            committer.pin(0, 1, 1, source="another")
+        committer.release_pin(0)
+        assert committer.pin(0, 1, 1, source="another").source == "another"
+
+
+@pytest.mark.parametrize("later", [0, 4], ids=["pinned", "in the manifest only"])
+def test_a_committed_batch_that_reads_something_else_now_is_refused(data: DataDir, version: int, later: int) -> None:
+    with committer_of(data) as committer:
+        for batch in range(later + 1):
+            pin = committer.pin(batch, version, 1, source=f"plan {batch}")
+            committer.commit(batch, pin, [], BatchCounts())
+        assert committer.pin(0, version, 2, source="plan 0").done
+        with pytest.raises(CheckpointMismatch, match="batch 0 of stream 'flights' is committed") as caught:
+            committer.pin(0, version, 2, source="another")
+        assert "--new-epoch" in str(caught.value.hint)
+
+
+def test_pins_and_manifest_rows_of_an_older_version_tell_nothing_about_sources(data: DataDir) -> None:
+    with committer_of(data) as committer:
+        committer.pin(0, 1, 1)
+        assert committer.pin(0, 1, 1, source="plan", splits={"size": "1"}) == Pin(1, 1)
+        committer.commit(0, Pin(1, 1), [], BatchCounts())
+        assert committer.pin(0, 1, 1, source="plan").done
 
 
 # -- commits --------------------------------------------------------------------------------------------
@@ -308,3 +347,52 @@ def test_a_deletion_in_the_middle_of_an_append_wins(
         result = deliver(data, committer, 0, version, "a")
     assert (result.tables[0].rows, result.dropped) == (0, 3)
     assert tables.count_rows(data, "/", "a") == 0
+
+
+# -- the tables at the start ----------------------------------------------------------------------------
+
+
+def forget_newest_entry(path: str) -> None:
+    """Lose the newest entry of a table's log, and what knows of it."""
+    log = Path(path, "_delta_log")
+    entries = sorted(log.glob("*.json"))
+    entries[-1].unlink()
+    for file in (*log.glob("*.checkpoint.parquet"), log / "_last_checkpoint"):
+        file.unlink(missing_ok=True)
+
+
+def test_a_table_whose_newest_entry_is_gone_is_named(data: DataDir, version: int) -> None:
+    with committer_of(data) as committer:
+        deliver(data, committer, 0, version, "a", "b")
+        deliver(data, committer, 1, version, "b")
+        committer.check_tables(since=0)
+    forget_newest_entry(data.queue("/", "a"))
+    with committer_of(data) as committer:
+        with pytest.raises(UnsupportedTable, match=r"queues/~2F/a is at version 0, and .* version 1") as caught:
+            committer.check_tables(since=0)
+        assert "_delta_log" in str(caught.value.hint)
+        committer.check_tables(since=1)  # what an epoch opened since has seen
+
+
+def test_a_table_that_was_declared_anew_or_removed_may_be_behind(
+    data: DataDir, store: TopologyStore, version: int
+) -> None:
+    with committer_of(data) as committer:
+        for batch in range(2):
+            deliver(data, committer, batch, version, "a", "b")
+    for name in ("a", "b"):
+        store.edit(lambda editor, name=name: editor.delete_queue("/", name), author="t")
+        shutil.rmtree(data.queue("/", name))
+    store.edit(declare_queues("a"), author="t")
+    with committer_of(data) as committer:
+        committer.check_tables(since=0)
+
+
+def test_only_few_files_of_the_manifest_are_looked_at(data: DataDir, version: int) -> None:
+    with committer_of(data) as committer:
+        for batch in range(14):
+            deliver(data, committer, batch, version, "a" if batch < 3 else "b")
+    rows = newest_rows(data, app_id=APP, since=0, count=10)
+    assert [row["batch_id"] for row in rows] == list(range(13, 3, -1))
+    assert newest_rows(data, app_id="another", since=0, count=10) == []
+    assert [row["batch_id"] for row in newest_rows(data, app_id=APP, since=12, count=10)] == [13, 12]

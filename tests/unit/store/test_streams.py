@@ -10,7 +10,7 @@ from store import data_files, tables
 from store.commit import BatchCommitter
 from store.log import TableLog
 from store.paths import DataDir
-from store.streams import EPOCH_BATCHES, STREAMS, Claim, epochs, first_batch_of, next_epoch, register
+from store.streams import EPOCH_BATCHES, STREAMS, Claim, epochs, first_batch_of, next_epoch, register, reopen
 from store.topology import TopologyStore
 from tests.unit.store.conftest import declare_queues, deliver
 
@@ -86,6 +86,15 @@ def test_every_epoch_of_a_stream_has_batch_numbers_of_its_own(data: DataDir) -> 
     assert [first.batch_number(7), second.batch_number(7)] == [7, EPOCH_BATCHES + 7]
     assert register(data, "flights", "c2") == second
     assert register(data, "other", "c1").first_batch == 0
+
+
+def test_a_checkpoint_goes_on_under_new_numbers_when_it_is_reopened(data: DataDir) -> None:
+    first = register(data, "flights", "c1")
+    second = reopen(data, first)
+    assert (second.app_id, second.first_batch) == (first.app_id, EPOCH_BATCHES)
+    assert register(data, "flights", "c1") == second
+    with pytest.raises(CheckpointMismatch):
+        reopen(data, first)
 
 
 def test_a_batch_beyond_the_numbers_of_its_epoch_is_refused(data: DataDir) -> None:
