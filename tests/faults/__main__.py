@@ -26,8 +26,8 @@ def show(met: Met, seconds: float) -> None:
         table.add_row(operation, effect, *(str(kinds[kind]) for kind in KINDS))
     console.print(table)
     operations = ", ".join(f"{name} {times}" for name, times in sorted(met.operations.items()))
-    print(f"operations: {operations}")
-    print(f"{met.schedules} schedules, {sum(met.faults.values())} faults, {seconds:.0f} s")
+    console.print(f"operations: {operations}")
+    console.print(f"{met.schedules} schedules, {sum(met.faults.values())} faults, {seconds:.0f} s")
 
 
 def main() -> int:
@@ -37,17 +37,17 @@ def main() -> int:
     options = parser.parse_args()
     os.environ["BINDERY_FAULT_SCHEDULES"] = str(options.schedules)
     logging.disable(logging.CRITICAL)  # every fault is a line of the program's log
-    from tests.faults import test_schedules  # noqa: PLC0415  # reads the number above
+    from tests.faults import test_schedules  # reads the number above
 
     started = time.monotonic()
     try:
         test_schedules.test_no_schedule_loses_or_doubles_anything()
     except AssertionError as failed:
-        print(f"FAILED: {failed}", file=sys.stderr)
+        sys.stderr.write(f"FAILED: {failed}\n")
         return 1
     finally:
         show(test_schedules.MET, time.monotonic() - started)
-    print("lost 0, doubled 0")
+    Console().print("lost 0, doubled 0")
     return 0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import shutil
 import tempfile
@@ -24,6 +26,13 @@ def _scratch() -> str | None:
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
+@functools.cache
+def _first() -> World:
+    root = Path(tempfile.mkdtemp(prefix="bindery-faults-", dir=_scratch()))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    return World(root, MET)
+
+
 class Schedule(RuleBasedStateMachine):
     """One schedule on one data directory; the numbers are effects that the operation usually has.
 
@@ -33,7 +42,7 @@ class Schedule(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.root = Path(tempfile.mkdtemp(prefix="bindery-faults-", dir=_scratch()))
-        self.world = World(self.root, MET)
+        self.world = _first().copy(self.root)
         MET.schedules += 1
 
     def teardown(self) -> None:

@@ -10,7 +10,9 @@ and one more of each batch finds no exchange: it waits in the unroutable table f
 
 from __future__ import annotations
 
+import copy
 import itertools
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -136,9 +138,24 @@ class World:
         self._committer: BatchCommitter | None = None
         self._publisher: Publisher | None = None
         self._access: AccessStore | None = None
+        if not tables.exists(self.data.topology):
+            self._begin()
+
+    def _begin(self) -> None:
+        """What every schedule starts from: a queue with messages, and an unroutable one."""
         self.store.create()
         self._note_version(0)
         self.declare("a", None)
+        self.route(None)
+        self.restart()
+
+    def copy(self, root: Path) -> World:
+        """The same world, which has no processes, in another folder."""
+        shutil.copytree(self.data.root, root / "data")
+        other = World(root, self.met)
+        for name in ("next_batch", "incarnations", "versions", "must", "gone", "unroutable", "ended", "_counter"):
+            setattr(other, name, copy.deepcopy(getattr(self, name)))
+        return other
 
     # -- processes ----------------------------------------------------------------------------------
 
