@@ -126,7 +126,8 @@ class Planner:
         if pin.splits and pin.splits != self._splits.in_force:
             raise self.committer.unusable(number, "Spark has split it by other settings than at first")
         try:
-            topology = self._topologies.load(version=pin.topology_version)
+            same = pin.topology_version == head.version
+            topology = head if same else self._topologies.load(version=pin.topology_version)
             return Plan(number, pin, topology, self._router(topology))
         except BinderyError as error:
             reason = f"topology version {pin.topology_version}: {error.message}"

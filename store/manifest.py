@@ -129,7 +129,7 @@ def manifest_row(
     tables: Sequence[Mapping[str, Any]],
     counts: BatchCounts,
     commit_ms: float,
-    source_digest: str,
+    source_digest: str = "",
 ) -> dict[str, Any]:
     """The row that ends a batch."""
     return {
