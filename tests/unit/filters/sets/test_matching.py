@@ -114,3 +114,23 @@ def test_a_message_meets_only_the_sets_that_it_may_satisfy(kind: str) -> None:
     found = groups.select(view, rows, of_group)
     assert found.member.tolist() == found.pair.tolist() == list(range(40))
     assert groups.candidates(view, rows, of_group) == 40
+
+
+def test_the_most_selective_member_of_nested_groups_leads() -> None:
+    """`kind` is the same in every set; `id` tells them apart, however deep it stands."""
+
+    def member(name: str, value: object) -> dict[str, object]:
+        return {"descriptor": "amqp:application-properties-filter", "value": {name: value}}
+
+    sets = [
+        parse_filter_set(
+            {
+                "f": {"descriptor": "amqp:all-filter", "value": [member("kind", "order"), member("id", n)]},
+                "g": member("open", True),
+            }
+        )
+        for n in range(100)
+    ]
+    view = BatchView(to_batch([Message(application_properties=Table({"kind": "order", "id": 7, "open": True}))]))
+    groups = FilterGroups([sets])
+    assert groups.candidates(view, np.zeros(1, np.int64), np.zeros(1, np.int32)) == 1
