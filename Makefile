@@ -10,7 +10,7 @@ SCRATCH ?= $(shell test -d /dev/shm -a -w /dev/shm && echo /dev/shm || echo $${T
 export SPARK_LOCAL_DIRS ?= $(SCRATCH)/bindery-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format bench bench-match bench-filters bench-api bench-endurance faults fuzz random mutate faults-real conformance clean
+.PHONY: help venv demo test lint format bench bench-match bench-filters bench-api bench-endurance bench-maintenance faults fuzz random mutate faults-real conformance clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ bench-api: $(STAMP) ## The REST control plane
 
 bench-endurance: $(STAMP) ## 5,000 small batches into 100 queues: what a batch costs after months (BATCHES=5000)
 	$(BIN)/python -m benchmarks.bench_endurance --batches $(or $(BATCHES),5000)
+
+bench-maintenance: $(STAMP) ## What maintenance costs a stream into 100 queues
+	$(BIN)/python -m benchmarks.bench_maintenance
 
 fuzz: $(STAMP) ## Fuzz the parsers (needs the fuzz extra: .venv/bin/pip install -e '.[fuzz]')
 	$(BIN)/python -m tests.fuzz

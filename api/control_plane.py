@@ -85,7 +85,7 @@ class ControlPlane:
     def upkeep(self) -> Upkeep | None:
         """The maintenance of the data directory, which runs from its first use; None where it is off."""
         wanted = self.settings.maintenance
-        return Upkeep(self.data, wanted.policy, everything_each=wanted.every) if wanted.on else None
+        return Upkeep(self.data, wanted.policy, everything_each=wanted.every) if wanted.enabled else None
 
     @_part
     def access(self) -> AccessStore:

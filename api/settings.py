@@ -39,10 +39,10 @@ class MaintenanceSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    on: bool = Field(default=True, description="maintain the data directory while the service runs")
+    enabled: bool = Field(default=True, description="maintain the data directory while the service runs")
     every: float = Field(default=3_600.0, ge=1, description="seconds between two passes over all tables")
     retention: str | None = Field(default=None, description="how long old versions stay readable, such as '7 days'")
-    target_size: str = Field(default="128 MiB", description="size that merged files get")
+    target_size: str = Field(default="32 MiB", description="size that merged files get")
 
     @field_validator("retention", "target_size")
     @classmethod

@@ -27,7 +27,7 @@ def maintain(
         str | None,
         typer.Option(help="How long old versions stay readable, such as '7 days'. Default: what each table states."),
     ] = None,
-    target_size: Annotated[str, typer.Option(help="Size that merged files get.")] = "128 MiB",
+    target_size: Annotated[str, typer.Option(help="Size that merged files get.")] = "32 MiB",
     vhost: Annotated[str | None, typer.Option(help="Only tables of this vhost.")] = None,
     queue: Annotated[str | None, typer.Option(help="Only the table of this queue.")] = None,
     as_json: JsonOption = False,

@@ -16,6 +16,8 @@ _BYTES: Final = {None: 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 #: How long old versions stay readable where nothing else is said.
 DEFAULT_RETENTION: Final = timedelta(days=7)
+#: Size of merged files where nothing else is said: whoever takes a message rewrites the file that holds it.
+DEFAULT_TARGET: Final = 32 << 20
 #: Shortest retention that may be asked for: a query that runs must not lose its files.
 SHORTEST_RETENTION: Final = timedelta(minutes=1)
 
@@ -40,7 +42,7 @@ class Policy:
     orphan_age: timedelta = timedelta(days=1)
     hold_limit: timedelta = timedelta(days=30)
     manifest_retention: timedelta = timedelta(days=30)
-    target_bytes: int = 128 << 20
+    target_bytes: int = DEFAULT_TARGET
     fan_in: int = 16
 
 
@@ -65,12 +67,12 @@ def retention_of(text: str) -> timedelta:
 
 
 def size(text: str) -> int:
-    """A number of bytes such as "128 MiB"; raises InvalidInput under 1 MiB."""
+    """A number of bytes such as "32 MiB"; raises InvalidInput under 1 MiB."""
     found = _SIZE.fullmatch(text)
     number = 0 if found is None else int(found[1]) * _BYTES[found[2]]
     if not 1 << 20 <= number <= 4 << 30:
         raise InvalidInput(
-            f"{text!r} is no size of files", where="target size", hint="1 MiB to 4 GiB, such as '128 MiB'"
+            f"{text!r} is no size of files", where="target size", hint="1 MiB to 4 GiB, such as '32 MiB'"
         )
     return number
 

@@ -232,6 +232,6 @@ def in_vhost(data: DataDir, vhost: str, queue: str | None) -> Callable[[Place], 
         if not tables.exists(path):
             raise NotFound(f"no queue {queue!r} in vhost {vhost!r}", where=path)
         return lambda place: place.path == path
-    folder = str(Path(data.queue(vhost, "")).parent)
+    folder = str(Path(data.queue(vhost, "any")).parent)
     own = {data.unroutable(vhost), data.inbox(vhost)}
     return lambda place: place.path in own or str(Path(place.path).parent) == folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,9 @@ def test_there_is_a_file_per_environment() -> None:
             {"environment": "production", "host": EVERYWHERE, "trusted_proxies": ["10.0.0.1"], "metrics": "open"},
             "names of queues",
         ),
+        ({"maintenance": {"retention": "1 month"}}, "no length of time"),
+        ({"maintenance": {"target_size": "1 KiB"}}, "no size"),
+        ({"maintenance": {"often": True}}, "maintenance.often"),
         ({"environment": "staging"}, "environment"),
         ({"failed_logins": 0}, "failed_logins"),
     ],
@@ -121,3 +125,11 @@ def test_a_bad_file_is_told_without_a_traceback(tmp_path: Path, text: str | None
     assert done.exit_code != 0
     assert reason in str(done.exception) + done.output
     assert STRONG not in str(done.exception) + done.output
+
+
+def test_maintenance_is_on_unless_it_is_switched_off(tmp_path: Path) -> None:
+    assert Settings(data="/d").maintenance.enabled
+    file = written(tmp_path, "data: /a\nmaintenance: {enabled: false, retention: 2 days, target_size: 8 MiB}\n")
+    found = Settings.configured(file).maintenance
+    assert not found.enabled
+    assert (found.policy.retention, found.policy.target_bytes) == (timedelta(days=2), 8 << 20)

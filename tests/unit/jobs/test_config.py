@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from jobs.config import DEFAULT_RECORD_BYTES, FileSource, QueueSource, load_job, parse_job
+from jobs.config import DEFAULT_RECORD_BYTES, FileSource, Maintenance, QueueSource, load_job, parse_job
 from router.errors import InvalidInput
 
 GOOD = """\
@@ -121,3 +122,34 @@ def test_an_option_that_would_lose_records_is_refused_with_the_reason(option: st
 )
 def test_an_option_that_loses_nothing_may_be_set(option: str) -> None:
     assert parse_job(GOOD.replace("header: true", option))
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("", None), ("maintenance: off", False), ("maintenance: on", True), ("maintenance: no", False)]
+)
+def test_maintenance_is_switched_by_a_word(text: str, meant: bool | None) -> None:
+    assert parse_job(f"stream: s\nsource: {{format: parquet, path: /in}}\n{text}\n").job.maintenance is meant
+
+
+def test_maintenance_is_told_what_to_keep() -> None:
+    text = "stream: s\nsource: {format: parquet, path: /in}\nmaintenance:\n  retention: 3 days\n  target_size: 64 MiB\n"
+    found = parse_job(text).job.maintenance
+    assert isinstance(found, Maintenance)
+    assert (found.policy.retention, found.policy.target_bytes) == (timedelta(days=3), 64 << 20)
+    assert parse_job(text.replace("3 days", "60 seconds")).job.maintenance
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("  retention: 3 fortnights", "no length of time"),
+        ("  retention: 1 second", "too short"),
+        ("  target_size: tiny", "no size of files"),
+        ("  retentions: 3 days", "unknown key"),
+    ],
+)
+def test_what_maintenance_cannot_be_told_is_refused_with_its_line(line: str, message: str) -> None:
+    text = f"stream: s\nsource: {{format: parquet, path: /in}}\nmaintenance:\n{line}\n"
+    with pytest.raises(InvalidInput, match=message) as refused:
+        parse_job(text)
+    assert "line 4" in str(refused.value.where)

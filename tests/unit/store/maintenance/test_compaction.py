@@ -64,7 +64,7 @@ def test_fewer_than_a_fan_in_are_left_alone() -> None:
 
 
 def test_what_has_half_the_target_size_is_done_with() -> None:
-    assert merges([file(10**6, 64 << 20, f"{n}") for n in range(40)], Policy()) == []
+    assert merges([file(10**6, 16 << 20, f"{n}") for n in range(40)], Policy()) == []
 
 
 def test_groups_have_the_target_size_and_the_order_of_their_rows() -> None:

@@ -1,0 +1,99 @@
+"""`bindery maintain`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from bindery.cli import main as cli
+from store.commit import BatchCommitter
+from store.paths import DataDir
+from store.topology import TopologyStore
+from tests.unit.store.conftest import STREAM, declare_queues, deliver
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["bindery", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return int(left.value.code or 0), out, err
+
+    return call
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[DataDir]:
+    data = DataDir.open(tmp_path / "data", create=True)
+    version = TopologyStore(data).edit(declare_queues("a", "b"), author="t").version
+    with BatchCommitter(data, stream=STREAM, app_id=f"{STREAM}:1") as committer:
+        for batch in range(16):
+            deliver(data, committer, batch, version, "a", "b")
+    yield data
+
+
+def files(data: DataDir, name: str) -> int:
+    return len(DeltaTable(data.queue("/", name)).file_uris())
+
+
+def test_a_dry_run_says_what_a_run_then_does(run: Run, data: DataDir) -> None:
+    code, planned, _ = run("maintain", data.root, "--dry-run")
+    assert code == 0
+    assert "5 tables looked at, 3 would be changed" in planned
+    assert (files(data, "a"), files(data, "b")) == (16, 16)
+    code, done, _ = run("maintain", data.root)
+    assert code == 0
+    assert "5 tables looked at, 3 changed" in done
+    assert [line.split()[:3] for line in done.splitlines() if "queues/" in line] == [
+        ["queues/~2F/a", "16", "1"],
+        ["queues/~2F/b", "16", "1"],
+    ]
+    assert (files(data, "a"), files(data, "b")) == (1, 1)
+
+
+def test_one_queue_and_a_retention_as_data(run: Run, data: DataDir) -> None:
+    code, out, _ = run("maintain", data.root, "--queue", "a", "--retention", "3 days", "--json")
+    assert code == 0
+    (one,) = json.loads(out)["tables"]
+    assert (one["name"], one["merged"], one["into"]) == ("queues/~2F/a", 16, 1)
+    assert files(data, "b") == 16
+    stated = DeltaTable(data.queue("/", "a")).metadata().configuration
+    assert stated["delta.deletedFileRetentionDuration"] == stated["delta.logRetentionDuration"] == "interval 3 days"
+
+
+def test_a_vhost(run: Run, data: DataDir) -> None:
+    assert "2 tables looked at" in run("maintain", data.root, "--vhost", "/")[1]
+    assert "0 tables looked at" in run("maintain", data.root, "--vhost", "other")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--retention", "soon"), "no length of time"),
+        (("--retention", "5 seconds"), "too short"),
+        (("--target-size", "1"), "no size"),
+        (("--queue", "none"), "no queue 'none'"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(run: Run, data: DataDir, arguments: tuple[str, str], said: str) -> None:
+    code, _, err = run("maintain", data.root, *arguments)
+    assert code == 2
+    assert said in err
+
+
+def test_a_table_that_is_damaged_is_named_and_the_others_are_maintained(run: Run, data: DataDir) -> None:
+    Path(data.queue("/", "a"), "_delta_log", f"{3:020}.json").write_text("{")
+    code, out, err = run("maintain", data.root)
+    assert code == 1
+    assert "queues/~2F/a" in err
+    assert files(data, "b") == 1
+    assert "damaged" in out
