@@ -191,7 +191,7 @@ def run(scratch: Path, batches: int, window: int, retention: int) -> None:
         else:
             producer.place(done)
 
-    policy = Policy(retention=timedelta(seconds=retention), manifest_retention=timedelta(seconds=retention))
+    policy = Policy(retention=timedelta(seconds=retention), shortest=timedelta(0), versions=100)
     job = _Job(spark, data, parse_job(JOB.format(path=source)), report=report)
     job.policy = policy
     job.run()

@@ -100,9 +100,9 @@ class Schedule(RuleBasedStateMachine):
     def maintain(self, fault: Injection | None) -> None:
         self.world.maintain(fault)
 
-    @rule(fault=injections(2))
-    def checkpoint(self, fault: Injection | None) -> None:
-        self.world.checkpoint(fault)
+    @rule(fault=injections(1), number=st.integers(0, 6))
+    def checkpoint(self, fault: Injection | None, number: int) -> None:
+        self.world.checkpoint(number, fault)
 
     @rule()
     def restart(self) -> None:
