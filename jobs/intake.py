@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -128,13 +129,16 @@ class _FileBatch:
                 try:
                     rows = self._run(action, shortened, clock_ms)
                 except (PySparkException, Py4JError) as error:
-                    damaged = self._damaged(self._files, shortened, clock_ms) if _READ_ERROR in str(error) else {}
+                    damaged = self._changed()
+                    if not damaged and _READ_ERROR in str(error):
+                        damaged = self._damaged(self._files, shortened, clock_ms)
                     if not damaged:
                         raise
                 else:
                     damaged = self._changed()
                     if not damaged:
-                        return rows, [*self._refusals.parts, *shortened.parts]
+                        lines = [part for part in shortened.parts if not self._refusals.holds(part.file)]
+                        return rows, [*self._refusals.parts, *lines]
                 self._leave_out(damaged)
         finally:
             shortened.remove()
@@ -167,7 +171,7 @@ class _FileBatch:
         state = self._storage.state(file.address)
         if state is None:
             return f"it was there when the batch was planned and is gone; {_PLACE}"
-        if state.modified_ms != file.modified_ms:
+        if not state.is_of(file.modified_ms):
             then, now = (
                 datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in (file.modified_ms, state.modified_ms)
             )
@@ -222,12 +226,19 @@ class _FileBatch:
         files: Sequence[PlannedFile] | None = None,
     ) -> list[Row]:
         chosen = self._files if files is None else files
-        paths = [path for file in chosen if (path := shortened.path(file)) is not None]
-        if not paths:
-            return []
         clock = functions.lit(datetime.fromtimestamp(clock_ms / 1000, UTC))
-        frame = self._intake.projection(self._intake.format.frame(self.session, paths), clock)
-        return action(shortened.with_true_places(frame))
+        frames = [
+            self._intake.projection(frame, clock)
+            for frame in (
+                self._read([file.path for file in chosen if shortened.is_whole(file)]),
+                self._read(shortened.copies_of(chosen), base=shortened.base),
+            )
+            if frame is not None
+        ]
+        return action(shortened.with_true_places(reduce(DataFrame.unionAll, frames))) if frames else []
+
+    def _read(self, paths: Sequence[str], *, base: str | None = None) -> DataFrame | None:
+        return self._intake.format.frame(self.session, paths, base=base) if paths else None
 
 
 class _Shortened:
@@ -238,7 +249,7 @@ class _Shortened:
         self._storage = storage
         self._format = file_format
         self._folder = folder
-        self._copies: dict[str, Path | None] = {}
+        self._copies: dict[str, str | None] = {}
         self.remove()
 
     def look(self, file: PlannedFile) -> str | None:
@@ -264,30 +275,42 @@ class _Shortened:
             RefusedPart(file.address, "too_large", f"a line of {line.size} bytes; the cap is {limit}", line.offset)
             for line in lines
         ]
-        effects.make_folder(self._folder)
-        copy = self._folder / str(len(self._copies))
+        copy = self._folder / self._name(file)
+        effects.make_folder(copy.parent)
         starts = [0, *(line.end for line in lines)]
         self._storage.copy(file.address, copy, zip(starts, [*(line.offset for line in lines), None], strict=True))
-        self._copies[file.address] = copy
+        self._copies[file.address] = f"file://{copy}"
         return None
 
-    def path(self, file: PlannedFile) -> str | None:
-        """What Spark is to read for a file; None for nothing."""
-        if file.address not in self._copies:
-            return file.path
-        copy = self._copies[file.address]
-        return None if copy is None else f"file://{copy}"
+    @property
+    def base(self) -> str:
+        """The folder below which the copies lie as the files do below theirs."""
+        return f"file://{self._folder}"
+
+    def is_whole(self, file: PlannedFile) -> bool:
+        """Whether the file itself is to be read."""
+        return file.address not in self._copies
+
+    def copies_of(self, files: Sequence[PlannedFile]) -> list[str]:
+        """The copies that are read instead of files."""
+        return [copy for file in files if (copy := self._copies.get(file.address)) is not None]
 
     def with_true_places(self, frame: DataFrame) -> DataFrame:
         """Records say the file that they come from, not its copy."""
-        names = {f"file://{copy}": address for address, copy in self._copies.items() if copy is not None}
-        if not names or SOURCE_COLUMN not in frame.columns:
+        copies = {address: copy for address, copy in self._copies.items() if copy is not None}
+        if not copies or SOURCE_COLUMN not in frame.columns:
             return frame
         place = functions.col(SOURCE_COLUMN)
         true = place["file"]
-        for copy, address in names.items():
-            true = functions.when(place["file"] == copy, functions.lit(address)).otherwise(true)
+        for address, copy in copies.items():
+            true = functions.when(place["file"] == self._storage.address(copy), functions.lit(address)).otherwise(true)
         return frame.withColumn(SOURCE_COLUMN, place.withField("file", true))
+
+    def _name(self, file: PlannedFile) -> str:
+        """Where the copy lies below its folder; without the ending by which Spark would decompress it."""
+        base = self._format.options.get("basePath", "")
+        below = file.path.partition(base.rstrip("/") + "/")[2] if base else ""
+        return f"{below or f'{len(self._copies)}/{Path(file.path).name}'}.text"
 
     def remove(self) -> None:
         """Remove the copies, those of an attempt that was broken off, too."""

@@ -78,11 +78,12 @@ def _read_with_schema(spark: SparkSession, source: FileSource, file: JobFile) ->
 
 def _format(name: str, frame: DataFrame, source: FileSource, file: JobFile) -> FileFormat:
     """How a batch of the files is read that the stream finds."""
-    options = dict(source.options) | _LOUD
+    # which files there are has been decided: a copy of one has another name
+    options = {option: value for option, value in source.options.items() if option.lower() != "pathglobfilter"} | _LOUD
     path = _absolute(source.path)
     if not _GLOB.search(path):
         # partitions are folders below this one
-        options["basePath"] = str(Path(path).parent) if Path(path).is_file() else path
+        options.setdefault("basePath", str(Path(path).parent) if Path(path).is_file() else path)
     if name == "parquet":
         return FileFormat(name, frame.schema, options)
     stated = {option.lower(): value for option, value in source.options.items()}

@@ -29,7 +29,11 @@ class FileFormat:
     whole: bool = False
     header: bool = False
 
-    def frame(self, spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-        """The records of those files; each path names one file, whatever characters it has."""
-        reader = spark.read.format(self.name).schema(self.schema).options(**self.options)
+    def frame(self, spark: SparkSession, paths: Sequence[str], *, base: str | None = None) -> DataFrame:
+        """The records of those files; each path names one file, whatever characters it has.
+
+        `base` is the folder below which the names of folders may be partitions, if not that of the options.
+        """
+        options = dict(self.options) if base is None else {**self.options, "basePath": base}
+        reader = spark.read.format(self.name).schema(self.schema).options(**options)
         return reader.option("__globPaths__", "false").load(list(paths))

@@ -21,9 +21,6 @@ _BLOCK: Final = 1024 * 1024
 class Content(Protocol):
     """The bytes of a file, after decompression."""
 
-    #: Whether going back, or far ahead, costs no more than going on.
-    seekable: bool
-
     def read(self, offset: int, size: int) -> bytes:
         """Bytes from that offset; fewer than asked for at the end only."""
 
@@ -55,7 +52,7 @@ def _after_last_end(content: Content, start: int, limit: int, ends: Sequence[byt
     `start` itself without one; None when the content ends within reach, too.
     """
     reach = start + limit + max(map(len, ends))
-    if content.seekable and reach - start > _TAIL:
+    if reach - start > _TAIL:
         tail = content.read(reach - _TAIL, _TAIL)
         if len(tail) < _TAIL:
             return None

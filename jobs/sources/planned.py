@@ -59,7 +59,7 @@ def _list(folder: Path, number: int) -> list[str]:
     names += [f"{found}.compact" for found in sorted(later) if found > number]
     found = next((folder / name for name in names if (folder / name).exists()), folder / names[0])
     mark = f'"batchId":{number}}}'
-    return [line for line in _lines(found) if line.replace(" ", "").endswith(mark)]
+    return [line for line in _lines(found) if line.endswith(mark)]
 
 
 def _lines(path: Path) -> list[str]:

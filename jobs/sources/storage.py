@@ -6,26 +6,39 @@ credentials of the source.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-_BLOCK: Final = 1024 * 1024
+from router.errors import StorageFailed
+
+#: Bytes that are carried over from the JVM at a time.
+_CARRIED: Final = 64 * 1024
+_NO_ROOM: Final = "No space left on device"
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What tells one content of a file from another: its size in bytes and its modification time in ms."""
+    """What tells one content of a file from another: its size in bytes and its modification time in ms.
+
+    `step_ms` is how exact the time is: object stores tell seconds of an object and less in a listing.
+    """
 
     size: int
     modified_ms: int
+    step_ms: int = 1
+
+    def is_of(self, modified_ms: int) -> bool:
+        """Whether this can be the content that was modified then."""
+        return self.modified_ms // self.step_ms == modified_ms // self.step_ms
 
 
 class Storage:
@@ -70,7 +83,11 @@ class Storage:
             if error.java_exception.getClass().getName() == "java.io.FileNotFoundException":
                 return None
             raise
-        return FileState(int(status.getLen()), int(status.getModificationTime()))
+        return FileState(int(status.getLen()), int(status.getModificationTime()), 1000)
+
+    def address(self, path: str) -> str:
+        """The address of a path, as Spark writes it."""
+        return str(self._jvm.org.apache.hadoop.fs.Path(path).toUri().toString())
 
     def is_compressed(self, address: str) -> bool:
         """Whether Spark decompresses the file, which it tells by the end of its name."""
@@ -87,23 +104,41 @@ class Storage:
         local = local_path(address)
         if local is not None and not self.is_compressed(address):
             return closing(_Local(local))
-        return closing(_Remote(lambda: self._opened(address), seekable=not self.is_compressed(address)))
+        if self.is_compressed(address):
+            return closing(_Remote(self, address, self._jvm.org.apache.commons.io.IOUtils.skip))
+        found = self.state(address)
+        size = 0 if found is None else found.size
+
+        def seek(stream: Any, count: int) -> int:
+            at = int(stream.getPos())
+            stream.seek(min(at + count, size))
+            return int(stream.getPos()) - at
+
+        return closing(_Remote(self, address, seek))
 
     def copy(self, address: str, to: Path, ranges: Iterable[tuple[int, int | None]]) -> None:
-        """Copy parts of a file after decompression: (first byte, the one after the last; None = the end)."""
+        """Copy parts of a file after decompression: (first byte, the one after the last; None = the end).
+
+        Raises StorageFailed when there is no room for the copy.
+        """
         copied = self._jvm.org.apache.commons.io.IOUtils.copyLarge
         target = self._jvm.java.io.FileOutputStream(str(to))
-        stream = self._opened(address)
+        stream = self.opened(address)
         try:
             at = 0
             for first, end in ranges:
                 copied(stream, target, first - at, -1 if end is None else end - first)
                 at = end or 0
+        except Py4JJavaError as error:
+            if _NO_ROOM not in str(error.java_exception):
+                raise
+            raise StorageFailed(f"cannot write {to}: {_NO_ROOM}", where=str(to), hint="see to the disk") from None
         finally:
             stream.close()
             target.close()
 
-    def _opened(self, address: str) -> Any:
+    def opened(self, address: str) -> Any:
+        """The JVM's stream of a file after decompression."""
         path, system = self._located(address)
         stream = system.open(path)
         codec = self._codecs.getCodec(path)
@@ -117,23 +152,17 @@ class Storage:
         return path, path.getFileSystem(self._conf)
 
 
-class _Content:
+class _Content(Protocol):
     """See jobs.sources.lines.Content."""
-
-    seekable: bool
 
     def read(self, offset: int, size: int) -> bytes:
         """See there."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Let go of the file."""
-        raise NotImplementedError
 
 
-class _Local(_Content):
-    seekable = True
-
+class _Local:
     def __init__(self, path: str) -> None:
         self._file = Path(path).open("rb")  # noqa: SIM115  # closed by close()
 
@@ -145,36 +174,43 @@ class _Local(_Content):
         self._file.close()
 
 
-class _Remote(_Content):
-    """A stream of the JVM; what cannot seek is opened again to go back."""
+class _Remote:
+    """A stream of the JVM: little of it is carried over, and only on the way forward.
 
-    def __init__(self, opened: Any, *, seekable: bool) -> None:
-        self.seekable = seekable
-        self._opened = opened
-        self._stream = opened()
+    Bytes come from there at a few MB/s. Whoever wants many of them, or goes back, gets a copy on this machine.
+    `skip` passes over so many bytes of the stream, or fewer at its end, and gives their number.
+    """
+
+    def __init__(self, storage: Storage, address: str, skip: Callable[[Any, int], int]) -> None:
+        self._skip = skip
+        self._storage = storage
+        self._address = address
+        self._stream = storage.opened(address)
         self._at = 0
+        self._folder: TemporaryDirectory[str] | None = None
+        self._copy: _Local | None = None
 
     def read(self, offset: int, size: int) -> bytes:
-        if self.seekable:
-            self._stream.seek(offset)
-        else:
-            if offset < self._at:
-                self._stream.close()
-                self._stream, self._at = self._opened(), 0
-            while self._at < offset:
-                skipped = int(self._stream.skip(offset - self._at))
-                if not skipped and not self._stream.readNBytes(1):
-                    return b""
-                self._at += skipped or 1
-        parts = []
-        while size and (part := bytes(self._stream.readNBytes(min(size, _BLOCK)))):
-            parts.append(part)
-            size -= len(part)
-            self._at += len(part)
-        return b"".join(parts)
+        if self._copy is None and (offset < self._at or size > _CARRIED):
+            self._folder = TemporaryDirectory(prefix="bindery-")
+            path = Path(self._folder.name) / "content"
+            self._storage.copy(self._address, path, [(0, None)])
+            self._copy = _Local(str(path))
+        if self._copy is not None:
+            return self._copy.read(offset, size)
+        self._at += self._skip(self._stream, offset - self._at)
+        if self._at < offset:
+            return b""
+        found = bytes(self._stream.readNBytes(size))
+        self._at += len(found)
+        return found
 
     def close(self) -> None:
         self._stream.close()
+        if self._copy is not None:
+            self._copy.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
 
 def local_path(address: str) -> str | None:

@@ -321,6 +321,24 @@ def test_a_line_of_100_mb_does_not_end_a_small_jvm(inbox: Installation) -> None:
     assert (row["reason"], row["detail"]) == ("too_large", "a line of 100000012 bytes; the cap is 33554432")
 
 
+def test_a_shortened_file_keeps_its_partitions(inbox: Installation) -> None:
+    job = (
+        FIELDS.replace("FORMAT", "json")
+        .replace("OPTIONS", "pathGlobFilter: '*.json'")
+        .replace("routing_key: id", "routing_key: concat_ws('.', id, day)")
+        .replace("note STRING", "note STRING, day STRING")
+    )
+    for day in ("mon day", "tue"):
+        folder = inbox.inbox / f"day={day}"
+        folder.mkdir()
+        draft = folder / ".draft"
+        draft.write_text(as_json(id="a") + "\n" + as_json(id="long", note="y" * 300_000) * (day != "tue") + "\n")
+        draft.rename(folder / "x.json")
+    inbox.route(job)
+    assert keys(inbox) == ["a.mon day", "a.tue"]
+    assert [row["reason"] for row in inbox.unroutable()] == ["too_large"]
+
+
 def test_one_document_a_file_is_bounded_by_the_file(inbox: Installation) -> None:
     job = FIELDS.replace("FORMAT", "json").replace("OPTIONS", "multiLine: true")
     place(inbox, "good.json", json.dumps({"id": "good"}, indent=2).encode())

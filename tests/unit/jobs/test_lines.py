@@ -15,9 +15,8 @@ MIB = 1 << 20
 class Bytes:
     """Content in memory that counts what is read."""
 
-    def __init__(self, data: bytes, *, seekable: bool = True) -> None:
+    def __init__(self, data: bytes) -> None:
         self.data = data
-        self.seekable = seekable
         self.read_bytes = 0
 
     def read(self, offset: int, size: int) -> bytes:
@@ -41,7 +40,6 @@ def plainly(data: bytes, limit: int, ends: tuple[bytes, ...]) -> list[LongLine]:
     return [line for line in found if line.size > limit]
 
 
-@pytest.mark.parametrize("seekable", [True, False])
 @settings(max_examples=300)
 @given(
     data=st.lists(st.sampled_from([b"a", b"bcdefgh", b"\n", b"\r", b"\r\n", b"x" * 40]), max_size=40).map(b"".join),
@@ -49,11 +47,11 @@ def plainly(data: bytes, limit: int, ends: tuple[bytes, ...]) -> list[LongLine]:
     tail=st.integers(1, 9),
     block=st.integers(1, 9),
 )
-def test_every_line_above_the_limit_is_found(seekable: bool, data: bytes, limit: int, tail: int, block: int) -> None:
+def test_every_line_above_the_limit_is_found(data: bytes, limit: int, tail: int, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "_TAIL", tail)
         patch.setattr(lines, "_BLOCK", block)
-        assert long_lines(Bytes(data, seekable=seekable), limit) == plainly(data, limit, LINE_ENDS)
+        assert long_lines(Bytes(data), limit) == plainly(data, limit, LINE_ENDS)
 
 
 @settings(max_examples=200)
