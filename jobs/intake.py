@@ -23,7 +23,7 @@ from jobs.fold import SOURCE_COLUMN
 from jobs.mapping import Projection
 from jobs.sources.format import FileFormat
 from jobs.sources.lines import long_lines
-from jobs.sources.planned import PlannedFile, batch_clock, planned_files
+from jobs.sources.planned import PlannedFile, planned_files
 from jobs.sources.records import Records
 from jobs.sources.refused import Refusals, RefusedPart
 from jobs.sources.storage import FileState, Storage
@@ -42,9 +42,8 @@ _PLACE: Final = "put a file right under a new name: write it elsewhere, and rena
 class Batch(Protocol):
     """One micro-batch, to be read."""
 
+    #: The session whose settings hold for it.
     session: SparkSession
-    #: When Spark planned it, in ms since 1970 (UTC); the same at every attempt.
-    clock_ms: int
 
     def rows(self, action: Action, *, clock_ms: int) -> tuple[list[Row], Sequence[RefusedPart]]:
         """What an action gives on the mapped records, and what was left out.
@@ -65,12 +64,14 @@ class Intake(Protocol):
         """The batch behind the arguments of foreachBatch."""
 
 
-def intake(records: Records, projection: Projection, checkpoint: str, *, stop_at_unreadable: bool) -> Intake:
+def intake(
+    spark: SparkSession, records: Records, projection: Projection, checkpoint: str, *, stop_at_unreadable: bool
+) -> Intake:
     """The intake of a stream that keeps its checkpoint in that folder."""
     if records.files is None:
         # in a streaming query the current time is the time of the batch's plan, also when it is repeated
-        return _StreamIntake(projection(records.frame, functions.current_timestamp()), checkpoint)
-    return _FileIntake(records.frame, checkpoint, projection, records.files, stop_at_unreadable)
+        return _StreamIntake(projection(records.frame, functions.current_timestamp()))
+    return _FileIntake(spark, records.frame, checkpoint, projection, records.files, stop_at_unreadable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +79,15 @@ class _StreamIntake:
     """Spark reads, and the mapping is part of the query."""
 
     stream: DataFrame
-    checkpoint: str
 
     def batch(self, frame: DataFrame, batch_id: int) -> Batch:
-        return _StreamBatch(frame, frame.sparkSession, batch_clock(self.checkpoint, batch_id))
+        return _StreamBatch(frame, frame.sparkSession)
 
 
 @dataclass(slots=True)
 class _StreamBatch:
     frame: DataFrame
     session: SparkSession
-    clock_ms: int
 
     def rows(self, action: Action, *, clock_ms: int) -> tuple[list[Row], Sequence[RefusedPart]]:
         return action(self.frame), ()
@@ -96,8 +95,9 @@ class _StreamBatch:
 
 @dataclass(frozen=True, slots=True)
 class _FileIntake:
-    """Spark's stream finds the files; each batch is a query of its own."""
+    """Spark's stream finds the files; each batch is a query of its own in the job's session."""
 
+    spark: SparkSession
     stream: DataFrame
     checkpoint: str
     projection: Projection
@@ -105,16 +105,15 @@ class _FileIntake:
     stop_at_unreadable: bool
 
     def batch(self, frame: DataFrame, batch_id: int) -> Batch:
-        return _FileBatch(self, frame.sparkSession, batch_id)
+        return _FileBatch(self, batch_id)
 
 
 class _FileBatch:
-    def __init__(self, intake: _FileIntake, session: SparkSession, batch_id: int) -> None:
-        self.session = session
-        self.clock_ms = batch_clock(intake.checkpoint, batch_id)
+    def __init__(self, intake: _FileIntake, batch_id: int) -> None:
+        self.session = intake.spark
         self._intake = intake
         self._batch_id = batch_id
-        self._storage = Storage(session, intake.format.options)
+        self._storage = Storage(intake.spark, intake.format.options)
 
     def rows(self, action: Action, *, clock_ms: int) -> tuple[list[Row], Sequence[RefusedPart]]:
         self._planned = planned_files(self._intake.checkpoint, self._batch_id)

@@ -27,8 +27,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from bindery.cli.render import render_error
 from jobs.checkpoint import Checkpoint
 from jobs.config import AVAILABLE_NOW, JobFile, Maintenance, load_job
-from jobs.java import java_is_gone, java_needed
 from jobs.intake import intake
+from jobs.java import java_is_gone, java_needed
 from jobs.mapping import mapped
 from jobs.plan import Planner, check_fit
 from jobs.routers import Routers

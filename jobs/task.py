@@ -28,8 +28,8 @@ RESULT_SCHEMA: Final = "result string"
 #: Records are routed in groups of about so many bytes or rows: Spark's batches are smaller than is efficient.
 GROUP_BYTES: Final = 32 * 1024 * 1024
 GROUP_ROWS: Final = 65_536
-#: The range of numbers that no task has: the last one that 64 bits hold.
-_DRIVER: Final = 2**63 // NUMBERS_PER_TASK - 1
+#: The range of numbers that no task has: far above all (jobs/splits.py), and below 2^53.
+_DRIVER: Final = 2**53 // NUMBERS_PER_TASK - 1
 
 
 @dataclass(frozen=True, slots=True)
