@@ -10,7 +10,8 @@ SCRATCH ?= $(shell test -d /dev/shm -a -w /dev/shm && echo /dev/shm || echo $${T
 export SPARK_LOCAL_DIRS ?= $(SCRATCH)/bindery-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format bench bench-match bench-filters bench-api bench-endurance bench-maintenance faults fuzz random mutate faults-real conformance clean
+.PHONY: help venv demo test lint format bench bench-match bench-filters bench-api bench-files bench-endurance \
+	bench-maintenance faults fuzz random mutate faults-real conformance clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +51,9 @@ bench-filters: $(STAMP) ## Text filters and filter sets
 
 bench-api: $(STAMP) ## The REST control plane
 	$(BIN)/python -m benchmarks.bench_api
+
+bench-files: $(STAMP) ## What remembering 100,000 files costs a stream
+	$(BIN)/python -m benchmarks.bench_files
 
 bench-endurance: $(STAMP) ## 5,000 small batches into 100 queues: what a batch costs after months (BATCHES=5000)
 	$(BIN)/python -m benchmarks.bench_endurance --batches $(or $(BATCHES),5000)

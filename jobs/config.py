@@ -78,6 +78,7 @@ class FileSource(_Part):
     format: Literal["json", "csv", "parquet", "delta"]
     path: Name
     schema_: str | None = Field(default=None, alias="schema")
+    unreadable_files: Literal["record", "stop"] = "record"
     options: dict[str, Annotated[str, BeforeValidator(_expression)]] = {}
 
     @field_validator("options")
@@ -95,6 +96,8 @@ class FileSource(_Part):
             raise ValueError("a csv source needs a schema, such as 'id BIGINT, name STRING'")
         if self.format in ("parquet", "delta") and self.schema_ is not None:
             raise ValueError(f"a {self.format} source brings its own schema; leave `schema` out")
+        if self.format == "delta" and "unreadable_files" in self.model_fields_set:
+            raise ValueError("unreadable_files is for json, csv and parquet: a Delta table answers for its own files")
         return self
 
 

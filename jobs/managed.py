@@ -51,6 +51,9 @@ class Reporter:
         with self._lock:
             progress = self._progress
             progress["batches"] += 1
+            spent = sum(report.seconds.get(stage, 0.0) for stage in ("prepare", "tasks", "commit"))
+            if spent:
+                progress["rows_per_second"] = report.records / spent
             for name in ("records", "copies", "unroutable"):
                 progress[name] += getattr(report, name)
             progress["last_batch"] = {
@@ -75,8 +78,6 @@ class Reporter:
                     if name in _OUTSTANDING:
                         lag[_OUTSTANDING[name]] = lag.get(_OUTSTANDING[name], 0) + int(value)
             self._progress["lag"] = lag
-            if progress is not None:
-                self._progress["rows_per_second"] = progress.get("processedRowsPerSecond")
             state: Literal["running", "idle"] = "running" if busy else "idle"
             if state != self._status.state or now - self._status.updated_at > _HEARTBEAT:
                 self._say(state)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,25 +20,48 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 from pyspark.sql.types import DataType
 
 from jobs.config import JobFile
+from jobs.determinism import HINT, variation
 from jobs.fold import CORRUPT_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn
 from jobs.sources.files import spark_reason
 from jobs.sources.records import CORRUPT, Records
 from router.errors import InvalidInput
 from router.message import MESSAGE_SCHEMA
 
+#: The name under which expressions find the time of the micro-batch, unless the source has such a column.
+BATCH_TIME: Final = "batch_time"
+_CLOCK_NAME: Final = re.compile(rf"\b{BATCH_TIME}\b", re.IGNORECASE)
 #: An expression that cannot fail: a column or a member of one, or a text without escapes.
 _CANNOT_FAIL: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]*(\.[A-Za-z_][A-Za-z_0-9]*)*|`[^`]+`|'[^'\\]*'")
 _VALUE_MEMBERS: Final = ("bool", "int", "double", "string", "binary", "timestamp", "nested")
 
 
-def mapped(records: Records, file: JobFile) -> tuple[DataFrame, Fold]:
-    """The DataFrame to hand to the workers and how they fold it; raises InvalidInput naming key and line."""
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """What the workers get of each record, over any DataFrame with the columns of the source.
+
+    raw      the raw form of a record that failed, over the selected columns; `dropped` are needed for it only
+    clocked  expressions refer to BATCH_TIME
+    """
+
+    selected: tuple[Column, ...]
+    raw: Column | None = None
+    dropped: tuple[str, ...] = ()
+    clocked: bool = False
+
+    def __call__(self, frame: DataFrame, clock: Column) -> DataFrame:
+        """The mapped records of a frame; `clock` is the time of the batch."""
+        found = (frame.withColumn(BATCH_TIME, clock) if self.clocked else frame).select(*self.selected)
+        return found if self.raw is None else found.withColumn(RAW_COLUMN, self.raw).drop(*self.dropped)
+
+
+def mapped(records: Records, file: JobFile) -> tuple[Projection, Fold]:
+    """What to select for the workers and how they fold it; raises InvalidInput naming key and line."""
     job = file.job
     if records.text:
         if job.message:
             raise file.error(("source", "schema"), "missing", hint="expressions need the columns that a schema names")
-        frame = records.frame.select("value", *_place(records))
-        return frame, Fold((), True, job.max_record_bytes)
+        selected = (functions.col("value"), *_place(records))
+        return Projection(selected), Fold((), True, job.max_record_bytes)
     plan = _Plan(records, file)
     for column, content in job.message.items():
         if isinstance(content, dict):
@@ -45,12 +70,12 @@ def mapped(records: Records, file: JobFile) -> tuple[DataFrame, Fold]:
         else:
             plan.add((column,), content)
     own = [] if job.message and not records.is_queue else _message_columns(records, file)
-    frame = plan.frame(own)
+    projection = plan.projection(own)
     if own:
         fold = Fold(tuple(own), False, job.max_record_bytes, records.consumer, tuple(plan.columns))
     else:
         fold = Fold(tuple(plan.columns), False, job.max_record_bytes)
-    return frame, fold
+    return projection, fold
 
 
 def _place(records: Records) -> list[Column]:
@@ -99,19 +124,26 @@ class _Plan:
         self.file = file
         self.columns: list[MappedColumn] = []
         self._selected: list[Column] = []
+        self._clocked = _names_clock(records, file)
+        self._frame = records.frame
+        if self._clocked:
+            self._frame = records.frame.withColumn(BATCH_TIME, functions.lit(datetime.fromtimestamp(0, UTC)))
 
     def add(self, key: tuple[str, ...], expression: str) -> None:
         path = ("message", *key)
         arrow = f"m{len(self.columns)}"
         try:
             parsed = functions.expr(expression)
-            kind = self.records.frame.select(parsed.alias(arrow)).schema[arrow].dataType
+            kind = self._frame.select(parsed.alias(arrow)).schema[arrow].dataType
+            reason = variation(self._frame, expression)
         except (AnalysisException, ParseException) as error:
             raise self.file.error(
                 path,
                 f"bad expression {_shown(expression)}: {spark_reason(error)}",
                 hint="columns of the source: " + ", ".join(self.records.columns[:20]),
             ) from None
+        if reason is not None:
+            raise self.file.error(path, f"{_shown(expression)}: {reason}", hint=HINT)
         column, name = key[0], key[1] if len(key) > 1 else ""
         try:
             cast, member = _accepted(column, name, kind)
@@ -123,26 +155,32 @@ class _Plan:
         self._selected.append((_attempted(parsed) if guarded else parsed).alias(arrow))
         self.columns.append(MappedColumn(arrow, column, name, guarded, _shown(expression), member))
 
-    def frame(self, own: Sequence[MappedColumn]) -> DataFrame:
+    def projection(self, own: Sequence[MappedColumn]) -> Projection:
         """One projection, then the raw form of just those records that failed in it."""
         records = self.records
         failed = [f"{column.arrow} IS NULL" for column in self.columns if column.guarded]
-        record = ", ".join(f"`{name.replace('`', '``')}`" for name in records.columns)
         inner = [*map(_sent, own), *self._selected, *_place(records)]
-        raw = []
+        raw = None
         if records.may_be_corrupt:
             inner.append(functions.col(CORRUPT).alias(CORRUPT_COLUMN))
-            raw.append(CORRUPT_COLUMN)
-        if failed:
-            inner.append(functions.expr(f"struct({record})").alias("__record"))
-            as_json = _attempted(functions.expr("to_json(__record)"))
-            chosen = functions.when(functions.expr(" OR ".join(failed)), as_json.getField("v"))
-        frame = records.frame.select(*inner)
-        if failed:
-            if raw:
-                chosen = functions.coalesce(functions.col(CORRUPT_COLUMN), chosen)
-            return frame.withColumn(RAW_COLUMN, chosen).drop("__record")
-        return frame.withColumn(RAW_COLUMN, functions.col(CORRUPT_COLUMN)) if raw else frame
+            raw = functions.col(CORRUPT_COLUMN)
+        if not failed:
+            return Projection(tuple(inner), raw, clocked=self._clocked)
+        record = ", ".join(f"`{name.replace('`', '``')}`" for name in records.columns)
+        inner.append(functions.expr(f"struct({record})").alias("__record"))
+        as_json = _attempted(functions.expr("to_json(__record)"))
+        chosen = functions.when(functions.expr(" OR ".join(failed)), as_json.getField("v"))
+        raw = chosen if raw is None else functions.coalesce(raw, chosen)
+        return Projection(tuple(inner), raw, ("__record",), self._clocked)
+
+
+def _names_clock(records: Records, file: JobFile) -> bool:
+    """Whether an expression names BATCH_TIME and the source has no column of that name."""
+    if BATCH_TIME in map(str.lower, records.columns):
+        return False
+    contents = file.job.message.values()
+    texts = [text for content in contents for text in (content.values() if isinstance(content, dict) else [content])]
+    return any(_CLOCK_NAME.search(text) for text in texts)
 
 
 def _shown(expression: str) -> str:

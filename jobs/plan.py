@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from pyspark import Broadcast
@@ -11,6 +10,7 @@ from jobs.bridge import check_bridge
 from jobs.checkpoint import Checkpoint
 from jobs.config import JobFile
 from jobs.routers import Routers
+from jobs.sources.planned import batch_clock
 from jobs.splits import Splits
 from router.engine import Router
 from router.errors import BinderyError, CheckpointMismatch, UnsupportedTable, UnusablePin
@@ -99,24 +99,25 @@ class Planner:
         assert self._epoch is not None  # noqa: S101  # begin() has set it
         number = self._epoch.batch_number(batch_id)
         source = self._checkpoint.digest(batch_id)
+        clock_ms = batch_clock(str(self._checkpoint.folder), batch_id)
         try:
-            return self._pinned(number, source)
+            return self._pinned(number, source, clock_ms)
         except UnusablePin:
             if not self._repin:
                 raise
             self.committer.release_pin(number)
-            return self._pinned(number, source)
+            return self._pinned(number, source, clock_ms)
 
     def finished(self) -> None:
         """A batch has ended; the next one may be split by the cores that there are now."""
         self._splits.use_own()
 
-    def _pinned(self, number: int, source: str) -> Plan:
+    def _pinned(self, number: int, source: str, clock_ms: int) -> Plan:
         head = self._topologies.load()
         pin = self.committer.pin(
             number,
             head.version,
-            int(time.time() * 1000),
+            clock_ms,
             source=source,
             splits=self._splits.in_force,
             check=lambda: self._router(head),

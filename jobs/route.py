@@ -27,6 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from bindery.cli.render import render_error
 from jobs.checkpoint import Checkpoint
 from jobs.config import AVAILABLE_NOW, JobFile, Maintenance, load_job
+from jobs.intake import intake
 from jobs.java import java_is_gone, java_needed
 from jobs.mapping import mapped
 from jobs.plan import Planner, check_fit
@@ -97,7 +98,10 @@ class RouteJob:
         self._file = file
         check_fit(file, self._topologies.load())
         configure(spark)
-        self._frame, self._fold = mapped(SOURCES[self.job.source.format](spark, data, self.job.source, file), file)
+        records = SOURCES[self.job.source.format](spark, data, self.job.source, file)
+        projection, self._fold = mapped(records, file)
+        stop = getattr(self.job.source, "unreadable_files", "record") == "stop"
+        self._intake = intake(spark, records, projection, data.checkpoint(self.job.stream), stop_at_unreadable=stop)
         self._planner: Planner | None = None
         self._upkeep: Upkeep | None = None
         self._batch_records = min(_FIRST_BATCH_RECORDS, self.job.max_batch_records)
@@ -131,7 +135,8 @@ class RouteJob:
                 self._file, self._topologies, checkpoint, committer, splits=splits, routers=routers, repin=repin
             )
             planner.begin(epoch, new_epoch=new_epoch)
-            writer = self._frame.writeStream.queryName(stream).option("checkpointLocation", str(checkpoint.folder))
+            writer = self._intake.stream.writeStream.queryName(stream)
+            writer = writer.option("checkpointLocation", str(checkpoint.folder))
             trigger: dict[str, Any] = {"availableNow": True} if now else {"processingTime": self.job.trigger}
             try:
                 self._await(writer.foreachBatch(self._route_batch).trigger(**trigger).start())
@@ -198,8 +203,12 @@ class RouteJob:
         prepared = time.perf_counter()
         stamp = BatchStamp(self.job.stream, number, pin.topology_version, pin.clock_ms)
         task = RouteTask(self.data, self.job.vhost, stamp, self._fold, plan.router, self.job.task_buffer_bytes)
-        frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self._batch_records))
-        results = [json.loads(row.result) for row in frame.mapInArrow(task, RESULT_SCHEMA).collect()]
+        batch = self._intake.batch(frame, batch_id)
+        batch.session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self._batch_records))
+        rows, left_out = batch.rows(lambda read: read.mapInArrow(task, RESULT_SCHEMA).collect(), clock_ms=pin.clock_ms)
+        results = [json.loads(row.result) for row in rows]
+        if left_out:
+            results.append(task.refuse(left_out))
         routed = time.perf_counter()
         counts = TaskCounts()
         seconds: dict[str, float] = {"prepare": prepared - started, "tasks": routed - prepared}

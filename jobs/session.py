@@ -34,6 +34,8 @@ _ROUTING: Final = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     # a common part of two guarded expressions must not be computed outside of both guards (jobs/mapping.py)
     "spark.sql.subexpressionElimination.enabled": "false",
+    # a batch of many files: not a task for each of them, only to look at it
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
     # a file that is gone or damaged is never skipped without a word
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -18,14 +18,18 @@ import pyarrow.compute as pc
 from pyspark import Broadcast, TaskContext
 
 from jobs.fold import Fold
+from jobs.sources.refused import RefusedPart
 from router.engine import REASONS, Deliveries, Router
+from router.message import MESSAGE_SCHEMA, SOURCE
 from store.paths import DataDir
-from store.writer import NUMBERS_PER_TASK, BatchStamp, QueueWriter
+from store.writer import BATCH_SCHEMA, NUMBERS_PER_TASK, BatchStamp, QueueWriter
 
 RESULT_SCHEMA: Final = "result string"
 #: Records are routed in groups of about so many bytes or rows: Spark's batches are smaller than is efficient.
 GROUP_BYTES: Final = 32 * 1024 * 1024
 GROUP_ROWS: Final = 65_536
+#: The range of numbers that no task has: far above all (jobs/splits.py), and below 2^53.
+_DRIVER: Final = 2**53 // NUMBERS_PER_TASK - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,25 @@ class RouteTask:
             "counts": counts.as_data(),
             "seconds": spent,
         }
+
+    def refuse(self, parts: Sequence[RefusedPart]) -> dict[str, Any]:
+        """Write what was left out of the batch as unroutable; called once, by the driver. Gives what `route` gives."""
+        rows = len(parts)
+        places = pa.array([{"file": part.file, "offset": part.offset} for part in parts], SOURCE)
+        seq = pa.array(np.arange(rows) + _DRIVER * NUMBERS_PER_TASK)
+        records = [pa.nulls(rows, member.type) for member in MESSAGE_SCHEMA]
+        reason = pa.array([part.reason for part in parts])
+        writer = QueueWriter(self.data, vhost=self.vhost, queues=(), stamp=self.stamp, attempt="driver")
+        writer.add_refused(
+            pa.RecordBatch.from_arrays([*records, places, seq], schema=BATCH_SCHEMA),
+            reason=reason,
+            detail=pa.array([part.detail for part in parts]),
+            raw=pa.nulls(rows, pa.binary()),
+        )
+        counts = TaskCounts()
+        counts.records = rows
+        counts.unroutable.update(_tally(reason))
+        return {"files": [asdict(file) for file in writer.close()], "counts": counts.as_data(), "seconds": {}}
 
 
 def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from jobs.config import FileSource, JobFile
+from jobs.sources.format import FileFormat
+from jobs.sources.lines import LINE_ENDS
 from jobs.sources.records import CORRUPT, Records
 from store.paths import DataDir
 
+#: A line may have so many times the bytes of the largest record: JSON writes a byte of a binary as two.
+LINE_FACTOR: Final = 2
+_GLOB: Final = re.compile(r"[*?\[\]{}\\]")
 _FILE: Final = {"file": "_metadata.file_path"}
 #: Spark forgets files that are older than this against the newest one, and reads none that are: never.
 _NO_AGE: Final = {"maxFileAge": f"{2**63 - 1}ms"}
@@ -26,7 +33,7 @@ def read_json(spark: SparkSession, data: DataDir, source: FileSource, file: JobF
     """JSON lines by the given schema; without one each line is a whole message in its JSON form."""
     if source.schema_ is None:
         frame = _load(_reader(spark, source).format("text"), source, file)
-        return Records(frame, ("value",), _FILE, text=True)
+        return Records(frame, ("value",), _FILE, _format("text", frame, source, file), text=True)
     return _read_with_schema(spark, source, file)
 
 
@@ -36,21 +43,79 @@ def read_csv(spark: SparkSession, data: DataDir, source: FileSource, file: JobFi
 
 
 def read_parquet(spark: SparkSession, data: DataDir, source: FileSource, file: JobFile) -> Records:
-    """Parquet; the schema is that of the files that are there at the start."""
-    try:
-        schema = spark.read.options(**source.options | _LOUD).parquet(_absolute(source.path)).schema
-    except AnalysisException as error:
-        raise file.error(("source", "path"), f"no Parquet schema at {source.path!r}: {spark_reason(error)}") from None
+    """Parquet; the schema is that of a file that is there at the start and can be read."""
+    schema = _parquet_schema(spark, source, file)
     frame = _load(_reader(spark, source).format("parquet").schema(schema), source, file)
-    return Records(frame, tuple(schema.names), _FILE | {"row_index": "_metadata.row_index"})
+    place = _FILE | {"row_index": "_metadata.row_index"}
+    return Records(frame, tuple(schema.names), place, _format("parquet", frame, source, file))
+
+
+def _parquet_schema(spark: SparkSession, source: FileSource, file: JobFile) -> StructType:
+    reader = spark.read.options(**source.options | _LOUD)
+    path = _absolute(source.path)
+    try:
+        return reader.parquet(path).schema
+    except (PySparkException, Py4JError) as error:
+        reason = spark_reason(error)
+    try:
+        # the file that Spark has chosen may be damaged: any other does
+        names = spark.read.options(**source.options | _LOUD).format("binaryFile").load(path).select("path")
+        for name in sorted(row.path for row in names.collect()):
+            with suppress(PySparkException, Py4JError):
+                return reader.option("basePath", path).parquet(name).schema
+    except (PySparkException, Py4JError) as error:
+        reason = spark_reason(error)
+    raise file.error(("source", "path"), f"no Parquet schema at {source.path!r}: {reason}")
 
 
 def _read_with_schema(spark: SparkSession, source: FileSource, file: JobFile) -> Records:
     schema = parse_schema(source.schema_ or "", file)
     names = tuple(schema.names)
     reader = _reader(spark, source).format(source.format).schema(schema.add(CORRUPT, "string"))
-    reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
-    return Records(_load(reader, source, file), names, _FILE)
+    frame = _load(reader, source, file)
+    return Records(frame, names, _FILE, _format(source.format, frame, source, file))
+
+
+def _format(name: str, frame: DataFrame, source: FileSource, file: JobFile) -> FileFormat:
+    """How a batch of the files is read that the stream finds."""
+    # which files there are has been decided: a copy of one has another name
+    options = {option: value for option, value in source.options.items() if option.lower() != "pathglobfilter"} | _LOUD
+    path = _absolute(source.path)
+    if not _GLOB.search(path):
+        # partitions are folders below this one
+        options.setdefault("basePath", str(Path(path).parent) if Path(path).is_file() else path)
+    if name == "parquet":
+        return FileFormat(name, frame.schema, options)
+    stated = {option.lower(): value for option, value in source.options.items()}
+    limit = LINE_FACTOR * file.job.max_record_bytes
+    whole = "true" in (stated.get("multiline", "").lower(), stated.get("wholetext", "").lower())
+    if name != "text":
+        options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    if name == "csv":
+        options.setdefault("maxCharsPerColumn", str(limit))
+        if whole:
+            # fields may hold line ends: what is bounded is the field
+            return FileFormat(name, frame.schema, options)
+    return FileFormat(
+        name,
+        frame.schema,
+        options,
+        line_limit=limit,
+        line_ends=_line_ends(stated, file),
+        whole=whole,
+        header=stated.get("header", "").lower() == "true",
+    )
+
+
+def _line_ends(stated: dict[str, str], file: JobFile) -> tuple[bytes, ...]:
+    separator = stated.get("linesep")
+    if separator is None:
+        return LINE_ENDS
+    encoding = stated.get("encoding") or stated.get("charset") or "utf-8"
+    try:
+        return (separator.encode(encoding),)
+    except (LookupError, UnicodeError):
+        raise file.error(("source", "options"), f"lineSep cannot be written in {encoding!r}") from None
 
 
 def parse_schema(text: str, file: JobFile) -> StructType:

@@ -8,6 +8,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from jobs.consume import Consumer
+from jobs.sources.format import FileFormat
 
 #: The column in which Spark keeps the text of a record that it could not parse.
 CORRUPT: Final = "_corrupt_record"
@@ -18,6 +19,7 @@ class Records:
     """Records as they arrive.
 
     frame    the streaming DataFrame: the columns of the records and, where a format can fail, CORRUPT
+    files    how the files behind it are read, a batch at a time; None when Spark reads the stream itself
     columns  the names of the records' own columns
     place    SQL expressions for the members of the `source` column that this format can give
     text     the one column holds whole messages in JSON, still to be parsed
@@ -27,6 +29,7 @@ class Records:
     frame: DataFrame
     columns: tuple[str, ...]
     place: dict[str, str]
+    files: FileFormat | None = None
     text: bool = False
     is_queue: bool = False
     consumer: Consumer | None = None

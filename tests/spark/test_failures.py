@@ -5,28 +5,32 @@ from __future__ import annotations
 import pytest
 
 from jobs.route import StreamFailed
-from router.errors import InvalidInput
+from router.errors import InvalidInput, Refused
 from router.message import Message
 from tests.spark.installation import Installation
 
 
-def test_a_file_that_is_no_parquet_stops_the_stream_and_its_repair_goes_on(installation: Installation) -> None:
+def test_a_stopped_stream_goes_on_without_the_file_and_with_its_repair_under_a_new_name(
+    installation: Installation,
+) -> None:
+    stop = "stream: s\nsource: {format: parquet, path: INBOX, unreadable_files: stop}\ntrigger: available-now\n"
     installation.queue("all")
     installation.publish([Message(exchange="amq.topic", routing_key="a")], file="a.parquet")
     installation.route()
     broken = installation.inbox / "b.parquet"
     broken.write_bytes(b"not parquet at all")
-    with pytest.raises(StreamFailed) as caught:
-        # the schema was read while the inbox was whole
-        job = installation.job()
-        job.run()
-    assert "\n" not in caught.value.message
-    assert caught.value.where == "stream 's'"
+    for _ in range(2):
+        with pytest.raises(Refused) as caught:
+            installation.route(stop)
+        assert "\n" not in caught.value.message
+        assert caught.value.where == broken.as_uri()
 
     broken.unlink()
-    installation.publish([Message(exchange="amq.topic", routing_key="b")], file="b.parquet")
+    installation.publish([Message(exchange="amq.topic", routing_key="b")], file="b-repaired.parquet")
     installation.route()
+    installation.route(stop)
     assert installation.counts() == {"all": 2}
+    assert [row["source"]["file"] for row in installation.unroutable()] == [broken.as_uri()]
 
 
 def test_an_error_in_a_worker_is_told_by_its_last_line(
