@@ -38,14 +38,25 @@ def merges(files: Iterable[AddFile], policy: Policy, most_rows: int | None = Non
     A merged file has about the target size or `most_rows` at most; one of half of that is done with.
     """
     enough = _ANY_ROWS if most_rows is None else most_rows
-    orders: dict[int, list[AddFile]] = {}
-    for file in files:
-        if file.size < policy.target_bytes // 2 and (file.rows or 0) < enough // 2:
-            orders.setdefault(order(file, policy.fan_in), []).append(file)
     found: list[list[AddFile]] = []
-    for _, gathered in sorted(orders.items()):
-        if len(gathered) >= policy.fan_in:
-            found += _portions(sorted(gathered, key=row_order), policy.target_bytes, enough)
+    for _, held in sorted(_orders(files, policy, enough).items()):
+        if len(held) >= policy.fan_in:
+            found += _portions(sorted(held, key=row_order), policy.target_bytes, enough)
+    return found
+
+
+def gathered(files: Iterable[AddFile], policy: Policy, most_rows: int | None = None) -> int:
+    """How many files the order has that has most of them: at a fan-in there is something to merge."""
+    orders = _orders(files, policy, _ANY_ROWS if most_rows is None else most_rows)
+    return max(map(len, orders.values()), default=0)
+
+
+def _orders(files: Iterable[AddFile], policy: Policy, most_rows: int) -> dict[int, list[AddFile]]:
+    """The files that are not done with, by their order."""
+    found: dict[int, list[AddFile]] = {}
+    for file in files:
+        if file.size < policy.target_bytes // 2 and (file.rows or 0) < most_rows // 2:
+            found.setdefault(order(file, policy.fan_in), []).append(file)
     return found
 
 

@@ -22,6 +22,7 @@ from store.maintenance.holds import Holds, find_holds
 from store.maintenance.places import Place, place_of
 from store.maintenance.policy import Policy
 from store.maintenance.run import compact_table, maintain, maintain_table, now
+from store.maintenance.tiers import gathered
 from store.manifest import MANIFEST
 from store.paths import DataDir
 
@@ -39,11 +40,16 @@ _END_SECONDS: Final = 60.0
 
 @dataclass(slots=True)
 class _Table:
-    """One table, and the commits to it since it was compacted and cleaned up last."""
+    """One table, and the commits to it since it was cleaned up last.
+
+    It is compacted when `fresh` files have gathered, as far as that is known: `patience` of them, which is not
+    the same for all tables, so that not all of them are compacted after the same batch.
+    """
 
     place: Place
-    fresh: int
+    patience: int
     since: float
+    fresh: int = 0
     uncleaned: int = 0
     listed: int = 0
     log: TableLog | None = None
@@ -100,16 +106,15 @@ class Upkeep:
     def _count(self, kind: tables.Kind, path: str) -> None:
         table = self._tables.get(path)
         if table is None:
-            # not all tables of a stream at the same batch
-            first = zlib.crc32(path.encode()) % self._policy.fan_in
-            table = _Table(place_of(self._data, kind, path), first, time.monotonic())
+            fan_in = self._policy.fan_in
+            patience = fan_in + zlib.crc32(path.encode()) % (fan_in // 2 + 1)
+            table = _Table(place_of(self._data, kind, path), patience, time.monotonic())
             self._tables[path] = table
         table.fresh += 1
         table.uncleaned += 1
 
     def _due(self, moment: float) -> list[_Table]:
-        fan_in = self._policy.fan_in
-        return [one for one in self._tables.values() if one.fresh >= fan_in or one.wants_cleaning(moment)]
+        return [one for one in self._tables.values() if one.fresh >= one.patience or one.wants_cleaning(moment)]
 
     # -- the thread ---------------------------------------------------------------------------------
 
@@ -149,6 +154,10 @@ class Upkeep:
                 report = compact_table(table.place, table.log, self._policy)
             if report.error is not None:
                 table.log = None
+            else:
+                left = gathered(tables.files_of(table.log).values(), self._policy, table.place.most_rows)
+                with self._changed:
+                    table.fresh += min(left, self._policy.fan_in - 1)
         except Exception:
             table.log = None
             _LOGGER.exception("%s could not be maintained", table.place.path)

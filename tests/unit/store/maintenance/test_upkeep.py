@@ -44,7 +44,8 @@ def test_tables_are_compacted_while_batches_are_committed(data: DataDir, stream:
     with Upkeep(data) as upkeep:
         for _ in range(48):
             upkeep.committed(batch(stream, "a", "b").tables)
-        eventually(lambda: live(data, "a") < 16 and live(data, "b") < 16)
+        # 24 files are what patience has room for, and what 24 others were merged into
+        eventually(lambda: live(data, "a") <= 25 and live(data, "b") <= 25)
     assert read_queue(data, "a").num_rows == read_queue(data, "b").num_rows == 48 * 3
 
 
@@ -66,14 +67,14 @@ def test_a_queue_that_cannot_be_maintained_does_not_keep_others_from_it(
     with faults.installed(broken), Upkeep(data) as upkeep:
         for _ in range(40):
             upkeep.committed(batch(stream, "a", "b").tables)
-        eventually(lambda: live(data, "b") < 30 and "no space" in caplog.text)
+        eventually(lambda: live(data, "b") <= 25 and "no space" in caplog.text)
     assert live(data, "a") == 40
     assert Path(data.queue("/", "a")).is_dir()
 
 
 @pytest.mark.parametrize(("listed", "commits"), [(0, 64), (1_000, 64), (10_000, 625)])
 def test_cleaning_comes_after_as_many_commits_as_its_cost_asks_for(data: DataDir, listed: int, commits: int) -> None:
-    table = _Table(place_of(data, QUEUE, data.queue("/", "a")), 0, since=0.0, listed=listed)
+    table = _Table(place_of(data, QUEUE, data.queue("/", "a")), 16, since=0.0, listed=listed)
     table.uncleaned = commits - 1
     assert not table.wants_cleaning(10.0)
     table.uncleaned = commits
@@ -81,7 +82,7 @@ def test_cleaning_comes_after_as_many_commits_as_its_cost_asks_for(data: DataDir
 
 
 def test_after_an_hour_any_commit_is_enough(data: DataDir) -> None:
-    table = _Table(place_of(data, QUEUE, data.queue("/", "a")), 0, since=0.0)
+    table = _Table(place_of(data, QUEUE, data.queue("/", "a")), 16, since=0.0)
     assert not table.wants_cleaning(4_000.0)
     table.uncleaned = 1
     assert table.wants_cleaning(4_000.0)
