@@ -133,6 +133,9 @@ NAMES: Final = {
 }
 
 
+_COMES_LATER = re.compile(r"^lock$|^\.|checkpoint")
+
+
 class Matrix:
     """A server with the objects, the callers, and a way back to that state."""
 
@@ -191,8 +194,9 @@ class Matrix:
         return self.send(_user(name), CALLERS[name], method, path, self._body(method, template))
 
     def state(self) -> dict[str, tuple[int, int]]:
-        """Every file of the data directory, with its size and time."""
-        found = (path for path in Path(self.plane.data.root).rglob("*") if path.is_file() and path.name != "lock")
+        """Every file of the data directory, with its size and time, but for locks and checkpoints, which come later."""
+        everything = Path(self.plane.data.root).rglob("*")
+        found = (path for path in everything if path.is_file() and not _COMES_LATER.search(path.name))
         return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in found}
 
     def restore(self) -> None:

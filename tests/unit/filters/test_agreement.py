@@ -93,7 +93,7 @@ def test_the_generators_bring_every_kind_of_value_under_every_kind_of_reference(
     texts = LANGUAGES["amqp-sql"].properties
     references = [next(walk(parse(f"{text} IS NULL", "amqp-sql").expression.operand)) for text in texts]
 
-    @settings(_COUNTED, max_examples=300)
+    @settings(_COUNTED, max_examples=600)
     @given(batch=batches(10, 10))
     def count(batch: list[Message]) -> None:
         for message, node in itertools.product(batch, references):
