@@ -236,11 +236,14 @@ class TableLog:
             made = made or self._token_at(version, None) == token
         if not made:
             return None
-        if self._anchor is not None and self._stamp(version - 1) is None:
+        if self._anchor is not None and self._is_gone(version - 1):
             self._withdraw(path)
         self._apply(entry)
         self._version = version
-        self._anchor = self._stamp(version)
+        try:
+            self._anchor = self._stamp(version)
+        except UnsupportedTable:  # the commit has taken place; the next look reads the log anew
+            self._anchor = None
         checkpoints.consider(self.path, version)
         return version
 
@@ -304,6 +307,13 @@ class TableLog:
         except OSError as error:
             raise self._unreadable(error) from error
         return found.st_ino, found.st_mtime_ns
+
+    def _is_gone(self, version: int) -> bool:
+        """Whether an entry is certainly not there any more; a disk that does not answer says nothing."""
+        try:
+            return self._stamp(version) is None
+        except UnsupportedTable:
+            return False
 
     def _entry(self, version: int) -> str | None:
         try:
