@@ -23,7 +23,7 @@ from jobs.fold import SOURCE_COLUMN
 from jobs.mapping import Projection
 from jobs.sources.format import FileFormat
 from jobs.sources.lines import long_lines
-from jobs.sources.planned import PlannedFile, planned_files
+from jobs.sources.planned import PlannedFile, place_of, planned_files
 from jobs.sources.records import Records
 from jobs.sources.refused import Refusals, RefusedPart
 from jobs.sources.storage import FileState, Storage
@@ -144,20 +144,20 @@ class _FileBatch:
 
     @property
     def _files(self) -> list[PlannedFile]:
-        return [file for file in self._planned if not self._refusals.holds(file.address)]
+        return [file for file in self._planned if not self._refusals.holds(file.place)]
 
     def _leave_out(self, found: Mapping[str, str]) -> None:
         """Go on without files, for the reasons given; or stop."""
         if not found:
             return
         if self._intake.stop_at_unreadable:
-            address, reason = next(iter(found.items()))
+            place, reason = next(iter(found.items()))
             raise Refused(
-                f"source file {address}: {reason}",
-                where=address,
+                f"source file {place}: {reason}",
+                where=place,
                 hint=f"{_PLACE}; then start with source.unreadable_files: record, which goes on without this one",
             )
-        self._refusals.add(RefusedPart(address, "invalid_record", reason) for address, reason in found.items())
+        self._refusals.add(RefusedPart(place, "invalid_record", reason) for place, reason in found.items())
 
     def _changed(self) -> dict[str, str]:
         """Files that are no longer what was planned, and how."""
@@ -180,12 +180,12 @@ class _FileBatch:
         return None
 
     def _guarded(self, file: PlannedFile, look: Callable[[PlannedFile], str | None]) -> dict[str, str]:
-        """What is wrong with a file, by its address; raises Refused when the storage and not the file is at fault."""
+        """What is wrong with a file, by its place; raises Refused when the storage and not the file is at fault."""
         try:
             reason = look(file)
         except (OSError, Py4JJavaError) as error:
             reason = self._damage(file, error)
-        return {} if reason is None else {file.address: reason}
+        return {} if reason is None else {file.place: reason}
 
     def _damaged(self, files: Sequence[PlannedFile], shortened: _Shortened, clock_ms: int) -> dict[str, str]:
         """Files that cannot be read, found by halves, and what Spark says of each."""
@@ -195,13 +195,11 @@ class _FileBatch:
             if _READ_ERROR not in str(error):
                 raise
             if len(files) == 1:
-                return {files[0].address: self._damage(files[0], error)}
+                return {files[0].place: self._damage(files[0], error)}
             middle = len(files) // 2
             halves = (files[:middle], files[middle:])
             return {
-                address: reason
-                for half in halves
-                for address, reason in self._damaged(half, shortened, clock_ms).items()
+                place: reason for half in halves for place, reason in self._damaged(half, shortened, clock_ms).items()
             }
         return {}
 
@@ -211,8 +209,8 @@ class _FileBatch:
             self._storage.check_bytes(file.address)
         except Py4JJavaError as fault:
             raise Refused(
-                f"source file {file.address}: the storage does not give it: {_reason(fault)}",
-                where=file.address,
+                f"source file {file.place}: the storage does not give it: {_reason(fault)}",
+                where=file.place,
                 hint="see to the storage or to the permissions, and start again; nothing of this batch is lost",
             ) from error
         return f"the file cannot be read: {_reason(error)}"
@@ -262,8 +260,8 @@ class _Shortened:
         with self._storage.content(file.address) as content:
             if self._format.whole:
                 if content.read(limit, 1):
-                    self._copies[file.address] = None
-                    self.parts.append(RefusedPart(file.address, "too_large", f"a file of over {limit} bytes", 0))
+                    self._copies[file.place] = None
+                    self.parts.append(RefusedPart(file.place, "too_large", f"a file of over {limit} bytes", 0))
                 return None
             lines = long_lines(content, limit, self._format.line_ends)
         if not lines:
@@ -271,14 +269,14 @@ class _Shortened:
         if self._format.header and not lines[0].offset:
             return f"its header is a line of {lines[0].size} bytes"
         self.parts += [
-            RefusedPart(file.address, "too_large", f"a line of {line.size} bytes; the cap is {limit}", line.offset)
+            RefusedPart(file.place, "too_large", f"a line of {line.size} bytes; the cap is {limit}", line.offset)
             for line in lines
         ]
         copy = self._folder / self._name(file)
         effects.make_folder(copy.parent)
         starts = [0, *(line.end for line in lines)]
         self._storage.copy(file.address, copy, zip(starts, [*(line.offset for line in lines), None], strict=True))
-        self._copies[file.address] = f"file://{copy}"
+        self._copies[file.place] = f"file://{copy}"
         return None
 
     @property
@@ -288,22 +286,23 @@ class _Shortened:
 
     def is_whole(self, file: PlannedFile) -> bool:
         """Whether the file itself is to be read."""
-        return file.address not in self._copies
+        return file.place not in self._copies
 
     def copies_of(self, files: Sequence[PlannedFile]) -> list[str]:
         """The copies that are read instead of files."""
-        return [copy for file in files if (copy := self._copies.get(file.address)) is not None]
+        return [copy for file in files if (copy := self._copies.get(file.place)) is not None]
 
     def with_true_places(self, frame: DataFrame) -> DataFrame:
         """Records say the file that they come from, not its copy."""
-        copies = {address: copy for address, copy in self._copies.items() if copy is not None}
+        copies = {place: copy for place, copy in self._copies.items() if copy is not None}
         if not copies or SOURCE_COLUMN not in frame.columns:
             return frame
-        place = functions.col(SOURCE_COLUMN)
-        true = place["file"]
-        for address, copy in copies.items():
-            true = functions.when(place["file"] == self._storage.address(copy), functions.lit(address)).otherwise(true)
-        return frame.withColumn(SOURCE_COLUMN, place.withField("file", true))
+        source = functions.col(SOURCE_COLUMN)
+        true = stated = source["file"]
+        for place, copy in copies.items():
+            is_copy = stated == place_of(self._storage.address(copy))
+            true = functions.when(is_copy, functions.lit(place)).otherwise(true)
+        return frame.withColumn(SOURCE_COLUMN, source.withField("file", true))
 
     def _name(self, file: PlannedFile) -> str:
         """Where the copy lies below its folder; without the ending by which Spark would decompress it."""

@@ -28,6 +28,16 @@ class PlannedFile:
         """The address without URI escapes, as Spark's readers take it."""
         return unquote(self.address)
 
+    @property
+    def place(self) -> str:
+        """The address as Spark states it with the records of the file."""
+        return place_of(self.address)
+
+
+def place_of(address: str) -> str:
+    """An address as `_metadata.file_path` has it: without an authority that is empty."""
+    return f"file:/{address.removeprefix('file:').lstrip('/')}" if address.startswith("file:") else address
+
 
 def batch_clock(checkpoint: str, batch_id: int) -> int:
     """The time at which a batch was planned, in ms since 1970 (UTC): what Spark takes for the current time in it."""

@@ -23,14 +23,14 @@ def test_a_stopped_stream_goes_on_without_the_file_and_with_its_repair_under_a_n
         with pytest.raises(Refused) as caught:
             installation.route(stop)
         assert "\n" not in caught.value.message
-        assert caught.value.where == broken.as_uri()
+        assert caught.value.where == f"file:{broken}"
 
     broken.unlink()
     installation.publish([Message(exchange="amq.topic", routing_key="b")], file="b-repaired.parquet")
     installation.route()
     installation.route(stop)
     assert installation.counts() == {"all": 2}
-    assert [row["source"]["file"] for row in installation.unroutable()] == [broken.as_uri()]
+    assert [row["source"]["file"] for row in installation.unroutable()] == [f"file:{broken}"]
 
 
 def test_an_error_in_a_worker_is_told_by_its_last_line(

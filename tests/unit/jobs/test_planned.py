@@ -35,7 +35,8 @@ def test_the_files_of_a_batch_are_found_wherever_spark_keeps_their_list(checkpoi
     found = [planned_files(checkpoint, batch) for batch in range(4)]
     assert [[file.modified_ms for file in files] for files in found] == [[0], [10], [20, 30], [40]]
     assert found[0] == [PlannedFile("file:///in/0%20x.json", 0)]
-    assert found[0][0].path == "file:///in/0 x.json"
+    assert (found[0][0].path, found[0][0].place) == ("file:///in/0 x.json", "file:/in/0%20x.json")
+    assert PlannedFile("s3a://bucket/x", 0).place == "s3a://bucket/x"
 
 
 def test_the_clock_of_a_batch_is_the_time_of_its_plan(checkpoint: str) -> None:
