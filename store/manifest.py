@@ -64,10 +64,15 @@ MANIFEST: Final = tables.Kind(
             ("filter_errors", _COUNTS),
             ("timings_ms", pa.map_(pa.string(), pa.float64())),
             ("source_digest", pa.string()),
+            # of rows that stand for many batches, made by maintenance (store.maintenance.summaries)
+            ("batches", pa.int64()),
+            ("timed", _COUNTS),
         ]
     ),
     tables.retained(tables.RETENTION),
 )
+#: How many batches a row stands for; null in the row of a batch.
+SUMMED: Final = "batches"
 #: Rows of the manifest, newest first, among which the newest batches of an app id are looked for.
 _NEWEST_ROWS: Final = 1_024
 
@@ -210,7 +215,7 @@ def newest_batches(data: DataDir, *, columns: Sequence[str] | None = None) -> It
     A file is opened when all of what is newer has been taken: whoever stops early has read little, however
     long the manifest is, and however its rows are spread over files.
     """
-    names = MANIFEST.schema.names if columns is None else dict.fromkeys([*columns, _COMMITTED])
+    names = MANIFEST.schema.names if columns is None else dict.fromkeys([*columns, _COMMITTED, SUMMED])
     schema = pa.schema([MANIFEST.schema.field(name) for name in names])
     # (minus the newest commit time, order of arrival, rows or file)
     waiting: list[tuple[float, int, dict[str, Any] | AddFile]] = []
@@ -267,7 +272,7 @@ def _read_file(data: DataDir, file: AddFile, wanted: pc.Expression, schema: pa.S
             f"cannot read {path}: {tables.reason_of(error)}", where=data.manifest, hint="a file is missing or damaged"
         ) from error
     found: list[dict[str, Any]] = rows.to_pylist()
-    return found
+    return [row for row in found if row.pop(SUMMED, None) is None]
 
 
 def newest_rows(data: DataDir, *, app_id: str, since: int, count: int) -> list[dict[str, Any]]:

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from store import tables
 from store.log import TableLog
-from store.manifest import MANIFEST
+from store.manifest import MANIFEST, SUMMED
 from store.paths import DataDir
 
 _STREAM: Final = "stream"
@@ -64,9 +65,12 @@ class Totals:
 
     def add(self, rows: pa.Table) -> None:
         """Add manifest rows, as many as there are, column by column."""
-        for one in _sums(rows.select(["stream", "records", "copies", "committed_at"]), [_STREAM]):
+        summed = SUMMED in rows.column_names  # no manifest had it before
+        stands_for = pc.fill_null(rows[SUMMED], 1) if summed else pa.array(np.ones(len(rows), np.int64))
+        counted = rows.select(["stream", "records", "copies", "committed_at"]).append_column(SUMMED, stands_for)
+        for one in _sums(counted, [_STREAM]):
             stream = one[_STREAM]
-            self.batches[stream] += one["count"]
+            self.batches[stream] += one[f"{SUMMED}_sum"]
             self.records[stream] += one["records_sum"]
             self.copies[stream] += one["copies_sum"]
             moment = one["committed_at_max"].timestamp()
@@ -74,6 +78,10 @@ class Totals:
         for one in _sums(_flat(rows, "timings_ms"), [_STREAM, "key"]):
             seconds, number = self.stages.get((one[_STREAM], one["key"]), (0.0, 0))
             self.stages[one[_STREAM], one["key"]] = (seconds + one["value_sum"] / 1000, number + one["count"])
+        if summed:
+            for one in _sums(_flat(rows, "timed"), [_STREAM, "key"]):
+                seconds, number = self.stages[one[_STREAM], one["key"]]
+                self.stages[one[_STREAM], one["key"]] = (seconds, number + one["value_sum"] - one["count"])
         for one in _sums(_flat(rows, "unroutable"), [_STREAM, "key"]):
             self.unroutable[one[_STREAM], one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "filter_unknowns"), ["key"]):

@@ -78,11 +78,19 @@ def _show(found: Report) -> None:
     if touched:
         table = Table(box=None, header_style="bold")
         table.add_column("table")
-        for name in ("merged", "into", "deleted", "freed KiB", "log entries", "checkpoints"):
+        for name in ("merged", "into", "rows summed", "deleted", "freed KiB", "log entries", "checkpoints"):
             table.add_column(name, justify="right")
         table.add_column("")
         for one in touched:
-            numbers = (one.merged, one.into, one.deleted, one.freed_bytes // 1024, one.entries, one.checkpoints)
+            numbers = (
+                one.merged,
+                one.into,
+                one.summed,
+                one.deleted,
+                one.freed_bytes // 1024,
+                one.entries,
+                one.checkpoints,
+            )
             notes = [one.error] if one.error else [f"read from far back by {name}" for name in one.held_by]
             table.add_row(
                 Text(visible(one.name)), *(f"{number:,}" if number else "" for number in numbers),

@@ -17,7 +17,7 @@ import pyarrow as pa
 from router.errors import StorageFailed
 from store import tables
 from store.data_files import drop_unused
-from store.log import AddFile, RemoveFile, TableLog
+from store.log import Action, AddFile, RemoveFile, TableLog, Transaction
 from store.maintenance.merging import merge
 from store.maintenance.places import Place
 from store.maintenance.policy import Policy
@@ -63,7 +63,7 @@ def _merge(place: Place, log: TableLog, group: Sequence[AddFile], policy: Policy
             raise
         done.dropped += 1
         return
-    if _commit(log, group, [replace(file, data_change=False) for file in added]):
+    if replace_files(log, group, added):
         done.removed += len(group)
         done.added += len(added)
         done.bytes += sum(file.size for file in group)
@@ -71,10 +71,24 @@ def _merge(place: Place, log: TableLog, group: Sequence[AddFile], policy: Policy
         done.dropped += 1
 
 
-def _commit(log: TableLog, group: Sequence[AddFile], added: Sequence[AddFile]) -> bool:
-    """Commit a merge; False, and its files are removed, when the table has not all of its sources any more."""
-    removed = [RemoveFile(file.path, file.size, data_change=False) for file in group]
-    info = {"operation": "OPTIMIZE", "operationParameters": {}, "bindery.change": "compact"}
+def replace_files(
+    log: TableLog,
+    group: Sequence[AddFile],
+    added: Sequence[AddFile],
+    *,
+    change: str = "compact",
+    transactions: Sequence[Transaction] = (),
+) -> bool:
+    """Commit new files in place of others, without a change of data.
+
+    False, and the new files are removed, when the table has not all of the others any more. Raises
+    StorageFailed, CommitUnknown, and CommitConflict when every attempt lost its race.
+    """
+    actions: list[Action] = [
+        *(RemoveFile(file.path, file.size, data_change=False) for file in group),
+        *(replace(file, data_change=False) for file in added),
+    ]
+    info = {"operation": "OPTIMIZE", "operationParameters": {}, "bindery.change": change}
     unused = True
     try:
         for _ in tables.attempts(log.path):
@@ -82,8 +96,7 @@ def _commit(log: TableLog, group: Sequence[AddFile], added: Sequence[AddFile]) -
             if not _holds(log, group):
                 return False
             unused = False  # also when this is interrupted: nobody knows then
-            version = log.commit([*removed, *added], info=info)
-            if version is not None:
+            if log.commit(actions, transactions=transactions, info=info) is not None:
                 return True
             unused = True
     except StorageFailed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -42,13 +42,27 @@ def merge(
     `schema` is the table's; columns that none of the sources has stay absent. Raises StorageFailed, and
     FileNotFoundError when a source is gone. What was written by then is removed.
     """
-    paths = [Path(folder, source.path) for source in sources]
-    opened = _Sources(paths, schema)
+    opened = _Sources([Path(folder, source.path) for source in sources], schema)
+    return write_groups(folder, _groups(opened), opened.schema, statistics=statistics, target_bytes=target_bytes)
+
+
+def write_groups(
+    folder: str,
+    groups: Iterable[pa.Table],
+    schema: pa.Schema,
+    *,
+    statistics: Sequence[_Path] = (),
+    target_bytes: int,
+) -> list[AddFile]:
+    """Write row groups to new files of a table's folder, each of about the target size; nothing is committed.
+
+    Raises StorageFailed, and what reading the groups raises. What was written by then is removed.
+    """
     written: list[AddFile] = []
     output: _Output | None = None
     try:
-        for rows in _groups(opened):
-            output = output or _Output(folder, opened.schema, statistics)
+        for rows in groups:
+            output = output or _Output(folder, schema, statistics)
             output.write(rows)
             if output.size >= target_bytes:
                 written.append(output.finish())

@@ -29,8 +29,10 @@ from store.maintenance.leftovers import leftovers, sweep
 from store.maintenance.listing import LogFiles
 from store.maintenance.places import Place, places
 from store.maintenance.policy import Policy
+from store.maintenance.summaries import summarise
 from store.maintenance.tiers import merges
 from store.maintenance.vacuum import unneeded, vacuum
+from store.manifest import MANIFEST
 from store.paths import DataDir
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -39,7 +41,7 @@ _LOCK: Final = ".maintenance"
 
 @dataclass(slots=True)
 class TableReport:
-    """What was done to a table, or would be: files merged into others, files deleted.
+    """What was done to a table, or would be: files merged into others, rows summed up, files deleted.
 
     `listed` counts the entries of the log before that: what a look at the table has to go through.
     `left` tells that another maintainer works on the table; `error` why it could not be maintained.
@@ -49,6 +51,7 @@ class TableReport:
     kind: str
     merged: int = 0
     into: int = 0
+    summed: int = 0
     entries: int = 0
     checkpoints: int = 0
     deleted: int = 0
@@ -61,7 +64,9 @@ class TableReport:
     @property
     def is_touched(self) -> bool:
         """Whether there was anything to do."""
-        return bool(self.merged or self.entries or self.checkpoints or self.deleted or self.error or self.held_by)
+        return bool(
+            self.merged or self.summed or self.entries or self.checkpoints or self.deleted or self.error or self.held_by
+        )
 
 
 @dataclass(slots=True)
@@ -171,6 +176,8 @@ def _compact(place: Place, log: TableLog, policy: Policy, found: TableReport) ->
 def _work(place: Place, log: TableLog, policy: Policy, holds: Holds, found: TableReport, now_ms: int) -> None:
     log.refresh()
     state_properties(place, log, policy)
+    if place.kind is MANIFEST:
+        found.summed = summarise(place, log, policy, now_ms)
     _compact(place, log, policy, found)
     if checkpoints.is_due(place.path, log.version):
         checkpoints.write_checkpoint(place.path)
