@@ -15,6 +15,7 @@ replaced as a whole. So nobody who reads waits for a change that is being made, 
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections import OrderedDict
@@ -358,11 +359,11 @@ class TopologyStore:
                 authors |= remaining
         authors |= dict.fromkeys(map(object_key, new), author)
         content = pa.concat_tables([*parts, to_rows(new, author=author)])
-        listed = list(authors.items())
+        rest = iter(authors.items())
         added = {}
-        for start in range(0, len(listed), FILE_ROWS):
+        for start in range(0, len(authors), FILE_ROWS):
             written = draft.write(content.slice(start, FILE_ROWS))
-            added[written.path] = _File(written.size, dict(listed[start : start + FILE_ROWS]))
+            added[written.path] = _File(written.size, dict(itertools.islice(rest, FILE_ROWS)))
         return rewritten, added
 
     def _clear(self, queues: list[tuple[str, str]], undeclared_at: int) -> None:
