@@ -31,6 +31,7 @@ class Policy:
     shortest      … but never less than this long (a shorter `retention` comes first)
     orphan_age    age at which a file that no version refers to is taken for left behind
     hold_limit    a stream that has not moved for so long holds nothing back any more
+    manifest_retention  age at which rows of the manifest are summed up
     target_bytes  size that compaction makes files of
     fan_in        files of one order of size that are merged
     """
@@ -40,6 +41,7 @@ class Policy:
     shortest: timedelta = timedelta(days=1)
     orphan_age: timedelta = timedelta(days=1)
     hold_limit: timedelta = timedelta(days=30)
+    manifest_retention: timedelta = timedelta(days=30)
     target_bytes: int = DEFAULT_TARGET
     fan_in: int = 16
 
