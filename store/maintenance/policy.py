@@ -26,14 +26,14 @@ SHORTEST_RETENTION: Final = timedelta(minutes=1)
 class Policy:
     """What maintenance keeps, for how long, and how large it makes files.
 
-    retention     how long old versions stay readable; None: what each table states
-    versions      of a table that is committed to very often, so many versions are kept, …
-    shortest      … but never less than this long (a shorter `retention` comes first)
-    orphan_age    age at which a file that no version refers to is taken for left behind
-    hold_limit    a stream that has not moved for so long holds nothing back any more
+    retention           how long old versions stay readable; None: what each table states
+    versions            of a table that is committed to very often, so many versions are kept, …
+    shortest            … but never less than this long (a shorter `retention` comes first)
+    orphan_age          age at which a file that no version refers to is taken for left behind
+    hold_limit          a stream that has not moved for so long holds nothing back any more
     manifest_retention  age at which rows of the manifest are summed up
-    target_bytes  size that compaction makes files of
-    fan_in        files of one order of size that are merged
+    target_bytes        size that compaction makes files of
+    fan_in              files of one order of size that are merged
     """
 
     retention: timedelta | None = None
