@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from router.errors import CheckpointMismatch, Fenced, InvalidInput, Refused, UnsupportedTable, UnusablePin
-from store import data_files, tables
+from store import data_files, faults, tables
 from store.log import TableLog, Transaction
 from store.manifest import (
     BatchCounts,
@@ -101,7 +101,7 @@ class BatchCommitter:
 
     `claim` takes the stream over: the newest driver of an app id owns it and an older one gets Fenced
     at its next pin or commit. Without it (an app id that no other process can have) the batch ids
-    alone protect. `fault` is called with the name of each step, for tests that stop between two.
+    alone protect.
     """
 
     def __init__(
@@ -112,12 +112,10 @@ class BatchCommitter:
         app_id: str,
         workers: int = 8,
         claim: bool = True,
-        fault: Callable[[str], None] | None = None,
     ) -> None:
         self.data = data
         self.stream = stream
         self.app_id = app_id
-        self._fault = fault or (lambda _step: None)
         self._lock = threading.Lock()
         self._logs: dict[str, TableLog] = {}
         self._pool = ThreadPoolExecutor(workers, "commit")
@@ -204,7 +202,7 @@ class BatchCommitter:
             pin = self._pins.write(batch_id, wanted)
         if pin.source and source and pin.source != source:
             raise self._pins.unusable(batch_id, "the checkpoint has planned the batch anew since")
-        self._fault("pinned")
+        faults.reach("batch.pinned", self.data.pins(self.app_id))
         return pin
 
     def unusable(self, batch_id: int, reason: str) -> UnusablePin:
@@ -288,10 +286,10 @@ class BatchCommitter:
             if errors:
                 raise errors[0]
             committed = tuple(future.result() for future in pending)
-            self._fault("tables")
+            faults.reach("batch.in_tables", self.data.root)
             elapsed = (time.monotonic() - started) * 1000
             version = self._end(batch_id, pin, committed, counts, elapsed)
-            self._fault("manifest")
+            faults.reach("batch.in_manifest", self.data.manifest)
             self._pins.remove_older(batch_id)
             return BatchResult(batch_id, committed, version, (time.monotonic() - started) * 1000)
 
@@ -318,7 +316,7 @@ class BatchCommitter:
                 return TableCommit(target.kind, target.vhost, target.name, log.version, target.rows, retries=0)
             if is_queue and tables.undeclared_since(log) >= pin.topology_version:
                 return TableCommit(target.kind, target.vhost, target.name, log.version, 0, attempt, dropped=target.rows)
-            self._fault(f"append {target.kind} {target.vhost} {target.name}")
+            faults.reach("batch.appending", path)
             version = log.commit(
                 [data_files.found_file(path, file.path, file.rows, file.stats) for file in target.files],
                 transactions=[Transaction(self.app_id, batch_id)],
@@ -330,7 +328,7 @@ class BatchCommitter:
                 },
             )
             if version is not None:
-                self._fault(f"appended {target.kind} {target.vhost} {target.name}")
+                faults.reach("batch.appended", path)
                 return TableCommit(target.kind, target.vhost, target.name, version, target.rows, attempt)
         raise AssertionError("attempts() ends by raising")
 

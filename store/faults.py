@@ -3,7 +3,8 @@
 `store.effects` reaches a point before and after whatever it does to the disk, named
 "<effect>.before" and "<effect>.after", with the path that is touched. A hook that raises at "after" stands for
 an effect that was done and whose answer was lost; one that raises something that nobody catches stands
-for a process that died there. Without a hook a point costs one comparison.
+for a process that died there. Committers reach points of their own between effects, such as
+"batch.appending". Without a hook a point costs one comparison.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ def reach(point: str, path: str) -> None:
     """Tell the hook, if there is one, that a point has been reached."""
     if _hook is not None:
         _hook(point, path)
+
+
+def is_effect(point: str) -> bool:
+    """Whether a point is one before or after an effect, where the disk can fail."""
+    return point.endswith((".before", ".after"))
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from deltalake import DeltaTable
 
 from router.errors import BinderyError, InvalidInput, NotFound, UnsupportedTable
 from router.model import Object, ObjectKey, Queue, Sequence, Topology, TopologyEditor, object_key
-from store import data_files, tables
+from store import data_files, faults, tables
 from store.group_commit import GroupCommitter
 from store.history import (
     ObjectChange,
@@ -94,14 +94,10 @@ class _Head:
 
 
 class TopologyStore:
-    """The topology of one data directory; safe to share between threads.
+    """The topology of one data directory; safe to share between threads."""
 
-    `fault` is called with the name of each step of a commit, for tests that stop between two steps.
-    """
-
-    def __init__(self, data: DataDir, *, fault: Callable[[str], None] | None = None) -> None:
+    def __init__(self, data: DataDir) -> None:
         self.data = data
-        self._fault = fault or (lambda _step: None)
         #: Held while a change is made: one at a time, so that a process does not race itself.
         self._changing = threading.RLock()
         self._committed: TableLog | None = None
@@ -315,16 +311,16 @@ class TopologyStore:
         reason: str,
     ) -> bool:
         """Write and commit, on top of the head; False when another process was faster."""
-        self._fault("start")
+        faults.reach("edit.begun", log.path)
         known = head.topology.queues
         declared = [
             item for item in changes.values() if isinstance(item, Queue) and (item.vhost, item.name) not in known
         ]
         _each(lambda q: tables.ensure_queue_table(self.data, q.vhost, q.name, undeclared_at=head.version), declared)
-        self._fault("queues")
+        faults.reach("edit.queues", log.path)
         with data_files.Draft(log) as draft:
             rewritten, added = self._rewrite(draft, head, changes, author)
-            self._fault("files")
+            faults.reach("edit.files", log.path)
             done = draft.commit(
                 [RemoveFile(name, head.files[name].size) for name in rewritten],
                 transactions=[Transaction(_NEXT_ID, topology.next_id)],
@@ -332,7 +328,7 @@ class TopologyStore:
             )
         if done is None:
             return False
-        self._fault("committed")
+        faults.reach("edit.committed", log.path)
         topology.version = done
         kept = {name: file for name, file in head.files.items() if name not in rewritten}
         self._show(_Head(topology, kept | added))

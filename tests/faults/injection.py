@@ -5,15 +5,16 @@ from __future__ import annotations
 import errno
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from hypothesis import strategies as st
 
 #: died: the process stops at the effect, before or after it; lost: the effect is done and the answer is an
-#: error; full: nothing can be written from that effect on.
-Kind = Literal["died before", "died after", "lost", "full"]
-KINDS: Final[tuple[Kind, ...]] = ("died before", "died after", "lost", "full")
+#: error; full: nothing can be written from that effect on; rival: another process does something meanwhile.
+Kind = Literal["died before", "died after", "lost", "full", "rival"]
+KINDS: Final[tuple[Kind, ...]] = ("died before", "died after", "lost", "full", "rival")
 #: Effects that need room on the disk.
 _NEED_ROOM: Final = ("put", "write", "replace", "append", "make", "checkpoint")
 #: What a path below the data directory is, by its folder.
@@ -50,16 +51,24 @@ class Met:
 class Injection:
     """One fault at the `number`-th effect (from 0) that an operation comes to; none if it has fewer.
 
-    After its death a process has no effects any more, whatever its `finally` clauses try.
+    After its death a process has no effects any more, whatever its `finally` clauses try. `rival` names what
+    another process does; whoever runs the operation sets `meanwhile`, which does it.
     """
 
     kind: Kind
     number: int
-    operation: str = ""
+    rival: str = ""
+    meanwhile: Callable[[], object] | None = None
     hit: tuple[str, str] | None = None
+    _busy: bool = False
     _reached: int = -1
     _dead: bool = False
     _full: bool = False
+
+    @property
+    def reached(self) -> int:
+        """How many effects the operation came to."""
+        return self._reached + 1
 
     @property
     def is_dead(self) -> bool:
@@ -68,6 +77,8 @@ class Injection:
 
     def hook(self, point: str, path: str) -> None:
         """For store.faults.installed."""
+        if self._busy:
+            return  # the rival's own effect
         effect, _, side = point.partition(".")
         if self._dead:
             raise Died(point)
@@ -79,7 +90,7 @@ class Injection:
             return
         if self.kind == "full" and (side == "after" or effect not in _NEED_ROOM):
             return
-        wanted = "before" if self.kind in ("died before", "full") else "after"
+        wanted = "before" if self.kind in ("died before", "full", "rival") else "after"
         if side != wanted:
             return
         self.hit = (effect, place_of(path))
@@ -88,11 +99,25 @@ class Injection:
         if self.kind == "full":
             self._full = True
             raise OSError(errno.ENOSPC, "No space left on device", path)
+        if self.kind == "rival":
+            self._meet_rival()
+            return
         self._dead = True
         raise Died(point)
 
+    def _meet_rival(self) -> None:
+        assert self.meanwhile is not None
+        self._busy = True
+        try:
+            self.meanwhile()
+        finally:
+            self._busy = False
 
-def injections(effects: int) -> st.SearchStrategy[Injection | None]:
+
+def injections(effects: int, *rivals: str) -> st.SearchStrategy[Injection | None]:
     """No fault, or one of any kind at one of the effects that such an operation has; rarely beyond them."""
     number = st.integers(0, effects - 1)
-    return st.one_of(st.none(), *(st.builds(Injection, st.just(kind), number) for kind in KINDS))
+    alone = (st.builds(Injection, st.just(kind), number) for kind in KINDS if kind != "rival")
+    if not rivals:
+        return st.one_of(st.none(), *alone)
+    return st.one_of(st.none(), *alone, st.builds(Injection, st.just("rival"), number, rival=st.sampled_from(rivals)))

@@ -2,7 +2,8 @@
 
 An operation ends in one of three ways. It succeeds: what it promises is done. It raises one of Bindery's errors, or
 its process dies: what it would have done is done wholly or not at all, which is found out by looking,
-and holds from then on. Anything else that is raised is a defect.
+and holds from then on. Anything else that is raised is a defect, and so is an error that only a rival gave
+occasion to, but for a driver that lost its stream to another.
 
 A message is named by its routing key. Messages of the stream go to every queue that their batch's topology has,
 and one more of each batch finds no exchange: it waits in the unroutable table for a redrive.
@@ -15,7 +16,7 @@ import itertools
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,9 +29,9 @@ from deltalake import DeltaTable
 
 from api import inbox
 from api.publisher import Publisher
-from router.errors import BinderyError
+from router.errors import BinderyError, Fenced
 from router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA, Message, to_batch
-from router.model import Binding, Queue, TopologyEditor
+from router.model import Binding, Exchange, Queue, TopologyEditor
 from store import checkpoints, data_files, faults, read, tables
 from store.access import AccessStore, User
 from store.commit import BatchCommitter, BatchCounts, WrittenFile
@@ -54,6 +55,10 @@ MESSAGES = 3
 BOUND = "amq.fanout"
 #: Everything is old enough at once; nothing younger than the schedule is an orphan.
 POLICY = Policy(retention=timedelta(0), shortest=timedelta(0), versions=2, fan_in=2, orphan_age=timedelta(hours=1))
+
+
+#: What a process does while another is in the middle of its work: it must let that finish.
+RIVAL_POLICY = Policy(retention=timedelta(hours=1), fan_in=2)
 
 
 @dataclass
@@ -131,6 +136,7 @@ class World:
         self.users: dict[str, str] = {}
         self.jobs: set[str] = set()
         self._ran: Counter[str] = Counter()
+        self._seen_versions: list[tuple[int, set[str]]] = []
         self._counter = itertools.count(1)
         self._names = itertools.count()
         self._files: dict[str, list[tuple[Any, ...]]] = {}
@@ -153,7 +159,8 @@ class World:
         """The same world, which has no processes, in another folder."""
         shutil.copytree(self.data.root, root / "data")
         other = World(root, self.met)
-        for name in ("next_batch", "incarnations", "versions", "must", "gone", "unroutable", "ended", "_counter"):
+        processes = {"data", "met", "_store", "_committer", "_publisher", "_access", "_files", "_ran"}
+        for name in vars(self).keys() - processes:
             setattr(other, name, copy.deepcopy(getattr(self, name)))
         return other
 
@@ -204,15 +211,20 @@ class World:
         """Run an operation under a fault; raises what no operation may raise."""
         self.met.operations[operation] += 1
         self._ran[operation] += 1
+        if injection is not None and injection.rival:
+            injection.meanwhile = getattr(self, f"_meanwhile_{injection.rival}")
         with _injected(injection):
             try:
                 ended = Ended(action())
             except Died as died:
                 ended = Ended(error=died)
             except BinderyError as error:
-                if injection is None or injection.hit is None:
+                fenced = isinstance(error, Fenced) and injection is not None and injection.rival == "takeover"
+                if injection is None or injection.hit is None or (injection.rival and not fenced):
                     raise AssertionError(f"{operation} failed without a fault") from error
                 ended = Ended(error=error)
+                if fenced:
+                    self.restart()  # a driver that has lost its stream ends
         if injection is not None and injection.hit is not None:
             self.met.faults[operation, *injection.hit, injection.kind] += 1
             if injection.is_dead:
@@ -226,23 +238,22 @@ class World:
         batch = self.batch or Batch(self.next_batch, 1_000_000 + self.next_batch * 1_000)
         self.batch = batch
 
-        def action() -> None:
-            driver = self.driver
-            pin = driver.pin(batch.number, self.store.load().version, batch.clock_ms)
-            assert batch.version in (None, pin.topology_version), "a replay got another pin"
-            batch.version = pin.topology_version
-            batch.targets = self.versions[pin.topology_version]
-            if not pin.done:
-                files = [self._queue_file(batch, name) for name in sorted(batch.targets)]
-                counts = BatchCounts(records=MESSAGES + 1, copies=MESSAGES * len(files))
-                driver.commit(batch.number, pin, [*files, self._unroutable_file(batch)], counts)
-
-        if self.run("stream", action, injection).done:
+        if self.run("stream", lambda: self._drive(self.driver, batch), injection).done:
             self.ended.append(batch.number)
             self.unroutable.add(batch.lost)
             self.next_batch = batch.number + 1
             self.batch = None
             self._arrived(batch.messages, batch.targets)
+
+    def _drive(self, driver: BatchCommitter, batch: Batch) -> None:
+        pin = driver.pin(batch.number, self.store.load().version, batch.clock_ms)
+        assert batch.version in (None, pin.topology_version), "a replay got another pin"
+        batch.version = pin.topology_version
+        batch.targets = self.versions[pin.topology_version]
+        if not pin.done:
+            files = [self._queue_file(batch, name) for name in sorted(batch.targets)]
+            counts = BatchCounts(records=MESSAGES + 1, copies=MESSAGES * len(files))
+            driver.commit(batch.number, pin, [*files, self._unroutable_file(batch)], counts)
 
     def _queue_file(self, batch: Batch, name: str) -> WrittenFile:
         assert batch.version is not None
@@ -359,6 +370,7 @@ class World:
         deleted: tuple[str, ...] = (),
     ) -> None:
         before = dict(self.incarnations)
+        self._seen_versions.clear()
         wanted = {name: before.get(name) or next(self._counter) for name in declared}
         wanted = {name: at for name, at in {**before, **wanted}.items() if name not in deleted}
         ended = self.run(operation, lambda: self.store.edit(change, author="t"), injection)
@@ -368,6 +380,9 @@ class World:
         if there == set(wanted):
             self.incarnations = wanted
         self.must = {name: self.must.get(name, set()) for name in self.incarnations}
+        for version, names in self._seen_versions:
+            self.versions[version] = wanted if names == set(wanted) else before
+        self._seen_versions.clear()
         self._note_version(topology.version)
 
     def _note_version(self, version: int) -> None:
@@ -413,6 +428,46 @@ class World:
         """Write a checkpoint of one of the tables; that it fails harms nothing."""
         paths = self._tables()
         self.run("checkpoint", lambda: checkpoints.write_checkpoint(paths[number % len(paths)]), injection)
+
+    # -- what another process does meanwhile -----------------------------------------------------------
+
+    def _meanwhile_takeover(self) -> None:
+        """Another driver takes the stream over and ends the batch."""
+        assert self.batch is not None
+        epoch = register(self.data, STREAM, "c1")
+        with BatchCommitter(self.data, stream=STREAM, app_id=epoch.app_id, workers=1) as driver:
+            self._drive(driver, self.batch)
+
+    def _meanwhile_route(self) -> None:
+        self.route(None)
+
+    def _meanwhile_publish(self) -> None:
+        key = f"p{next(self._names)}"
+        with closing(Publisher(self.data, TopologyStore(self.data).load, app_id=f"api:{key}")) as publisher:
+            reached = publisher.publish("/", Message(exchange=BOUND, routing_key=key)).result(timeout=120)
+        assert sorted(reached) == sorted(self.incarnations)
+        self.perhaps.add(key)
+        self._arrived([key], self.incarnations)
+
+    def _meanwhile_redrive(self) -> None:
+        self._ran["redrive"] += 1
+        Redriver(self.data, TopologyStore(self.data), "/").redrive(Selection())
+
+    def _meanwhile_append(self) -> None:
+        self.append(None)
+
+    def _meanwhile_edit(self) -> None:
+        """Declare an exchange; which queues there are by then depends on how far the other edit has come."""
+        name = f"x{next(self._names)}"
+        topology = TopologyStore(self.data).edit(
+            lambda editor: editor.declare_exchange(Exchange("/", name, "fanout")), author="rival"
+        )
+        self._seen_versions.append((topology.version, {queue for _, queue in topology.topology.queues}))
+        self.versions[topology.version] = dict(self.incarnations)
+
+    def _meanwhile_maintain(self) -> None:
+        report = maintain(self.data, RIVAL_POLICY)
+        assert not report.failed, report.failed
 
     # -- looking ------------------------------------------------------------------------------------
 

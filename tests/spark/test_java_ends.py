@@ -33,13 +33,17 @@ def until(found: Callable[[], object], process: subprocess.Popen[str]) -> None:
 
 
 def java_of(pid: int) -> int | None:
-    """The Java process below a process."""
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        if Path(f"/proc/{child}/comm").read_text().strip() == "java":
-            return int(child)
-        found = java_of(int(child))
-        if found is not None:
-            return found
+    """Spark's Java process below a process; not the short-lived one that Spark's script asks for its command."""
+    try:
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            if command[0].endswith(b"java") and b"org.apache.spark.launcher.Main" not in command:
+                return int(child)
+            found = java_of(int(child))
+            if found is not None:
+                return found
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # a process that ended while it was looked at
     return None
 
 

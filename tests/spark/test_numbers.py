@@ -16,10 +16,11 @@ from pyspark.sql import SparkSession
 
 from router.message import Message, to_batch
 from router.model import Exchange
+from store import faults
 from store.commit import BatchCommitter
 from store.manifest import read_manifest
 from tests.spark.installation import Installation
-from tests.unit.store.conftest import Crash, crash_at
+from tests.unit.store.conftest import Crash, at, crash
 
 PARALLELISM = "spark.sql.leafNodeDefaultParallelism"
 SIZE = "spark.sql.files.maxPartitionBytes"
@@ -90,9 +91,9 @@ def crash_between_two_tables(installation: Installation, text: str, monkeypatch:
     for name in ("one", "two"):
         installation.queue(name)
     job = installation.job(text)
-    fault = crash_at("append queue / two")
-    monkeypatch.setattr(BatchCommitter.__init__, "__kwdefaults__", {"workers": 1, "claim": True, "fault": fault})
-    with pytest.raises(Crash):
+    monkeypatch.setattr(BatchCommitter.__init__, "__kwdefaults__", {"workers": 1, "claim": True})  # in order of name
+    dies = faults.installed(at("batch.appending", crash, where=installation.data.queue("/", "two")))
+    with dies, pytest.raises(Crash):
         job.run(available_now=True)
     monkeypatch.undo()
 

@@ -9,10 +9,11 @@ import pytest
 from router.errors import NotFound, Refused, UnusablePin
 from router.message import Message
 from router.model import Binding, Exchange, Vhost
+from store import faults
 from store.commit import BatchCommitter
 from store.streams import epochs
 from tests.spark.installation import Installation
-from tests.unit.store.conftest import Crash, crash_at
+from tests.unit.store.conftest import Crash, at, crash
 
 BRIDGE = """
 stream: s
@@ -89,9 +90,9 @@ def test_a_batch_that_a_table_has_recorded_is_not_pinned_anew(
         installation.queue(name)
     publish(installation, "a")
     job = installation.job()
-    fault = crash_at("append queue / two")
-    monkeypatch.setattr(BatchCommitter.__init__, "__kwdefaults__", {"workers": 1, "claim": True, "fault": fault})
-    with pytest.raises(Crash):
+    monkeypatch.setattr(BatchCommitter.__init__, "__kwdefaults__", {"workers": 1, "claim": True})  # in order of name
+    dies = faults.installed(at("batch.appending", crash, where=installation.data.queue("/", "two")))
+    with dies, pytest.raises(Crash):
         job.run()
     monkeypatch.undo()
     (epoch,) = epochs(installation.data)

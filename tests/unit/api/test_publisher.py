@@ -67,6 +67,8 @@ class Disk:
 
     def __call__(self, point: str, path: str) -> None:
         with self._gate:
+            if not faults.is_effect(point):
+                return
             self._left -= 1
             if self._left == 0:
                 self.failed = True

@@ -12,7 +12,7 @@ import pytest
 
 from router.message import QUEUE_SCHEMA
 from router.model import Queue, TopologyEditor
-from store import data_files
+from store import data_files, faults
 from store.commit import BatchCommitter, BatchCounts, BatchResult, WrittenFile
 from store.paths import DataDir
 from store.topology import TopologyStore
@@ -24,12 +24,31 @@ class Crash(Exception):
     """Stands for a process that dies between two steps."""
 
 
-def crash_at(wanted: str) -> Callable[[str], None]:
-    def fault(step: str) -> None:
-        if step.startswith(wanted):
-            raise Crash(step)
+def crash() -> None:
+    raise Crash
 
-    return fault
+
+def at(point: str, effect: Callable[[], object], *, where: str = "", number: int = 1, times: int = 1) -> faults.Hook:
+    """A hook that has an effect when a point is reached at such a path for the n-th time, and `times` in all.
+
+    What the effect itself reaches does not count.
+    """
+    reached = 0
+    busy = False
+
+    def hook(name: str, path: str) -> None:
+        nonlocal reached, busy
+        if busy or name != point or where not in path:
+            return
+        reached += 1
+        if number <= reached < number + times:
+            busy = True
+            try:
+                effect()
+            finally:
+                busy = False
+
+    return hook
 
 
 def declare_queues(*names: str) -> Callable[[TopologyEditor], None]:

@@ -11,13 +11,13 @@ from deltalake import DeltaTable
 
 from router.errors import CheckpointMismatch, CommitConflict, Fenced, Refused, UnsupportedTable, UnusablePin
 from router.message import UNROUTABLE_SCHEMA
-from store import data_files, tables
+from store import data_files, faults, tables
 from store.commit import BatchCommitter, BatchCounts, Pin, WrittenFile
 from store.log import TableLog
 from store.manifest import newest_rows, read_manifest
 from store.paths import DataDir
 from store.topology import TopologyStore
-from tests.unit.store.conftest import Crash, crash_at, declare_queues, deliver, queue_rows, written
+from tests.unit.store.conftest import Crash, at, crash, declare_queues, deliver, queue_rows, written
 
 APP = "flights:c1"
 QUEUES = ("a", "b", "c")
@@ -83,7 +83,8 @@ def test_a_check_that_fails_leaves_no_pin_and_is_not_asked_of_a_replay(data: Dat
 
 
 def test_a_batch_that_any_table_has_recorded_keeps_its_pin(data: DataDir, version: int) -> None:
-    with committer_of(data, fault=crash_at("appended queue / b")) as committer, pytest.raises(Crash):
+    dies = faults.installed(at("batch.appended", crash, where=data.queue("/", "b")))
+    with committer_of(data) as committer, dies, pytest.raises(Crash):
         deliver(data, committer, 0, version, "b")
     with committer_of(data) as committer:
         with pytest.raises(Refused, match="queues/~2F/b,") as caught:
@@ -189,17 +190,28 @@ def test_unroutable_rows_go_to_the_table_of_their_vhost(data: DataDir, version: 
 
 
 @pytest.mark.parametrize(
-    "step", ["pinned", "append queue / a", "append queue / b", "appended queue / c", "tables", "manifest"]
+    ("point", "queue"),
+    [
+        ("batch.pinned", ""),
+        ("batch.appending", "a"),
+        ("batch.appending", "b"),
+        ("batch.appended", "c"),
+        ("batch.in_tables", ""),
+        ("batch.in_manifest", ""),
+    ],
 )
-def test_a_driver_that_dies_at_any_step_loses_and_doubles_nothing(data: DataDir, version: int, step: str) -> None:
+def test_a_driver_that_dies_at_any_step_loses_and_doubles_nothing(
+    data: DataDir, version: int, point: str, queue: str
+) -> None:
     with committer_of(data) as committer:
         deliver(data, committer, 0, version, *QUEUES)
-    with committer_of(data, workers=1, fault=crash_at(step)) as dying, pytest.raises(Crash):
+    dies = faults.installed(at(point, crash, where=data.queue("/", queue) if queue else ""))
+    with committer_of(data, workers=1) as dying, dies, pytest.raises(Crash):
         deliver(data, dying, 1, version, *QUEUES)
     with committer_of(data) as again:
         pin = again.pin(1, version + 5, 9_999)
         assert (pin.topology_version, pin.clock_ms) == (version, 1_001)
-        assert pin.done == (step == "manifest")
+        assert pin.done == (point == "batch.in_manifest")
         if not pin.done:
             deliver(data, again, 1, version, *QUEUES)
         deliver(data, again, 2, version, *QUEUES)
@@ -210,20 +222,19 @@ def test_a_driver_that_dies_at_any_step_loses_and_doubles_nothing(data: DataDir,
 
 DRIVER = """
 import os, sys
+from store import faults
 from store.paths import DataDir
-from tests.unit.store.conftest import deliver
+from tests.unit.store.conftest import at, deliver
 from store.commit import BatchCommitter
 data = DataDir.open(sys.argv[1])
-def fault(step):
-    if step == sys.argv[3]:
-        os._exit(9)
-committer = BatchCommitter(data, stream="flights", app_id="flights:c1", fault=fault)
-deliver(data, committer, 0, int(sys.argv[2]), "a", "b", "c")
+committer = BatchCommitter(data, stream="flights", app_id="flights:c1")
+with faults.installed(at("batch.appending", lambda: os._exit(9), where=data.queue("/", "b"))):
+    deliver(data, committer, 0, int(sys.argv[2]), "a", "b", "c")
 """
 
 
 def test_a_killed_process_loses_and_doubles_nothing(data: DataDir, version: int) -> None:
-    command = [sys.executable, "-c", DRIVER, data.root, str(version), "append queue / b"]
+    command = [sys.executable, "-c", DRIVER, data.root, str(version)]
     assert subprocess.run(command, timeout=120, check=False).returncode == 9
     with committer_of(data) as again:
         assert not again.pin(0, version, 5).done
@@ -250,11 +261,8 @@ def test_a_new_driver_fences_the_old_one(data: DataDir, version: int) -> None:
 def test_without_a_claim_a_batch_recorded_by_a_rival_meanwhile_fences(data: DataDir, version: int) -> None:
     rival = committer_of(data, claim=False)
 
-    def overtake(step: str) -> None:
-        if step.startswith("append queue"):
-            deliver(data, rival, 0, version, "a")
-
-    with committer_of(data, claim=False, fault=overtake) as slow, pytest.raises(Fenced):
+    overtaken = faults.installed(at("batch.appending", lambda: deliver(data, rival, 0, version, "a")))
+    with committer_of(data, claim=False) as slow, overtaken, pytest.raises(Fenced):
         deliver(data, slow, 0, version, "a")
     rival.close()
     assert identities(data, "a") == [(0, 0), (0, 1), (0, 2)]
@@ -262,13 +270,8 @@ def test_without_a_claim_a_batch_recorded_by_a_rival_meanwhile_fences(data: Data
 
 def test_two_streams_into_one_queue_both_succeed(data: DataDir, version: int) -> None:
     other = BatchCommitter(data, stream="other", app_id="other:c1")
-    raced = []
-
-    def overtake(step: str) -> None:
-        if step.startswith("append queue") and not raced:
-            raced.append(deliver(data, other, 0, version, "a"))
-
-    with committer_of(data, fault=overtake) as slow:
+    overtaken = faults.installed(at("batch.appending", lambda: deliver(data, other, 0, version, "a")))
+    with committer_of(data) as slow, overtaken:
         result = deliver(data, slow, 0, version, "a")
     other.close()
     assert result.tables[0].retries == 1
@@ -280,11 +283,8 @@ def test_an_append_that_loses_every_race_is_reported(
 ) -> None:
     monkeypatch.setattr(tables, "ATTEMPTS", 2)
 
-    def overtake(step: str) -> None:
-        if step.startswith("append queue"):
-            TableLog(data.queue("/", "a")).commit(())
-
-    with committer_of(data, fault=overtake) as committer, pytest.raises(CommitConflict):
+    overtaken = faults.installed(at("batch.appending", lambda: TableLog(data.queue("/", "a")).commit(()), times=2))
+    with committer_of(data) as committer, overtaken, pytest.raises(CommitConflict):
         deliver(data, committer, 0, version, "a")
     with committer_of(data) as committer:
         deliver(data, committer, 0, version, "a")
@@ -336,14 +336,13 @@ def test_a_batch_pinned_before_a_deletion_appends_nothing_to_that_queue(
 def test_a_deletion_in_the_middle_of_an_append_wins(
     data: DataDir, store: TopologyStore, version: int, rows_before: int
 ) -> None:
-    def delete(step: str) -> None:
-        if step == "append queue / a" and ("/", "a") in store.load().queues:
-            store.edit(lambda e: e.delete_queue("/", "a"), author="t")
+    def delete() -> None:
+        store.edit(lambda e: e.delete_queue("/", "a"), author="t")
 
     if rows_before:
         with BatchCommitter(data, stream="s", app_id="s:1") as other:
             deliver(data, other, 0, version, "a")
-    with committer_of(data, fault=delete) as committer:
+    with committer_of(data) as committer, faults.installed(at("batch.appending", delete)):
         result = deliver(data, committer, 0, version, "a")
     assert (result.tables[0].rows, result.dropped) == (0, 3)
     assert tables.count_rows(data, "/", "a") == 0

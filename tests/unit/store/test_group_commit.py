@@ -7,11 +7,11 @@ import pytest
 
 from router.errors import BinderyError, InvalidDeclaration, NotFound
 from router.model import Binding, Exchange, Queue, TopologyEditor
-from store import tables
+from store import faults, tables
 from store.commit import BatchCommitter
 from store.paths import DataDir
 from store.topology import GroupCommitter, TopologyStore
-from tests.unit.store.conftest import Crash, crash_at, declare_queues, deliver
+from tests.unit.store.conftest import Crash, at, crash, declare_queues, deliver
 
 
 def hold(committer: GroupCommitter) -> tuple[threading.Event, threading.Event]:
@@ -87,14 +87,12 @@ def test_a_queue_deleted_and_declared_by_two_neighbours_is_empty(data: DataDir, 
 
 def test_a_commit_that_fails_answers_everyone_and_the_next_one_works(data: DataDir) -> None:
     TopologyStore(data).create()
-    faults = [True]
-    store = TopologyStore(data, fault=lambda step: crash_at("files")(step) if faults else None)
-    with GroupCommitter(store) as committer:
-        _, release = hold(committer)
-        futures = [committer.submit(declare_queues(f"q{n}"), "t") for n in range(3)]
-        release.set()
-        assert all(isinstance(future.exception(30), Crash) for future in futures)
-        faults.clear()
+    with GroupCommitter(TopologyStore(data)) as committer:
+        with faults.installed(at("edit.files", crash, times=2)):
+            _, release = hold(committer)
+            futures = [committer.submit(declare_queues(f"q{n}"), "t") for n in range(3)]
+            release.set()
+            assert all(isinstance(future.exception(30), Crash) for future in futures)
         committer.submit(declare_queues("q"), "t").result(30)
     assert TopologyStore(data).load().queues.keys() == {("/", "q")}
 

@@ -327,6 +327,8 @@ class Failing:
         self.failed = False
 
     def __call__(self, point: str, path: str) -> None:
+        if not faults.is_effect(point):
+            return
         self._left -= 1
         if self._left == 0:
             self.failed = True

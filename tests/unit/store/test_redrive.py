@@ -36,7 +36,7 @@ from store.row_bag import RowBag
 from store.topology import TopologyStore
 from store.totals import ManifestTotals
 from store.unroutable import Selection, summary
-from tests.unit.store.conftest import Crash
+from tests.unit.store.conftest import Crash, at, crash
 from tests.unit.store.routed import route
 
 
@@ -139,23 +139,6 @@ def test_a_dry_run_counts_and_writes_nothing(data: DataDir, lost: TopologyStore)
 
 #: Named steps, and every effect that a redrive has on the disk, before and after it.
 STEPS = ("redrive.planned", "redrive.marking", "redrive.marked", "redrive.delivered")
-
-
-def at(step: str, effect: Callable[[], None], *, number: int = 1) -> faults.Hook:
-    """A hook that has an effect when a point is reached for the n-th time."""
-    left = [number]
-
-    def hook(point: str, _path: str) -> None:
-        if point == step and left[0]:
-            left[0] -= 1
-            if not left[0]:
-                effect()
-
-    return hook
-
-
-def crash() -> None:
-    raise Crash
 
 
 @pytest.mark.parametrize("step", STEPS)

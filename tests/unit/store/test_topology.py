@@ -40,7 +40,7 @@ from store.objects import ROW_SCHEMA, from_rows, to_rows
 from store.paths import DataDir
 from store.read import read_queue
 from store.topology import TopologyStore
-from tests.unit.store.conftest import Crash, crash_at, declare_queues, deliver, queue_rows, written
+from tests.unit.store.conftest import Crash, at, crash, declare_queues, deliver, queue_rows, written
 
 EVERY_TYPE = Table(
     {
@@ -367,20 +367,20 @@ def test_two_processes_that_write_at_once_both_succeed(data: DataDir, store: Top
     assert all(tables.count_rows(data, *queue) == 0 for queue in expected)
 
 
-@pytest.mark.parametrize("step", ["start", "queues", "files"])
+@pytest.mark.parametrize("point", ["edit.begun", "edit.queues", "edit.files"])
 def test_a_writer_that_dies_before_its_commit_has_changed_nothing(
-    data: DataDir, store: TopologyStore, step: str
+    data: DataDir, store: TopologyStore, point: str
 ) -> None:
     before = store.load()
-    with pytest.raises(Crash):
-        TopologyStore(data, fault=crash_at(step)).edit(fill, author="t")
+    with faults.installed(at(point, crash)), pytest.raises(Crash):
+        TopologyStore(data).edit(fill, author="t")
     assert TopologyStore(data).load() == before
     assert store.edit(fill, author="t").version == before.version + 1
 
 
 def test_a_writer_that_dies_after_its_commit_has_changed_all(data: DataDir, store: TopologyStore) -> None:
-    dying = TopologyStore(data, fault=crash_at("committed"))
-    with pytest.raises(Crash):
+    dying = TopologyStore(data)
+    with faults.installed(at("edit.committed", crash)), pytest.raises(Crash):
         dying.edit(fill, author="t")
     reference = Topology.of([Vhost("/")]).edit()
     fill(reference)
@@ -429,8 +429,8 @@ def test_rows_left_by_a_deleter_that_died_are_gone_when_the_queue_is_declared_ag
     version = store.edit(declare_queues("q"), author="t").version
     with BatchCommitter(data, stream="s", app_id="s:1") as committer:
         deliver(data, committer, 0, version, "q")
-    with pytest.raises(Crash):
-        TopologyStore(data, fault=crash_at("committed")).edit(lambda e: e.delete_queue("/", "q"), author="t")
+    with faults.installed(at("edit.committed", crash)), pytest.raises(Crash):
+        TopologyStore(data).edit(lambda e: e.delete_queue("/", "q"), author="t")
     assert tables.count_rows(data, "/", "q") == 3
     store.edit(declare_queues("q"), author="t")
     assert tables.count_rows(data, "/", "q") == 0
@@ -591,6 +591,8 @@ class Disk:
         self.failed = False
 
     def __call__(self, point: str, path: str) -> None:
+        if not faults.is_effect(point):
+            return
         self._left -= 1
         if self._left == 0:
             self.failed = True

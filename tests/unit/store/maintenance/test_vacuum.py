@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from store.maintenance import Policy, TableReport, maintain
 from store.paths import DataDir
 from store.read import delete_matching, read_queue
 from store.topology import TopologyStore
-from tests.unit.store.conftest import Crash, declare_queues, queue_rows, written
+from tests.unit.store.conftest import Crash, at, crash, declare_queues, queue_rows, written
 from tests.unit.store.maintenance.conftest import NOTHING_OLD, Clock, Stream, data_files_of
 
 A_WEEK = Policy(retention=timedelta(days=7))
@@ -108,17 +107,6 @@ def test_a_batch_that_was_stopped_for_too_long_fails_instead_of_naming_files_tha
     assert read_queue(data, "a").num_rows == 3
 
 
-def at(point: str, part: str, effect: Callable[[], object]) -> faults.Hook:
-    waiting = [True]
-
-    def hook(reached: str, path: str) -> None:
-        if waiting and reached == point and part in path:
-            waiting.clear()
-            effect()
-
-    return hook
-
-
 def test_a_batch_committed_while_its_files_are_put_aside_gets_them_back(
     data: DataDir, stream: Stream, clock: Clock
 ) -> None:
@@ -129,7 +117,7 @@ def test_a_batch_committed_while_its_files_are_put_aside_gets_them_back(
     stopped = TableLog(path)
     action = data_files.found_file(path, late.path, late.rows, late.stats)
     age(Path(path, late.path), 2)
-    with faults.installed(at("rename.after", late.path, lambda: stopped.commit([action]))):
+    with faults.installed(at("rename.after", lambda: stopped.commit([action]), where=late.path)):
         queue_report(data, A_WEEK, clock)
     assert read_queue(data, "a").num_rows == 8
     assert {path.name for path in Path(path).glob(".*.aside")} == set()
@@ -158,10 +146,7 @@ def test_what_an_interrupted_run_has_put_aside_is_dealt_with_by_the_next(
     orphan = Path(path, written(data, "a", queue_rows(7, range(5), version=stream.version)).path)
     age(orphan, 2)
 
-    def die() -> None:
-        raise Crash(point)
-
-    with faults.installed(at(point, "/a/", die)), pytest.raises(Crash):
+    with faults.installed(at(point, crash, where="/a/")), pytest.raises(Crash):
         queue_report(data, A_WEEK, clock)
     assert read_queue(data, "a").num_rows == 3
     queue_report(data, A_WEEK, clock)
