@@ -32,6 +32,8 @@ from store.maintenance.horizon import Horizon
 from store.maintenance.listing import LogFiles
 
 _ASIDE: Final = ".aside"
+#: Milliseconds before any horizon.
+_LONG_AGO: Final = -1
 #: What the commit says that ends attempts on older versions; the last two for the history of the topology.
 _FENCE: Final = {
     "operation": "VACUUM START",
@@ -140,19 +142,23 @@ def _never_added(names: list[str], files: LogFiles) -> list[str]:
 
 
 def _removals(files: LogFiles, horizon: Horizon | None) -> dict[str, int]:
-    """When each removed file that the log still knows was removed (ms); files that came back are not left out."""
+    """When each removed file that the log still knows was removed (ms); files that came back are not left out.
+
+    `_LONG_AGO` stands for a removal that every version from the horizon on knows of: its entry says so, while
+    checkpoints forget what was removed longer ago than the retention.
+    """
     removals: dict[str, int] = {}
+    past = -1 if horizon is None else horizon.version
+    for version in files.entries:
+        if version <= past:
+            removals |= dict.fromkeys(_paths_in_entry(files.entry(version), "remove"), _LONG_AGO)
     newest = max(files.checkpoints, default=None)
-    first = -1
     if newest is not None:
         for part in files.checkpoints[newest]:
             removals |= _removals_in_checkpoint(part)
-        first = newest
-        if horizon is not None and horizon.held:
-            # a checkpoint forgets what was removed longer ago than the retention
-            first = min(first, horizon.version)
+    is_held = horizon is not None and bool(horizon.held)
     for version in files.entries:
-        if version >= first:
+        if version > past and (newest is None or version >= newest or is_held):
             removals |= _paths_in_entry(files.entry(version), "remove")
     return removals
 

@@ -76,16 +76,17 @@ def test_what_was_routed_by_a_live_topology_is_as_it_must_be(books: Books) -> No
     assert verdict.books["REST"].copies == 28
 
 
+# rows are taken, not sliced: a slice of nested columns can abort the process that hands it to deltalake
 def _lose(books: Books) -> None:
     table(books, "p1").delete()
 
 
 def _double(books: Books) -> None:
-    write_deltalake(table(books, "all"), rows(books, "all").slice(3, 2), mode="append")
+    write_deltalake(table(books, "all"), rows(books, "all").take([3, 4]), mode="append")
 
 
 def _stray(books: Books) -> None:
-    write_deltalake(table(books, "p1"), rows(books, "t0").slice(0, 1), mode="append")
+    write_deltalake(table(books, "p1"), rows(books, "t0").take([0]), mode="append")
 
 
 def _revive(books: Books) -> None:
@@ -93,7 +94,7 @@ def _revive(books: Books) -> None:
     first = min(old["routing"].to_pylist(), key=lambda routing: routing["topology_version"])["topology_version"]
     write_deltalake(
         table(books, "t0"),
-        old.filter(pa.compute.field("routing", "topology_version") == first).slice(0, 1),
+        old.filter(pa.compute.field("routing", "topology_version") == first).take([0]),
         mode="append",
     )
 

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from router.errors import StorageFailed
 from store import data_files, faults, tables
+from store.checkpoints import write_checkpoint
 from store.commit import BatchCounts
 from store.log import TableLog
 from store.maintenance import Policy, TableReport, maintain
@@ -47,6 +48,22 @@ def test_removed_files_stay_as_long_as_a_version_that_has_them(data: DataDir, st
         assert len(data_files_of(path)) == left
         if left:
             assert DeltaTable(path, version=version).to_pyarrow_table().num_rows == 9
+
+
+def test_files_that_no_kept_version_has_go_at_once_whatever_checkpoints_remember(
+    data: DataDir, stream: Stream, clock: Clock
+) -> None:
+    """Nothing here is old enough to be taken for an orphan."""
+    path = data.queue("/", "a")
+    policy = Policy(retention=timedelta(0), shortest=timedelta(0), fan_in=2)
+    for _ in range(3):
+        stream.run(8)
+        queue_report(data, policy, clock)
+        write_checkpoint(path)  # without what was removed
+        clock.ahead += timedelta(seconds=1)
+        queue_report(data, policy, clock)
+        assert data_files_of(path) == set(tables.files_of(TableLog(path, files=True)))
+    assert read_queue(data, "a").num_rows == 72
 
 
 def test_what_a_table_states_holds_where_nothing_is_asked_for(data: DataDir, stream: Stream, clock: Clock) -> None:
