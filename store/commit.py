@@ -23,7 +23,8 @@ from typing import Final, Literal
 
 from router.errors import CheckpointMismatch, Fenced, InvalidInput, Refused, UnsupportedTable, UnusablePin
 from store import data_files, faults, tables
-from store.log import TableLog, Transaction
+from store.actions import Transaction
+from store.log import TableLog
 from store.manifest import (
     BatchCounts,
     TableCommit,

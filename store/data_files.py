@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from router.errors import StorageFailed
 from store import effects
-from store.log import AddFile, RemoveFile, TableLog, Transaction
+from store.actions import AddFile, RemoveFile, Transaction
+from store.log import TableLog
 from store.statistics import statistics_of
 
 

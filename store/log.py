@@ -16,117 +16,25 @@ import re
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-from urllib.parse import quote, unquote
+from typing import Any, Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, Schema
+from deltalake import Schema
 
 from router.errors import CommitUnknown, StorageFailed, UnsupportedTable
 from store import checkpoints, effects
+from store.actions import TOKEN, Action, AddFile, TableState, Transaction, actions_of, added_file, entry_text
 
-#: Key of a commit's own token in its commitInfo.
-TOKEN: Final = "bindery.token"  # noqa: S105  # the name of a key, no secret
 _LOG: Final = "_delta_log"
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 #: Age (ms) of a file from which on a commit looks whether it is still there.
 CHECKED_AFTER_MS: Final = 600_000
 #: How lines of an entry begin that tell a committer nothing.
 _OF_FILES: Final = ('{"add"', '{"remove"')
-_SAFE: Final = "/-_.~"
-
-
-class Transaction(NamedTuple):
-    """A transaction identifier: how far an application has come in this table."""
-
-    app_id: str
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class AddFile:
-    """A file of the table: path relative to it, bytes, rows, Delta's statistics as JSON text.
-
-    `modified_ms` is since 1970; `data_change` is False for a file that only holds what others held.
-    """
-
-    path: str
-    size: int
-    rows: int | None
-    stats: str
-    modified_ms: int
-    data_change: bool = True
-
-    def as_action(self) -> dict[str, Any]:
-        """The action as it stands in an entry."""
-        content = {
-            "path": quote(self.path, safe=_SAFE),
-            "partitionValues": {},
-            "size": self.size,
-            "modificationTime": self.modified_ms,
-            "dataChange": self.data_change,
-        }
-        return {"add": content | ({"stats": self.stats} if self.stats else {})}
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveFile:
-    """A file that the table no longer has."""
-
-    path: str
-    size: int
-    data_change: bool = True
-
-    def as_action(self) -> dict[str, Any]:
-        """The action as it stands in an entry."""
-        return {
-            "remove": {
-                "path": quote(self.path, safe=_SAFE),
-                "deletionTimestamp": time.time_ns() // 1_000_000,
-                "dataChange": self.data_change,
-                "extendedFileMetadata": True,
-                "partitionValues": {},
-                "size": self.size,
-            }
-        }
-
-
-Action = AddFile | RemoveFile
-
-
-@dataclass(frozen=True)
-class TableState:
-    """What a table says about itself: id, properties, protocol and schema."""
-
-    table_id: str
-    configuration: Mapping[str, str]
-    min_reader_version: int
-    min_writer_version: int
-    features: tuple[str, ...]
-    schema_text: str = field(repr=False)
-
-    @cached_property
-    def schema(self) -> Schema:
-        """The Delta schema."""
-        return Schema.from_json(self.schema_text)
-
-    @classmethod
-    def of(cls, table: DeltaTable) -> TableState:
-        """The state of a table opened by deltalake."""
-        metadata, protocol = table.metadata(), table.protocol()
-        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-        return cls(
-            str(metadata.id),
-            metadata.configuration,
-            protocol.min_reader_version,
-            protocol.min_writer_version,
-            tuple(sorted(features)),
-            table.schema().to_json(),
-        )
 
 
 class TableLog:
@@ -223,7 +131,7 @@ class TableLog:
         self._check_present(actions)
         version = self._version + 1
         token = uuid.uuid4().hex
-        entry = _entry_text(actions, transactions, info, token, state)
+        entry = entry_text(actions, transactions, info, token, state)
         path = self._path(version)
         try:
             made = effects.put_new(path, entry.encode())
@@ -270,7 +178,7 @@ class TableLog:
             if entry is None:
                 return None
             found: dict[str, Any] = next(
-                (action["commitInfo"] for action in _actions(entry) if "commitInfo" in action), {}
+                (action["commitInfo"] for action in actions_of(entry) if "commitInfo" in action), {}
             )
             return str(found.get(TOKEN, ""))
         except (UnsupportedTable, ValueError) as error:
@@ -391,7 +299,7 @@ class TableLog:
 
     def _apply(self, entry: str) -> None:
         try:
-            for action in _actions(entry, without=() if self.files is not None else _OF_FILES):
+            for action in actions_of(entry, without=() if self.files is not None else _OF_FILES):
                 for name, content in action.items():
                     self._take(name, content)
         except (ValueError, KeyError, TypeError) as error:
@@ -408,7 +316,7 @@ class TableLog:
             self._protocol = content
             self.__dict__.pop("_state", None)
         elif self.files is not None and name == "add":
-            added = _added(content)
+            added = added_file(content)
             self.files[added.path] = added
         elif self.files is not None and name == "remove":
             self.files.pop(unquote(content["path"]), None)
@@ -448,7 +356,7 @@ def create_log(
     token = uuid.uuid4().hex
     state = TableState(str(uuid.uuid4()), configuration, 1, 2, (), schema.to_json())
     first = folder / f"{0:020}.json"
-    content = _entry_text((), transactions, {"operation": "CREATE TABLE"}, token, state, create=True)
+    content = entry_text((), transactions, {"operation": "CREATE TABLE"}, token, state, create=True)
     try:
         return effects.put_new(first, content.encode())
     except StorageFailed:
@@ -468,72 +376,3 @@ def is_table(path: str) -> bool:
     if (folder / f"{0:020}.json").exists() or (folder / "_last_checkpoint").exists():
         return True
     return folder.is_dir() and any(_CHECKPOINT.fullmatch(entry.name) for entry in folder.iterdir())
-
-
-def rows_stated(stats: str | None) -> int | None:
-    """The number of rows that a file's statistics state; None when they do not."""
-    try:
-        found = json.loads(stats or "{}").get("numRecords")
-    except ValueError:
-        return None
-    return None if found is None else int(found)
-
-
-def _added(content: Mapping[str, Any]) -> AddFile:
-    stats = content.get("stats") or ""
-    return AddFile(
-        unquote(content["path"]),
-        int(content["size"]),
-        rows_stated(stats),
-        stats,
-        int(content.get("modificationTime") or 0),
-    )
-
-
-def _actions(entry: str, *, without: tuple[str, ...] = ()) -> Iterable[dict[str, Any]]:
-    """The actions of an entry, one a line; a damaged one raises ValueError."""
-    for line in entry.splitlines():
-        if line and not (without and line.startswith(without)):
-            yield json.loads(line)
-
-
-def _entry_text(
-    actions: Sequence[Action],
-    transactions: Iterable[Transaction],
-    info: Mapping[str, Any] | None,
-    token: str,
-    state: TableState | None,
-    *,
-    create: bool = False,
-) -> str:
-    now = time.time_ns() // 1_000_000
-    stated = {
-        "timestamp": now,
-        "operation": "WRITE",
-        "operationParameters": {"mode": "ErrorIfExists" if create else "Append"},
-        "engineInfo": "bindery",
-        **(info or {}),
-        TOKEN: token,
-    }
-    lines: list[dict[str, Any]] = [{"commitInfo": stated}]
-    if create and state is not None:
-        versions = {"minReaderVersion": state.min_reader_version, "minWriterVersion": state.min_writer_version}
-        lines.append({"protocol": versions})
-    if state is not None:
-        lines.append({"metaData": _metadata(state, now)})
-    lines += [action.as_action() for action in actions]
-    lines += [{"txn": {"appId": one.app_id, "version": one.version, "lastUpdated": now}} for one in transactions]
-    return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-
-
-def _metadata(state: TableState, now: int) -> dict[str, Any]:
-    return {
-        "id": state.table_id,
-        "name": None,
-        "description": None,
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": state.schema_text,
-        "partitionColumns": [],
-        "createdTime": now,
-        "configuration": dict(state.configuration),
-    }

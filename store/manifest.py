@@ -20,7 +20,8 @@ import pyarrow.dataset as ds
 from router.errors import UnsupportedTable
 from router.message import TIMESTAMP
 from store import data_files, tables
-from store.log import AddFile, TableLog
+from store.actions import AddFile
+from store.log import TableLog
 from store.paths import DataDir
 
 _COMMITTED: Final = "committed_at"

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from router.message import REDRIVEN, UNROUTABLE_SCHEMA
 from store import faults, file_rows, tables
-from store.log import Transaction
+from store.actions import Transaction
 from store.paths import DataDir
 from store.redrive_plans import Plan
 from store.rewriting import UNCHANGED, Rewriting, Unchanged

@@ -10,8 +10,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from router.errors import StorageFailed
+from store.actions import Action, AddFile, RemoveFile, Transaction
 from store.data_files import drop_unused, write_file
-from store.log import Action, AddFile, RemoveFile, TableLog, Transaction
+from store.log import TableLog
 
 
 class Unchanged(Enum):

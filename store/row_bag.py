@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from router.errors import InvalidInput
 from store import file_rows
-from store.log import AddFile, TableLog
+from store.actions import AddFile
+from store.log import TableLog
 from store.statistics import span_of, stated_span
 
 _KEY: Final = ("routing", "routed_at")

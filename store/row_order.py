@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from router.message import QUEUE_SCHEMA, TIMESTAMP
 from store import file_rows
-from store.log import AddFile
+from store.actions import AddFile
 from store.statistics import stated_span
 
 #: Columns in which the order of a row stands.

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from router.message import TIMESTAMP
 from store import file_rows
-from store.log import AddFile
+from store.actions import AddFile
 
 #: Members of `routing` that have statistics.
 _ROUTING: Final = ("topology_version", "batch_id", "seq")

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from router.errors import CheckpointMismatch, Refused
 from router.message import TIMESTAMP
 from store import data_files, tables
-from store.log import TableLog, Transaction
+from store.actions import Transaction
+from store.log import TableLog
 from store.manifest import knows_stream
 from store.paths import DataDir
 

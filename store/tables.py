@@ -26,7 +26,8 @@ from deltalake.schema import Field
 from router.errors import CommitConflict, UnsupportedTable
 from router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA
 from store import checkpoints, file_rows
-from store.log import AddFile, TableLog, TableState, Transaction, create_log, is_table
+from store.actions import AddFile, TableState, Transaction
+from store.log import TableLog, create_log, is_table
 from store.paths import DataDir
 from store.rewriting import UNCHANGED, Rewriting, Unchanged
 

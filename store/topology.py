@@ -33,6 +33,7 @@ from deltalake import DeltaTable
 from router.errors import BinderyError, InvalidInput, NotFound, UnsupportedTable
 from router.model import Object, ObjectKey, Queue, Sequence, Topology, TopologyEditor, object_key
 from store import data_files, faults, tables
+from store.actions import RemoveFile, Transaction
 from store.group_commit import GroupCommitter
 from store.history import (
     ObjectChange,
@@ -43,7 +44,7 @@ from store.history import (
     read_version,
     version_at,
 )
-from store.log import RemoveFile, TableLog, Transaction
+from store.log import TableLog
 from store.objects import ROW_SCHEMA, from_rows, to_rows
 from store.paths import DataDir
 

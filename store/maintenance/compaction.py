@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from router.errors import StorageFailed
 from store import tables
+from store.actions import Action, AddFile, RemoveFile, Transaction
 from store.data_files import drop_unused
-from store.log import Action, AddFile, RemoveFile, TableLog, Transaction
+from store.log import TableLog
 from store.maintenance.merging import merge
 from store.maintenance.places import Place
 from store.maintenance.policy import Policy

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from store import effects
+from store.actions import AddFile
 from store.data_files import add_file, drop_unused
-from store.log import AddFile
 
 #: Bytes of rows in memory that make a row group.
 GROUP_BYTES: Final = 16 << 20

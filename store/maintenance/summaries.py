@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from store import tables
-from store.log import AddFile, TableLog, Transaction
+from store.actions import AddFile, Transaction
+from store.log import TableLog
 from store.maintenance.compaction import replace_files
 from store.maintenance.merging import write_groups
 from store.maintenance.places import Place

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
-from store.log import AddFile
+from store.actions import AddFile
 from store.maintenance.policy import Policy
 
 #: Bytes that weigh as much as a row: small files are nearly all footer, large rows are few.

@@ -17,13 +17,12 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
@@ -33,7 +32,7 @@ from router.errors import BinderyError, Fenced
 from router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA, Message, to_batch
 from router.model import Binding, Exchange, Queue, TopologyEditor
 from store import checkpoints, data_files, faults, read, tables
-from store.access import AccessStore, User
+from store.access import User
 from store.commit import BatchCommitter, BatchCounts, WrittenFile
 from store.jobs import JobRecord, JobRegistry
 from store.log import TableLog
@@ -45,58 +44,17 @@ from store.redrive import Redriver
 from store.streams import register
 from store.topology import TopologyStore
 from store.unroutable import Selection
+from tests.faults.batch import BOUND, MESSAGES, Batch
 from tests.faults.injection import Died, Injection, Met
+from tests.faults.processes import STREAM, Contents, Process
 
-STREAM = "s"
 QUEUES = ("a", "b", "c")
-#: Messages of a batch that reach every queue.
-MESSAGES = 3
-#: Every queue is bound to it.
-BOUND = "amq.fanout"
 #: Everything is old enough at once; nothing younger than the schedule is an orphan.
 POLICY = Policy(retention=timedelta(0), shortest=timedelta(0), versions=2, fan_in=2, orphan_age=timedelta(hours=1))
 
 
 #: What a process does while another is in the middle of its work: it must let that finish.
 RIVAL_POLICY = Policy(retention=timedelta(hours=1), fan_in=2)
-
-
-@dataclass
-class Batch:
-    """A batch of the stream until it has ended: the queues, with their incarnations, that it is for."""
-
-    number: int
-    clock_ms: int
-    version: int | None = None
-    targets: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def messages(self) -> list[str]:
-        """The messages that reach every queue, in order."""
-        return [f"{self.number}.{seq}" for seq in range(MESSAGES)]
-
-    @property
-    def lost(self) -> str:
-        """The message that reaches none."""
-        return f"{self.number}.{MESSAGES}"
-
-    def rows(self, names: list[tuple[int, str]], version: int) -> list[dict[str, Any]]:
-        """The rows of its messages: number and routing key of each."""
-        return [
-            {
-                "exchange": BOUND,
-                "routing_key": key,
-                "routing": {
-                    "topology_version": version,
-                    "stream": STREAM,
-                    "batch_id": self.number,
-                    "seq": seq,
-                    "bindings": [1],
-                },
-                "routed_at": datetime.fromtimestamp(self.clock_ms / 1000, UTC),
-            }
-            for seq, key in names
-        ]
 
 
 @dataclass
@@ -139,73 +97,31 @@ class World:
         self._seen_versions: list[tuple[int, set[str]]] = []
         self._counter = itertools.count(1)
         self._names = itertools.count()
-        self._files: dict[str, list[tuple[Any, ...]]] = {}
-        self._store: TopologyStore | None = None
-        self._committer: BatchCommitter | None = None
-        self._publisher: Publisher | None = None
-        self._access: AccessStore | None = None
+        self._process = Process(self.data)
+        self._contents = Contents()
         if not tables.exists(self.data.topology):
             self._begin()
 
     def _begin(self) -> None:
         """What every schedule starts from: a queue with messages, and an unroutable one."""
-        self.store.create()
+        self._process.store.create()
         self._note_version(0)
         self.declare("a", None)
         self.route(None)
-        self.restart()
+        self._process.restart()
 
     def copy(self, root: Path) -> World:
         """The same world, which has no processes, in another folder."""
         shutil.copytree(self.data.root, root / "data")
         other = World(root, self.met)
-        processes = {"data", "met", "_store", "_committer", "_publisher", "_access", "_files", "_ran"}
-        for name in vars(self).keys() - processes:
+        own = {"data", "met", "_process", "_contents", "_ran"}
+        for name in vars(self).keys() - own:
             setattr(other, name, copy.deepcopy(getattr(self, name)))
         return other
 
-    # -- processes ----------------------------------------------------------------------------------
-
-    @property
-    def store(self) -> TopologyStore:
-        """The topology store of the process that lives now."""
-        if self._store is None:
-            self._store = TopologyStore(self.data)
-        return self._store
-
-    @property
-    def access(self) -> AccessStore:
-        """Its users."""
-        if self._access is None:
-            self._access = AccessStore(self.data.access)
-        return self._access
-
-    @property
-    def publisher(self) -> Publisher:
-        """Its publisher."""
-        if self._publisher is None:
-            app_id = f"api:{next(self._names):032}"
-            self._publisher = Publisher(self.data, self.store.load, app_id=app_id)
-        return self._publisher
-
-    @property
-    def driver(self) -> BatchCommitter:
-        """Its driver of the stream; a new one registers and claims."""
-        if self._committer is None:
-            epoch = register(self.data, STREAM, "c1")
-            # one thread, so that effects come in one order
-            self._committer = BatchCommitter(self.data, stream=STREAM, app_id=epoch.app_id, workers=1)
-        return self._committer
-
     def restart(self) -> None:
         """A new process: nothing is remembered but what is on the disk."""
-        self._store = self._access = None
-        if self._committer is not None:
-            self._committer.close()
-            self._committer = None
-        if self._publisher is not None:
-            self._publisher.close()
-            self._publisher = None
+        self._process.restart()
 
     def run(self, operation: str, action: Callable[[], Any], injection: Injection | None) -> Ended:
         """Run an operation under a fault; raises what no operation may raise."""
@@ -224,11 +140,11 @@ class World:
                     raise AssertionError(f"{operation} failed without a fault") from error
                 ended = Ended(error=error)
                 if fenced:
-                    self.restart()  # a driver that has lost its stream ends
+                    self._process.restart()  # a driver that has lost its stream ends
         if injection is not None and injection.hit is not None:
             self.met.faults[operation, *injection.hit, injection.kind] += 1
             if injection.is_dead:
-                self.restart()
+                self._process.restart()
         return ended
 
     # -- messages -----------------------------------------------------------------------------------
@@ -238,7 +154,7 @@ class World:
         batch = self.batch or Batch(self.next_batch, 1_000_000 + self.next_batch * 1_000)
         self.batch = batch
 
-        if self.run("stream", lambda: self._drive(self.driver, batch), injection).done:
+        if self.run("stream", lambda: self._drive(self._process.driver, batch), injection).done:
             self.ended.append(batch.number)
             self.unroutable.add(batch.lost)
             self.next_batch = batch.number + 1
@@ -246,7 +162,7 @@ class World:
             self._arrived(batch.messages, batch.targets)
 
     def _drive(self, driver: BatchCommitter, batch: Batch) -> None:
-        pin = driver.pin(batch.number, self.store.load().version, batch.clock_ms)
+        pin = driver.pin(batch.number, self._process.store.load().version, batch.clock_ms)
         assert batch.version in (None, pin.topology_version), "a replay got another pin"
         batch.version = pin.topology_version
         batch.targets = self.versions[pin.topology_version]
@@ -281,7 +197,7 @@ class World:
         key = f"p{next(self._names)}"
 
         def action() -> tuple[str, ...]:
-            return self.publisher.publish("/", Message(exchange=BOUND, routing_key=key)).result(timeout=120)
+            return self._process.publisher.publish("/", Message(exchange=BOUND, routing_key=key)).result(timeout=120)
 
         there = dict(self.incarnations)
         ended = self.run("publish", action, injection)
@@ -296,7 +212,7 @@ class World:
 
     def redrive(self, injection: Injection | None) -> None:
         """Route unroutable messages again."""
-        self.run("redrive", lambda: Redriver(self.data, self.store, "/").redrive(Selection()), injection)
+        self.run("redrive", lambda: Redriver(self.data, self._process.store, "/").redrive(Selection()), injection)
 
     def append(self, injection: Injection | None) -> None:
         """Append records to the inbox, in one commit."""
@@ -373,8 +289,8 @@ class World:
         self._seen_versions.clear()
         wanted = {name: before.get(name) or next(self._counter) for name in declared}
         wanted = {name: at for name, at in {**before, **wanted}.items() if name not in deleted}
-        ended = self.run(operation, lambda: self.store.edit(change, author="t"), injection)
-        topology = self.store.load()
+        ended = self.run(operation, lambda: self._process.store.edit(change, author="t"), injection)
+        topology = self._process.store.load()
         there = {name for _, name in topology.queues}
         assert there == set(wanted) or (not ended.done and there == set(before)), "half an edit"
         if there == set(wanted):
@@ -394,9 +310,9 @@ class World:
         before = self.users.get(name)
         user = User(name, tags=(tag,))
         ended = self.run(
-            "access", lambda: self.access.edit(lambda e: e.put_user(user), author="t", action=tag), injection
+            "access", lambda: self._process.access.edit(lambda e: e.put_user(user), author="t", action=tag), injection
         )
-        found = self.access.load().users.get(name)
+        found = self._process.access.load().users.get(name)
         assert found == user or (not ended.done and (None if found is None else found.tags[0]) == before), "half a user"
         if found is not None:
             self.users[name] = found.tags[0]
@@ -475,26 +391,9 @@ class World:
         fixed = [self.data.topology, self.data.streams, self.data.manifest, self.data.unroutable("/")]
         return [path for path in fixed if tables.exists(path)] + [self.data.queue("/", name) for name in self.must]
 
-    def _contents(self, path: str) -> list[tuple[Any, ...]]:
-        """(routed_at, stream, batch, number, routing key, redriven version) of each row; a file never changes."""
-        found: list[tuple[Any, ...]] = []
-        for file in tables.files_of(TableLog(path, files=True)):
-            full = f"{path}/{file}"
-            if full not in self._files:
-                with pq.ParquetFile(full) as parquet:
-                    rows = parquet.read(columns=["routed_at", "routing", "routing_key", "redriven"])
-                routing = rows["routing"].combine_chunks()
-                ids = [pc.struct_field(routing, name).to_pylist() for name in ("stream", "batch_id", "seq")]
-                marks = rows["redriven"].to_pylist() if "redriven" in rows.column_names else [None] * len(rows)
-                versions = [mark and mark["topology_version"] for mark in marks]
-                columns = [rows["routed_at"].to_pylist(), *ids, rows["routing_key"].to_pylist(), versions]
-                self._files[full] = list(zip(*columns, strict=True))
-            found += self._files[full]
-        return sorted(found, key=lambda row: row[:4])
-
     def rows(self, name: str) -> list[str]:
         """The messages of a queue in row order."""
-        return [row[4] for row in self._contents(self.data.queue("/", name))]
+        return [row[4] for row in self._contents.of(self.data.queue("/", name))]
 
     def check(self) -> None:
         """Nothing is lost, nothing is doubled."""
@@ -502,7 +401,7 @@ class World:
         if self.batch is not None:
             allowed = allowed | {*self.batch.messages, self.batch.lost}
         for name in self.incarnations:
-            contents = self._contents(self.data.queue("/", name))
+            contents = self._contents.of(self.data.queue("/", name))
             there = [row[4] for row in contents]
             assert len(there) == len(set(there)), f"doubled in {name}: {there}"
             assert len({row[1:4] for row in contents}) == len(there), f"one identity twice in {name}"
@@ -515,7 +414,7 @@ class World:
 
     def finish(self) -> None:
         """End what has not ended, in a new process without faults, and look at everything from outside."""
-        self.restart()
+        self._process.restart()
         if self.batch is not None:
             self.route(None)
         self.route(None)
@@ -529,18 +428,18 @@ class World:
         batches = sum(row.get("batches") or 1 for row in read_manifest(self.data) if row["stream"] == STREAM)
         assert batches == len(self.ended), "manifest rows"
         self._check_inbox()
-        assert {user.name: user.tags[0] for user in self.access.load().users.values()} == self.users
+        assert {user.name: user.tags[0] for user in self._process.access.load().users.values()} == self.users
         assert {found.record.stream for found in JobRegistry(self.data).all()} == self.jobs
         for path in self._tables():
             log, table = TableLog(path, files=True), DeltaTable(path)
             files = {Path(uri).name for uri in table.file_uris()}
             assert (log.version, set(tables.files_of(log))) == (table.version(), files), path
             assert all(Path(path, file).exists() for file in files), path
-        self.restart()
+        self._process.restart()
 
     def _check_unroutable(self, *, redriven: bool) -> None:
         """Each unroutable message is there once; a redriven one is in every queue of the version that took it."""
-        rows = self._contents(self.data.unroutable("/"))
+        rows = self._contents.of(self.data.unroutable("/"))
         known = [row for row in rows if row[4] in self.unroutable]
         assert sorted(row[4] for row in known) == sorted(self.unroutable), "unroutable rows"
         for *_, key, version in rows:

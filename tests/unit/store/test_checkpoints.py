@@ -11,7 +11,8 @@ import pytest
 from deltalake import DeltaTable
 
 from store import checkpoints, data_files, faults, tables
-from store.log import TableLog, Transaction
+from store.actions import Transaction
+from store.log import TableLog
 from store.paths import DataDir
 
 

@@ -14,7 +14,8 @@ from deltalake.transaction import Transaction as DeltaTransaction
 from router.errors import CommitUnknown, StorageFailed, UnsupportedTable
 from router.message import QUEUE_SCHEMA
 from store import data_files, faults, tables
-from store.log import TOKEN, RemoveFile, TableLog, Transaction
+from store.actions import TOKEN, RemoveFile, Transaction
+from store.log import TableLog
 from store.paths import DataDir
 
 

@@ -11,8 +11,8 @@ import pytest
 from deltalake import DeltaTable
 
 from router.errors import UnsupportedTable
+from store.actions import Transaction
 from store.commit import BatchCommitter, BatchCounts
-from store.log import Transaction
 from store.manifest import manifest_row, newest_batches, open_manifest, read_manifest, write_rows
 from store.paths import DataDir
 from store.read import RowId

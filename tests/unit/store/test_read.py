@@ -18,8 +18,9 @@ from bindery import read_queue
 from router.errors import CommitUnknown, FilterError, InvalidInput, NotFound, StorageFailed, UnsupportedTable
 from router.message import QUEUE_SCHEMA, Message
 from store import data_files, faults, file_rows, tables
+from store.actions import RemoveFile
 from store.commit import BatchCommitter, BatchCounts
-from store.log import RemoveFile, TableLog
+from store.log import TableLog
 from store.paths import DataDir
 from store.read import RowId, browse, consumer_filter, delete_matching, delete_rows, row_ids, take
 from store.routed_files import file_groups

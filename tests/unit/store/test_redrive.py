@@ -27,7 +27,8 @@ from router.model import Binding, Exchange, Queue, TopologyEditor
 from router.values import Table
 from store import data_files, faults, tables
 from store import redrive as redrive_module
-from store.log import RemoveFile, TableLog
+from store.actions import RemoveFile
+from store.log import TableLog
 from store.paths import DataDir
 from store.read import read_queue
 from store.redrive import Outcome, Redriver
@@ -218,7 +219,8 @@ def test_whatever_effect_of_a_redrive_fails_the_next_one_comes_to_the_same_end(t
 KILLED = """
 import os, sys
 from store import faults
-from store.log import RemoveFile, TableLog
+from store.actions import RemoveFile
+from store.log import TableLog
 from store.paths import DataDir
 from store.redrive import Redriver
 from store.topology import TopologyStore

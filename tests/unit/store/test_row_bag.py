@@ -11,7 +11,8 @@ import pytest
 from router.errors import InvalidInput
 from router.message import QUEUE_SCHEMA
 from store import data_files, row_bag, tables
-from store.log import RemoveFile, TableLog
+from store.actions import RemoveFile
+from store.log import TableLog
 from store.paths import DataDir
 from store.row_bag import RowBag, RowSearch
 

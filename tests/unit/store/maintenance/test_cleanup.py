@@ -12,8 +12,9 @@ from deltalake import DeltaTable
 
 from router.errors import StorageFailed
 from store import data_files, faults
+from store.actions import Transaction
 from store.checkpoints import write_checkpoint
-from store.log import TableLog, Transaction
+from store.log import TableLog
 from store.maintenance.cleanup import KEPT, clean_log, superfluous
 from store.maintenance.horizon import Horizon
 from store.maintenance.listing import LogFiles

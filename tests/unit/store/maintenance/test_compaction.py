@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from router.errors import CommitUnknown
 from router.message import QUEUE_SCHEMA
 from store import data_files, faults, tables
+from store.actions import AddFile
 from store.checkpoints import write_checkpoint
-from store.log import AddFile, TableLog
+from store.log import TableLog
 from store.maintenance import Policy
 from store.maintenance.compaction import compact
 from store.maintenance.merging import merge

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from store import data_files, faults, tables
+from store.actions import Transaction
 from store.checkpoints import write_checkpoint
-from store.log import Transaction
 from store.maintenance import Policy, maintain
 from store.maintenance.compaction import compact
 from store.maintenance.places import place_of

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from store import tables
-from store.log import TableLog, Transaction
+from store.actions import Transaction
+from store.log import TableLog
 from store.maintenance import Policy, maintain, summaries
 from store.maintenance.places import Place
 from store.maintenance.summaries import summarise
