@@ -10,7 +10,7 @@ SCRATCH ?= $(shell test -d /dev/shm -a -w /dev/shm && echo /dev/shm || echo $${T
 export SPARK_LOCAL_DIRS ?= $(SCRATCH)/bindery-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format bench bench-match bench-filters bench-api bench-files bench-endurance \
+.PHONY: help venv demo test lint format bench bench-match bench-filters bench-api bench-files bench-commit bench-endurance \
 	bench-maintenance faults fuzz random mutate faults-real conformance clean
 
 help: ## Show this help
@@ -54,6 +54,9 @@ bench-api: $(STAMP) ## The REST control plane
 
 bench-files: $(STAMP) ## What remembering 100,000 files costs a stream
 	$(BIN)/python -m benchmarks.bench_files
+
+bench-commit: $(STAMP) ## What a commit costs as a table's log grows
+	$(BIN)/python -m benchmarks.bench_commit
 
 bench-endurance: $(STAMP) ## 5,000 small batches into 100 queues: what a batch costs after months (BATCHES=5000)
 	$(BIN)/python -m benchmarks.bench_endurance --batches $(or $(BATCHES),5000)
