@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from hypothesis import strategies as st
+
+from store import faults
 
 #: died: the process stops at the effect, before or after it; lost: the effect is done and the answer is an
 #: error; full: nothing can be written from that effect on; rival: another process does something meanwhile.
@@ -46,6 +49,18 @@ class Met:
     operations: Counter[str] = field(default_factory=Counter)
     schedules: int = 0
 
+    def add(self, other: Met) -> None:
+        """Count what others have met, too."""
+        self.faults += other.faults
+        self.operations += other.operations
+        self.schedules += other.schedules
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.faults.clear()
+        self.operations.clear()
+        self.schedules = 0
+
 
 @dataclass
 class Injection:
@@ -61,6 +76,8 @@ class Injection:
     meanwhile: Callable[[], object] | None = None
     hit: tuple[str, str] | None = None
     _busy: bool = False
+    _thread: int | None = None
+    _gate: threading.Lock = field(default_factory=threading.Lock)
     _reached: int = -1
     _dead: bool = False
     _full: bool = False
@@ -79,31 +96,32 @@ class Injection:
         """For store.faults.installed."""
         if self._busy:
             return  # the rival's own effect
-        effect, _, side = point.partition(".")
         if self._dead:
             raise Died(point)
-        if side == "before":
-            self._reached += 1
-        if self._full and side == "before" and effect in _NEED_ROOM:
+        if not faults.is_effect(point):
+            return
+        effect, _, side = point.partition(".")
+        with self._gate:
+            if side == "before":
+                self._reached += 1
+                if self._reached == self.number:
+                    self._thread = threading.get_ident()
+            needs_room = effect in _NEED_ROOM
+            mine = self.hit is None and self._thread == threading.get_ident()
+            due = mine and side == ("before" if self.kind in ("died before", "full", "rival") else "after")
+            if due and self.kind == "full":
+                self._full = due = needs_room
+            if due:
+                self.hit = (effect, place_of(path))
+                self._dead = self.kind in ("died before", "died after")
+        if self._full and needs_room and side == "before":
             raise OSError(errno.ENOSPC, "No space left on device", path)
-        if self.hit is not None or self._reached != self.number:
-            return
-        if self.kind == "full" and (side == "after" or effect not in _NEED_ROOM):
-            return
-        wanted = "before" if self.kind in ("died before", "full", "rival") else "after"
-        if side != wanted:
-            return
-        self.hit = (effect, place_of(path))
-        if self.kind == "lost":
+        if due and self.kind == "lost":
             raise OSError(errno.EIO, "Input/output error", path)
-        if self.kind == "full":
-            self._full = True
-            raise OSError(errno.ENOSPC, "No space left on device", path)
-        if self.kind == "rival":
+        if due and self.kind == "rival":
             self._meet_rival()
-            return
-        self._dead = True
-        raise Died(point)
+        if self._dead:
+            raise Died(point)
 
     def _meet_rival(self) -> None:
         assert self.meanwhile is not None

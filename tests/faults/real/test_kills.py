@@ -19,7 +19,7 @@ def test_five_kills_lose_and_double_nothing(tmp_path: Path) -> None:
 
 def test_full_disks_lose_and_double_nothing(tmp_path: Path) -> None:
     try:
-        code = fill_disks(tmp_path, seed="tests", fillings=2)
+        code = fill_disks(tmp_path, seed="tests", fillings=1)
     except PermissionError as error:
         pytest.skip(f"mounting is not permitted here: {error}")
     assert code == 0

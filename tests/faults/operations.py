@@ -1,0 +1,36 @@
+"""The operations that faults are put into, and what other processes may do in the middle of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.faults.injection import Injection
+from tests.faults.world import World
+
+RIVALS = {
+    "route": ("takeover", "publish", "redrive", "maintain", "edit"),
+    "publish": ("route", "redrive", "maintain", "edit"),
+    "redrive": ("redrive", "publish", "maintain", "edit"),
+    "append": ("append", "maintain"),
+    "change queues": ("edit", "maintain"),
+    "change rows": ("edit", "maintain"),
+    "maintain": ("route", "publish", "redrive", "append", "edit", "maintain"),
+}
+
+OPERATIONS: dict[str, tuple[Callable[[World, Injection | None], None], tuple[str, ...]]] = {
+    "stream": (lambda world, fault: world.route(fault), RIVALS["route"]),
+    "publish": (lambda world, fault: world.publish(fault), RIVALS["publish"]),
+    "redrive": (lambda world, fault: world.redrive(fault), RIVALS["redrive"]),
+    "inbox": (lambda world, fault: world.append(fault), RIVALS["append"]),
+    "declare": (lambda world, fault: world.declare("c", fault), RIVALS["change queues"]),
+    "import": (lambda world, fault: world.import_all(fault), RIVALS["change queues"]),
+    "delete": (lambda world, fault: world.delete("a", fault), RIVALS["change queues"]),
+    "get": (lambda world, fault: world.take("a", 4, requeue=False, injection=fault), RIVALS["change rows"]),
+    "requeue": (lambda world, fault: world.take("a", 4, requeue=True, injection=fault), RIVALS["change rows"]),
+    "purge": (lambda world, fault: world.remove("a", purge=True, injection=fault), RIVALS["change rows"]),
+    "delete rows": (lambda world, fault: world.remove("a", purge=False, injection=fault), RIVALS["change rows"]),
+    "access": (lambda world, fault: world.change_user("b", fault), ()),
+    "jobs": (lambda world, fault: world.save_job("b", fault), ()),
+    "maintain": (lambda world, fault: world.maintain(fault), RIVALS["maintain"]),
+    "checkpoint": (lambda world, fault: world.checkpoint(0, fault), ()),
+}
