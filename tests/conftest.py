@@ -21,6 +21,33 @@ _FOLDER = Path(__file__).parent
 settings.register_profile("bindery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("bindery")
 
+#: How the reasons begin for which a test may skip: what is not everywhere and no extra installs.
+EXPECTED_SKIPS = (
+    "no rabbitmqadmin v1",
+    "no rabbitmqadmin v2",
+    "no recording at",
+    "no openssl",
+    "neither docker compose nor go is installed",
+    "the loader cannot be built",
+    "mounting is not permitted here",
+    "the kernel counts no transfers by process here",
+)
+_UNEXPECTED_SKIPS: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note each skip for a reason that is not on the list."""
+    if report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if not reason.startswith(EXPECTED_SKIPS):
+            _UNEXPECTED_SKIPS.append(f"{report.nodeid}: {reason}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A test that skips unexpectedly tests nothing: in CI the run has failed."""
+    if _UNEXPECTED_SKIPS and os.environ.get("CI"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever stands in tests/spark needs the session: `-m "not spark"` runs without Java."""
@@ -30,7 +57,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """After a long run, how many examples each random test has seen."""
+    """Skips that nobody expects; after a long run, how many examples each random test has seen."""
+    for skip in _UNEXPECTED_SKIPS:
+        terminalreporter.write_line(f"UNEXPECTED SKIP {skip}")
     if examples.FACTOR != 1 and examples.RAN:
         terminalreporter.write_sep("=", f"examples, {examples.FACTOR:g} times the usual number")
         for name, count in sorted(examples.RAN.items()):

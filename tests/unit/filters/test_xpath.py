@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from lxml import etree
 
 from router.columns import BatchView
 from router.errors import FilterError
@@ -20,8 +21,6 @@ from router.filters.xpath.document import read
 from router.filters.xpath.expressions import Run
 from router.message import Message, to_batch
 from router.values import Table
-
-etree = pytest.importorskip("lxml.etree")
 
 BOOKS = b"""<?xml version='1.0'?><?order by?><!--stock--><shop xmlns:p='urn:x' a='1' xml:lang='en-GB'>
 <book id='1' n='2'>t1<price>2</price><gone/>t2</book><p:book q='x'>z</p:book>
