@@ -51,7 +51,7 @@ def _literal(job: Job, column: str) -> str | None:
 
 def _reachable(topology: Topology, job: Job, exchange: str) -> set[str]:
     """Every queue to which something may lead from the exchange."""
-    vhost, policies = job.vhost, Policies(topology)
+    vhost = job.vhost
     names = {queue.name for queue in topology.in_vhost(vhost)[1]}
     if exchange == "":
         key = _literal(job, "routing_key")
