@@ -14,6 +14,7 @@ from router.errors import InvalidInput
 MAX_ENCODED: Final = 200
 _KEPT: Final = 160
 _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _SAFE_PATH: Final = re.compile(r"[A-Za-z0-9/._~+=@,:-]+")
 
 
@@ -47,9 +48,16 @@ class DataDir:
     def open(cls, path: str | Path, create: bool = False) -> DataDir:
         """The data directory at that path.
 
-        Raises InvalidInput when it does not exist (without `create`) or when its path has characters
-        that one of the Delta readers cannot open: %, blanks, brackets, anything outside ASCII.
+        Raises InvalidInput when it does not exist (without `create`), is an address (`s3a://…`, `file:/…`), or
+        when its path has characters that one of the Delta readers cannot open: %, blanks, brackets,
+        anything outside ASCII.
         """
+        if _ADDRESS.match(str(path)):
+            raise InvalidInput(
+                f"the data directory {str(path)!r} is an address, and only a folder of a file system can be one",
+                where="data directory",
+                hint="give its path, such as /srv/bindery; a store elsewhere must be mounted",
+            )
         absolute = Path(path).expanduser().absolute()
         text = absolute.as_posix()
         unsafe = _SAFE_PATH.sub("", text)
