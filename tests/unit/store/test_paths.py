@@ -67,7 +67,7 @@ def test_a_file_is_no_data_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("address", ["s3a://bucket/bindery", "file:/srv/bindery", "hdfs://name/bindery"])
 def test_an_address_is_no_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.chdir(tmp_path)
-    for given in (address, Path(address)):
+    for form in (address, Path(address)):
         with pytest.raises(InvalidInput, match="is an address"):
-            DataDir.open(given, create=True)
+            DataDir.open(form, create=True)
     assert not list(tmp_path.iterdir())
