@@ -227,6 +227,13 @@ class TopologyStore:
         """The newest state, after a look at the log."""
         if self._seen is None and self.data.create and not tables.exists(self.data.topology):
             self.create()
+        head = self._newest()
+        if head.version == 0 and self.data.create:
+            self.create()  # whoever made the table has not come to the first vhost yet, or died before
+            head = self._newest()
+        return head
+
+    def _newest(self) -> _Head:
         with self._looking:
             if self._seen is None:
                 self._seen = tables.open_log(self.data.topology, TOPOLOGY, files=True)

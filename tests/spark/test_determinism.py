@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.determinism import variation
@@ -73,7 +73,7 @@ def varies(spark: SparkSession, name: str) -> bool:
             call = builder.get().apply(jvm.scala.jdk.javaapi.CollectionConverters.asScala(given).toSeq())
             if not call.deterministic() or call.containsPattern(current):
                 return True
-        except Py4JJavaError:
+        except (Py4JJavaError, PySparkException):
             continue
     return False
 

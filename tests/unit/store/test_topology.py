@@ -367,6 +367,12 @@ def test_two_processes_that_write_at_once_both_succeed(data: DataDir, store: Top
     assert all(tables.count_rows(data, *queue) == 0 for queue in expected)
 
 
+def test_a_topology_that_is_only_half_created_is_completed_and_not_served(data: DataDir) -> None:
+    tables.ensure_table(data.topology, topology_module.TOPOLOGY)
+    assert TopologyStore(data).load().vhosts.keys() == {"/"}
+    assert TopologyStore(data).load().version == 1
+
+
 @pytest.mark.parametrize("point", ["edit.begun", "edit.queues", "edit.files"])
 def test_a_writer_that_dies_before_its_commit_has_changed_nothing(
     data: DataDir, store: TopologyStore, point: str
