@@ -34,7 +34,7 @@ _FILES_PER_COMMIT: Final = 16
 _CLEAN_SECONDS: Final = 3_600.0
 #: Seconds for which what holds versions back is taken to be what it was.
 _HOLDS_SECONDS: Final = 30.0
-#: Seconds that the end waits for the work at one table.
+#: Seconds that the end waits for work that is due or has begun.
 _END_SECONDS: Final = 60.0
 
 
@@ -75,6 +75,7 @@ class Upkeep:
         self._holds: tuple[float, Holds] | None = None
         self._changed = threading.Condition()
         self._stopping = False
+        self._busy = False
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
         self._thread.start()
 
@@ -84,11 +85,17 @@ class Upkeep:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def drain(self) -> None:
+        """Wait until what is due has been done, for `_END_SECONDS` at most: what is left is done another time."""
+        with self._changed:
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._busy and not self._due(time.monotonic()), _END_SECONDS)
+
     def close(self) -> None:
         """Stop after the table that is worked on; a merge that takes too long is left behind, as by a crash."""
         with self._changed:
             self._stopping = True
-            self._changed.notify()
+            self._changed.notify_all()
         self._thread.join(_END_SECONDS)
 
     def committed(self, commits: Iterable[TableCommit]) -> None:
@@ -101,7 +108,7 @@ class Upkeep:
                 else:
                     self._count(tables.UNROUTABLE, self._data.unroutable(one.vhost))
             if self._due(time.monotonic()):
-                self._changed.notify()
+                self._changed.notify_all()
 
     def _count(self, kind: tables.Kind, path: str) -> None:
         table = self._tables.get(path)
@@ -122,12 +129,15 @@ class Upkeep:
         whole = time.monotonic() + (self._each or 0)
         while True:
             with self._changed:
+                self._busy = False
+                self._changed.notify_all()
                 due = self._due(time.monotonic())
                 if not due and not self._stopping:
                     self._changed.wait(self._pause(whole))
                     due = self._due(time.monotonic())
                 if self._stopping:
                     return
+                self._busy = bool(due)
             for table in due:
                 if self._stopping:
                     return

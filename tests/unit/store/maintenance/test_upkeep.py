@@ -49,6 +49,15 @@ def test_tables_are_compacted_while_batches_are_committed(data: DataDir, stream:
     assert read_queue(data, "a").num_rows == read_queue(data, "b").num_rows == 48 * 3
 
 
+def test_a_drain_waits_for_what_is_due(data: DataDir, stream: Stream) -> None:
+    with Upkeep(data) as upkeep:
+        upkeep.drain()
+        for _ in range(24):
+            upkeep.committed(batch(stream, "a", "b").tables)
+        upkeep.drain()
+        assert (live(data, "a") <= 8, live(data, "b") <= 8) == (True, True)
+
+
 def test_old_files_and_entries_go_while_batches_are_committed(data: DataDir, stream: Stream) -> None:
     with Upkeep(data, replace(NOTHING_OLD, orphan_age=timedelta(days=1))) as upkeep:
         for _ in range(150):
