@@ -158,7 +158,7 @@ def declare(editor: TopologyEditor) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="What a batch costs after thousands of them.")
     parser.add_argument("--batches", type=int, default=5_000)
-    parser.add_argument("--window", type=int, default=200, help="batches between two readings")
+    parser.add_argument("--window", type=int, default=100, help="batches between two readings")
     parser.add_argument("--retention", type=int, default=60, help="seconds that old versions and files are kept")
     options = parser.parse_args(arguments)
     shm = Path("/dev/shm")  # noqa: S108  # memory, where there is some

@@ -7,7 +7,9 @@ import pytest
 from jobs.route import BatchReport, RouteJob
 from router.message import Message
 from router.values import Table
+from store import faults
 from tests.spark.installation import Installation
+from tests.unit.store.conftest import Crash, at, crash
 
 ONE_FILE_EACH = """
 stream: s
@@ -112,18 +114,10 @@ def test_a_batch_replayed_from_its_pin_is_routed_by_the_topology_it_was_pinned_t
     installation.queue("all")
     installation.publish(orders("a", "b"), file="a.parquet")
 
-    class Died(Exception):
-        pass
-
-    job = installation.job()
     pinned = installation.topology.load().version
 
-    def die(*_: object) -> None:
-        raise Died
-
-    job._routers.get = die  # type: ignore[assignment]  # the step after the pin
-    with pytest.raises(Died):
-        job.run()
+    with faults.installed(at("batch.pinned", crash)), pytest.raises(Crash):
+        installation.job().run()
     installation.queue("later")
 
     (report,) = installation.route()
