@@ -58,8 +58,8 @@ bench-files: $(STAMP) ## What remembering 100,000 files costs a stream
 bench-commit: $(STAMP) ## What a commit costs as a table's log grows
 	$(BIN)/python -m benchmarks.bench_commit
 
-bench-endurance: $(STAMP) ## 5,000 small batches into 100 queues: what a batch costs after months (BATCHES=5000)
-	$(BIN)/python -m benchmarks.bench_endurance --batches $(or $(BATCHES),5000)
+bench-endurance: $(STAMP) ## 5,000 small batches into 100 queues: what a batch costs after months (BATCHES=5000, MINUTES=30)
+	$(BIN)/python -m benchmarks.bench_endurance --batches $(or $(BATCHES),5000) $(if $(MINUTES),--minutes $(MINUTES))
 
 bench-maintenance: $(STAMP) ## What maintenance costs a stream into 100 queues
 	$(BIN)/python -m benchmarks.bench_maintenance

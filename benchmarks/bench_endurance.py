@@ -4,8 +4,9 @@ One streaming job reads a file of 20 messages a batch; every queue gets copies i
 is 100 files and 100 commits at least. The next file is placed when the batch before is committed, and
 files that were read are moved away, as an operator's own clean-up would. Printed for every window of
 batches: processor time of the whole process tree per batch (driver, JVM, workers, maintenance), their
-memory, and what lies on the disk. Retention is shorter than in a real installation by as much as the
-run is, so that the state of months is reached within it.
+memory, and what lies on the disk, as its mean over the window, since it goes up and down with every clean-up.
+Retention is shorter than in a real installation by as much as the run is, so that the state of months
+is reached within it.
 
 The last lines are ratios of the last window to the yardstick, the window that ends at 200 batches.
 """
@@ -40,6 +41,8 @@ from store.tables import count_rows
 from store.topology import TopologyStore
 
 QUEUES = 100
+#: Batches between two looks at the disk.
+LOOK = 10
 MESSAGES = 20
 #: The window whose figures are the yardstick ends at this batch.
 YARDSTICK = 200
@@ -54,7 +57,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Reading:
-    """What was seen when a window ended; seconds, bytes and files in all."""
+    """What was seen when a window ended: seconds and bytes; files and their bytes as the mean over the window."""
 
     batches: int
     clock: float
@@ -90,28 +93,44 @@ def _tree(root: int) -> Iterator[tuple[str, float, int]]:
             yield found[pid]
 
 
-def read(data: DataDir, batches: int, started: float) -> Reading:
-    """Look at the processes and the disk."""
+@dataclass
+class Disk:
+    """What lies on the disk, summed over several looks."""
+
+    looks: int = 0
+    files: int = 0
+    log_files: int = 0
+    log_bytes: int = 0
+    data_bytes: int = 0
+
+    def look(self, root: str) -> None:
+        """Count files and bytes once more."""
+        self.looks += 1
+        for folder, _, names in os.walk(root):
+            is_log = folder.endswith("_delta_log")
+            for name in names:
+                try:
+                    size = Path(folder, name).stat().st_size
+                except FileNotFoundError:
+                    continue
+                self.files += 1
+                self.log_files += is_log
+                self.log_bytes += size if is_log else 0
+                self.data_bytes += 0 if is_log else size
+
+    def means(self) -> dict[str, int]:
+        """The fields of a reading."""
+        names = ("files", "log_files", "log_bytes", "data_bytes")
+        return {name: getattr(self, name) // max(1, self.looks) for name in names}
+
+
+def read(disk: Disk, batches: int, started: float) -> Reading:
+    """Look at the processes."""
     processor, memory = 0.0, {"driver": 0, "jvm": 0, "workers": 0}
     for number, (name, seconds, resident) in enumerate(_tree(os.getpid())):
         processor += seconds
         memory["driver" if number == 0 else "jvm" if name == "java" else "workers"] += resident
-    files = log_files = log_bytes = data_bytes = 0
-    for folder, _, names in os.walk(data.root):
-        is_log = folder.endswith("_delta_log")
-        for name in names:
-            try:
-                size = Path(folder, name).stat().st_size
-            except FileNotFoundError:
-                continue
-            files += 1
-            log_files += is_log
-            log_bytes += size if is_log else 0
-            data_bytes += 0 if is_log else size
-    seen = time.perf_counter() - started
-    return Reading(
-        batches, seen, processor, **memory, files=files, log_files=log_files, log_bytes=log_bytes, data_bytes=data_bytes
-    )
+    return Reading(batches, time.perf_counter() - started, processor, **memory, **disk.means())
 
 
 class _Job(RouteJob):
@@ -159,17 +178,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="What a batch costs after thousands of them.")
     parser.add_argument("--batches", type=int, default=5_000)
     parser.add_argument("--window", type=int, default=100, help="batches between two readings")
+    parser.add_argument("--minutes", type=float, help="end after so long, however many batches there were")
     parser.add_argument("--retention", type=int, default=60, help="seconds that old versions and files are kept")
     options = parser.parse_args(arguments)
     shm = Path("/dev/shm")  # noqa: S108  # memory, where there is some
     scratch = Path(tempfile.mkdtemp(prefix="bindery-endurance-", dir=shm if shm.is_dir() else None))
     try:
-        run(scratch, options.batches, options.window, options.retention)
+        run(scratch, options)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def run(scratch: Path, batches: int, window: int, retention: int) -> None:
+def run(scratch: Path, options: argparse.Namespace) -> None:
     console = Console(width=150)
     source = scratch / "source"
     source.mkdir()
@@ -179,33 +199,41 @@ def run(scratch: Path, batches: int, window: int, retention: int) -> None:
     producer = Producer(source)
     producer.place(0)
     started = time.perf_counter()
-    readings = [read(data, 0, started)]
+    deadline = started + options.minutes * 60 if options.minutes else float("inf")
+    disk = Disk()
+    readings = [read(disk, 0, started)]
 
     def report(batch: BatchReport) -> None:
+        nonlocal disk
         done = batch.batch_id + 1
-        if done % window == 0 or done in (YARDSTICK, batches):
-            readings.append(read(data, done, started))
+        is_last = done == options.batches or time.perf_counter() > deadline
+        if done % LOOK == 0:
+            disk.look(data.root)
+        if done % options.window == 0 or done == YARDSTICK or is_last:
+            readings.append(read(disk, done, started))
             show_window(console, readings[-2], readings[-1])
-        if done == batches:
+            disk = Disk()
+        if is_last:
             job.stop()
         else:
             producer.place(done)
 
-    policy = Policy(retention=timedelta(seconds=retention), shortest=timedelta(0), versions=100)
+    policy = Policy(retention=timedelta(seconds=options.retention), shortest=timedelta(0), versions=100)
     job = _Job(spark, data, parse_job(JOB.format(path=source)), report=report)
     job.policy = policy
     job.run()
     spark.stop()
-    show(console, readings)
+    show(console, readings, options.window)
     rows = {count_rows(data, "/", f"queue{number:03}") for number in range(QUEUES)}
-    print(f"rows in each queue: {sorted(rows)}, expected [{batches * MESSAGES}]")
+    print(f"rows in each queue: {sorted(rows)}, expected [{readings[-1].batches * MESSAGES}]")
 
 
 def show_window(console: Console, before: Reading, now: Reading) -> None:
     """One line while the run goes on."""
     console.print(
         f"{now.batches} batches, {now.clock:.0f} s: {_per_batch(before, now):.0f} ms processor a batch, "
-        f"{now.files:,} files, log {now.log_bytes / 2**20:.1f} MiB",
+        f"{(now.driver + now.jvm + now.workers) / 2**20:,.0f} MiB of memory, {now.files:,} files, "
+        f"log {now.log_bytes / 2**20:.1f} MiB",
         highlight=False,
     )
 
@@ -214,7 +242,7 @@ def _per_batch(before: Reading, now: Reading) -> float:
     return (now.processor - before.processor) * 1000 / (now.batches - before.batches)
 
 
-def show(console: Console, readings: Sequence[Reading]) -> None:
+def show(console: Console, readings: Sequence[Reading], window: int) -> None:
     """The series, and the ratios of its end to the yardstick."""
     table = Table(
         "batches", "processor ms/batch", "clock ms/batch", "driver MiB", "JVM MiB", "workers MiB",
@@ -240,10 +268,11 @@ def show(console: Console, readings: Sequence[Reading]) -> None:
             *(f"{size / 2**20:,.1f}" for size in (now.log_bytes, now.data_bytes)),
         )  # fmt: skip
     console.print(table)
-    yardstick, last = figures.get(YARDSTICK), figures[readings[-1].batches]
+    whole = [reading.batches for reading in readings if reading.batches % window == 0]
+    yardstick, last = figures.get(YARDSTICK), figures[whole[-1]]
     if yardstick is not None:
         for name, value in last.items():
-            print(f"ratio end/{YARDSTICK} batches, {name}: {value / yardstick[name]:.2f}")
+            print(f"ratio {whole[-1]:,}/{YARDSTICK} batches, {name}: {value / yardstick[name]:.2f}")
 
 
 if __name__ == "__main__":
