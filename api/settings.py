@@ -11,11 +11,10 @@ import os
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
-from router.errors import InvalidInput
-from store.maintenance.policy import Policy, retention_of, size
+from store.maintenance.options import MaintenanceOptions
 
 CONFIG_VARIABLE: Final = "BINDERY_CONFIG"
 #: Shortest password of the first administrator where other machines reach the service.
@@ -34,31 +33,11 @@ class JobSettings(BaseModel):
     stop_wait: float = Field(default=30.0, gt=0, description="seconds that a restart waits for the job's end")
 
 
-class MaintenanceSettings(BaseModel):
+class MaintenanceSettings(MaintenanceOptions):
     """How the service maintains the tables of its data directory (docs/operations.md)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(default=True, description="maintain the data directory while the service runs")
     every: float = Field(default=3_600.0, ge=1, description="seconds between two passes over all tables")
-    retention: str | None = Field(default=None, description="how long old versions stay readable, such as '7 days'")
-    target_size: str = Field(default="32 MiB", description="size that merged files get")
-
-    @field_validator("retention", "target_size")
-    @classmethod
-    def _readable(cls, text: str | None, info: ValidationInfo) -> str | None:
-        if text is not None:
-            try:
-                (retention_of if info.field_name == "retention" else size)(text)
-            except InvalidInput as error:
-                raise ValueError(f"{error.message}: {error.hint}") from None
-        return text
-
-    @property
-    def policy(self) -> Policy:
-        """What that means for maintenance."""
-        kept = None if self.retention is None else retention_of(self.retention)
-        return Policy(retention=kept, target_bytes=size(self.target_size))
 
 
 class Settings(BaseSettings):

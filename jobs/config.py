@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -19,7 +19,6 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -27,7 +26,7 @@ from pydantic import (
 from router.errors import InvalidInput
 from router.message import MAP_SECTIONS, MESSAGE_SCHEMA, SECTION_FIELDS
 from router.model import DEFAULT_VHOST, MAX_NAME_BYTES
-from store.maintenance.policy import Policy, retention_of, size
+from store.maintenance.options import MaintenanceOptions
 from store.writer import DEFAULT_BUFFER_BYTES
 
 AVAILABLE_NOW: Final = "available-now"
@@ -117,31 +116,6 @@ class QueueSource(_Part):
 Source = Annotated[FileSource | QueueSource, Field(discriminator="format")]
 
 
-class Maintenance(_Part):
-    """How the tables of the stream are maintained beside it."""
-
-    retention: str | None = None
-    target_size: str | None = None
-
-    @field_validator("retention", "target_size")
-    @classmethod
-    def _readable(cls, text: str | None, info: ValidationInfo) -> str | None:
-        if text is not None:
-            try:
-                (retention_of if info.field_name == "retention" else size)(text)
-            except InvalidInput as error:
-                raise ValueError(f"{error.message}: {error.hint}") from None
-        return text
-
-    @property
-    def policy(self) -> Policy:
-        """What that means for maintenance."""
-        policy = Policy()
-        if self.retention is not None:
-            policy = replace(policy, retention=retention_of(self.retention))
-        return policy if self.target_size is None else replace(policy, target_bytes=size(self.target_size))
-
-
 class Job(_Part):
     """A validated job file; `maintenance` is None where the trigger decides."""
 
@@ -153,7 +127,7 @@ class Job(_Part):
     max_record_bytes: int = Field(default=DEFAULT_RECORD_BYTES, ge=1)
     max_batch_records: int = Field(default=20_000, ge=1)
     task_buffer_bytes: int = Field(default=DEFAULT_BUFFER_BYTES, ge=1024 * 1024)
-    maintenance: bool | Maintenance | None = None
+    maintenance: bool | MaintenanceOptions | None = None
 
     @field_validator("stream")
     @classmethod

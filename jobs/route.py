@@ -26,7 +26,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from bindery.cli.render import render_error
 from jobs.checkpoint import Checkpoint
-from jobs.config import AVAILABLE_NOW, JobFile, Maintenance, load_job
+from jobs.config import AVAILABLE_NOW, JobFile, load_job
 from jobs.intake import intake
 from jobs.java import java_is_gone, java_needed
 from jobs.mapping import mapped
@@ -41,6 +41,7 @@ from router.model import Topology
 from store.commit import BatchCommitter, BatchCounts, WrittenFile
 from store.filter_counts import by_filter_text
 from store.maintenance import Upkeep
+from store.maintenance.options import MaintenanceOptions
 from store.paths import DataDir
 from store.streams import StreamEpoch, register
 from store.topology import TopologyStore
@@ -161,7 +162,7 @@ class RouteJob:
         asked = self.job.maintenance
         if asked is False or (asked is None and available_now):
             return nullcontext()
-        return Upkeep(self.data, asked.policy if isinstance(asked, Maintenance) else None)
+        return Upkeep(self.data, asked.policy if isinstance(asked, MaintenanceOptions) else None)
 
     def stop(self) -> None:
         """End after the batch that is running; safe to call from a signal handler."""

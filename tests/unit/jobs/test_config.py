@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.config import DEFAULT_RECORD_BYTES, FileSource, Maintenance, QueueSource, load_job, parse_job
+from jobs.config import DEFAULT_RECORD_BYTES, FileSource, QueueSource, load_job, parse_job
 from router.errors import InvalidInput
+from store.maintenance.options import MaintenanceOptions
 
 GOOD = """\
 stream: flights
@@ -134,7 +135,7 @@ def test_maintenance_is_switched_by_a_word(text: str, meant: bool | None) -> Non
 def test_maintenance_is_told_what_to_keep() -> None:
     text = "stream: s\nsource: {format: parquet, path: /in}\nmaintenance:\n  retention: 3 days\n  target_size: 64 MiB\n"
     found = parse_job(text).job.maintenance
-    assert isinstance(found, Maintenance)
+    assert isinstance(found, MaintenanceOptions)
     assert (found.policy.retention, found.policy.target_bytes) == (timedelta(days=3), 64 << 20)
     assert parse_job(text.replace("3 days", "60 seconds")).job.maintenance
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -49,6 +50,22 @@ def at(point: str, effect: Callable[[], object], *, where: str = "", number: int
                 busy = False
 
     return hook
+
+
+class FailingDisk:
+    """Fails at the n-th point that is reached, if there are so many; at "after" the effect was done."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+        self.failed = False
+
+    def __call__(self, point: str, path: str) -> None:
+        if not faults.is_effect(point):
+            return
+        self._left -= 1
+        if self._left == 0:
+            self.failed = True
+            raise OSError(errno.ENOSPC, "No space left on device", path)
 
 
 def declare_queues(*names: str) -> Callable[[TopologyEditor], None]:

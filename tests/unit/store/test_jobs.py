@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import signal
@@ -21,6 +20,7 @@ from router.errors import NotFound, StorageFailed, UnsupportedTable
 from store import faults
 from store.jobs import Found, JobConflict, JobFolder, JobRecord, JobRegistry, Process, Run, RunStatus
 from store.paths import DataDir
+from tests.unit.store.conftest import FailingDisk
 
 #: A process that waits to be let go, then lives until it is killed; the second argument is what it runs.
 GATE = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "job")
@@ -319,29 +319,13 @@ def test_a_damaged_or_newer_record_is_refused(data: DataDir, processes: Processe
 # -- a disk that fails ------------------------------------------------------------------------------------
 
 
-class Failing:
-    """Fails at the n-th point that is reached; at "after" the effect was done."""
-
-    def __init__(self, number: int) -> None:
-        self._left = number
-        self.failed = False
-
-    def __call__(self, point: str, path: str) -> None:
-        if not faults.is_effect(point):
-            return
-        self._left -= 1
-        if self._left == 0:
-            self.failed = True
-            raise OSError(errno.ENOSPC, "No space left on device", path)
-
-
 def test_a_start_that_fails_leaves_no_process_and_the_next_one_starts(tmp_path: Path) -> None:
     outcomes = set()
     number, failed = 0, True
     while failed:
         number += 1
         data = DataDir.open(tmp_path / str(number), create=True)
-        registry, processes, disk = JobRegistry(data), Processes(), Failing(number)
+        registry, processes, disk = JobRegistry(data), Processes(), FailingDisk(number)
         try:
             with faults.installed(disk):
                 start(data, processes)
@@ -370,7 +354,7 @@ def test_a_stop_or_forget_that_fails_is_done_or_can_be_asked_for_again(tmp_path:
     while failed:
         number += 1
         data = DataDir.open(tmp_path / str(number), create=True)
-        registry, processes, disk = JobRegistry(data), Processes(), Failing(number)
+        registry, processes, disk = JobRegistry(data), Processes(), FailingDisk(number)
         start(data, processes)
         if action == "forget":
             processes.end()
@@ -401,7 +385,7 @@ def test_a_run_that_cannot_say_how_it_does_goes_on(data: DataDir, processes: Pro
     assert started.run is not None
     folder = JobRegistry(data).folder("s")
     folder.report(RunStatus(started.run.id, "running", 1.0))
-    with faults.installed(Failing(1)):
+    with faults.installed(FailingDisk(1)):
         folder.report(RunStatus(started.run.id, "idle", 2.0))
     assert JobRegistry(data).get("s").state == "running"
     folder.report(RunStatus(started.run.id, "idle", 3.0))

@@ -40,7 +40,7 @@ from store.objects import ROW_SCHEMA, from_rows, to_rows
 from store.paths import DataDir
 from store.read import read_queue
 from store.topology import TopologyStore
-from tests.unit.store.conftest import Crash, at, crash, declare_queues, deliver, queue_rows, written
+from tests.unit.store.conftest import Crash, FailingDisk, at, crash, declare_queues, deliver, queue_rows, written
 
 EVERY_TYPE = Table(
     {
@@ -589,22 +589,6 @@ def test_a_commit_that_certainly_failed_leaves_no_file(data: DataDir, store: Top
     assert {file.name for file in Path(data.topology).glob("*.parquet")} == live
 
 
-class Disk:
-    """Fails at the n-th point that is reached, if there are so many; at "after" the effect was done."""
-
-    def __init__(self, number: int) -> None:
-        self._left = number
-        self.failed = False
-
-    def __call__(self, point: str, path: str) -> None:
-        if not faults.is_effect(point):
-            return
-        self._left -= 1
-        if self._left == 0:
-            self.failed = True
-            raise OSError(errno.ENOSPC, "No space left on device", path)
-
-
 def test_a_full_disk_or_a_lost_answer_anywhere_changes_all_or_nothing_and_the_next_try_succeeds(
     tmp_path: Path,
 ) -> None:
@@ -615,7 +599,7 @@ def test_a_full_disk_or_a_lost_answer_anywhere_changes_all_or_nothing_and_the_ne
         data = DataDir.open(tmp_path / str(number), create=True)
         store = TopologyStore(data)
         before = store.create()
-        disk = Disk(number)
+        disk = FailingDisk(number)
         try:
             with faults.installed(disk):
                 store.edit(fill, author="t")
