@@ -12,7 +12,7 @@ from fastapi.security import HTTPBasic
 from api.auth import Identity, Role, identify
 from api.bodies import Body, read_object, validate
 from api.control_plane import ControlPlane
-from api.errors import ErrorBody
+from api.errors import ErrorBody, bad_request
 
 BodyType = TypeVar("BodyType", bound=Body)
 
@@ -33,6 +33,17 @@ class _Basic(HTTPBasic):
         """Leave the request alone."""
 
 
+async def _known_query(request: Request) -> None:
+    """Refuse a deletion with a query parameter that it does not have: `?filter=…` must not empty a whole queue."""
+    if request.method != "DELETE":
+        return
+    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
+    unknown = sorted(request.query_params.keys() - known)
+    if unknown:
+        offered = f"; it has {', '.join(sorted(known))}" if known else ""
+        raise bad_request(f"this deletion has no query parameter {unknown[0]!r}{offered}: nothing was deleted")
+
+
 def _operation_id(route: APIRoute) -> str:
     return f"{route.tags[0]}_{route.name}"
 
@@ -43,7 +54,7 @@ def resource(tag: str) -> APIRouter:
         prefix="/api",
         tags=[tag],
         generate_unique_id_function=_operation_id,
-        dependencies=[Depends(_Basic(realm="RabbitMQ Management"))],
+        dependencies=[Depends(_Basic(realm="RabbitMQ Management")), Depends(_known_query)],
         responses={
             400: {"description": "The request cannot be honoured as it stands", "model": ErrorBody},
             401: {"description": "No valid credentials, or not allowed", "model": ErrorBody},

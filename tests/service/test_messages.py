@@ -209,6 +209,18 @@ def test_purge_empties_and_counts_follow_at_once(client: Client) -> None:
     assert client.call("DELETE", f"/queues/{AT}/q?if-empty=true").status == 204
 
 
+@pytest.mark.parametrize(
+    "path", ["queues/{}/q/contents?filter=a", "queues/{}/q?if-empt=true", "exchanges/{}/x?if-unsed=true"]
+)
+def test_a_deletion_with_a_parameter_that_it_does_not_have_deletes_nothing(client: Client, path: str) -> None:
+    publish(client, "a")
+    refused = client.call("DELETE", f"/{path.format(AT)}")
+    assert refused.status == 400
+    assert "nothing was deleted" in refused.json["reason"]
+    assert client.get(f"/queues/{AT}/q").json["messages"] == 1
+    assert client.get(f"/exchanges/{AT}/x").status == 200
+
+
 def test_a_queue_declared_again_is_empty(client: Client) -> None:
     publish(client, "a")
     client.delete(f"/queues/{AT}/q")
