@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from router.errors import BinderyError
-from router.model import TopologyEditor
+from router.model import Object, ObjectKey, TopologyEditor
 
 if TYPE_CHECKING:
     from store.topology import Edit, TopologyStore
@@ -93,7 +93,9 @@ class GroupCommitter:
         authors = ", ".join(dict.fromkeys(request.author for request in group))
         reasons = "; ".join(dict.fromkeys(request.reason for request in group if request.reason))
         try:
-            edit = self._store.edit(lambda editor: outcome.apply(group, editor), author=authors, reason=reasons)
+            edit = self._store.edit(
+                lambda editor: outcome.apply(group, editor), author=authors, reason=reasons, authors=outcome.authors
+            )
         except BaseException as error:  # the threads that wait get whatever ended the commit
             for request in group:
                 request.future.set_exception(outcome.errors.get(id(request), error))
@@ -111,6 +113,8 @@ class _Outcome:
     def __init__(self) -> None:
         self.results: dict[int, Any] = {}
         self.errors: dict[int, BaseException] = {}
+        #: Who changed an object last.
+        self.authors: dict[ObjectKey, str] = {}
 
     def apply(self, group: list[_Request], editor: TopologyEditor) -> None:
         """Apply the group to the editor in order, leaving out the requests that raise.
@@ -127,6 +131,7 @@ class _Outcome:
 
     def _attempt(self, group: list[_Request], spoilers: set[int], editor: TopologyEditor) -> bool:
         self.results.clear()
+        self.authors.clear()
         self.errors = {key: error for key, error in self.errors.items() if key in spoilers}
         for request in group:
             if id(request) in spoilers:
@@ -136,11 +141,14 @@ class _Outcome:
                 self.results[id(request)] = request.change(editor)
             except Exception as error:  # handed to the thread that asked
                 self.errors[id(request)] = error
-                if not _same(before, editor.changes):
+                if _differing(before, editor.changes):
                     spoilers.add(id(request))
                     return False
+            else:
+                self.authors |= dict.fromkeys(_differing(before, editor.changes), request.author)
         return True
 
 
-def _same(before: dict[Any, Any], after: dict[Any, Any]) -> bool:
-    return len(before) == len(after) and all(after[key] is item for key, item in before.items())
+def _differing(before: dict[ObjectKey, Object | None], after: dict[ObjectKey, Object | None]) -> list[ObjectKey]:
+    """What has been changed, or changed again; changes are never taken back."""
+    return [key for key, item in after.items() if key not in before or before[key] is not item]

@@ -6,6 +6,7 @@ lost; the JSON value of a setting is kept as text.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -65,9 +66,9 @@ _KIND_OF: Final = {kind: name for name, (kind, _) in _PLAIN.items()}
 _NO_ARGUMENTS: Final = Table()
 
 
-def to_rows(objects: Iterable[Object], *, author: str | None = None) -> pa.Table:
-    """Objects as rows of ROW_SCHEMA, in order, as last changed by that author."""
-    rows = [{**_row(item), "author": author} for item in objects]
+def to_rows(objects: Iterable[Object], authors: Iterable[str | None] = itertools.repeat(None)) -> pa.Table:
+    """Objects as rows of ROW_SCHEMA, in order, each with who changed it last."""
+    rows = [{**_row(item), "author": author} for item, author in zip(objects, authors, strict=False)]
     columns = [pa.array([row.get(column.name) for row in rows], column.type) for column in ROW_SCHEMA]
     return pa.Table.from_arrays(columns, schema=ROW_SCHEMA)
 

@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
@@ -133,7 +134,8 @@ class TopologyStore:
             log.refresh()
             while log.transaction_version(_NEXT_ID) is None:
                 first = Topology.empty()
-                rows = to_rows((item for item in first.objects() if not isinstance(item, Sequence)), author="bindery")
+                objects = [item for item in first.objects() if not isinstance(item, Sequence)]
+                rows = to_rows(objects, itertools.repeat("bindery"))
                 info = commit_info("bindery", "initial topology", {}, first)
                 with data_files.Draft(log) as draft:
                     draft.write(rows)
@@ -154,10 +156,7 @@ class TopologyStore:
         return read_version(self.data.topology, number)
 
     def author(self, key: ObjectKey) -> str | None:
-        """Who made the last change to an object of the newest topology known to this process.
-
-        Changes of several authors that shared a commit name them all.
-        """
+        """Who made the last change to an object of the newest topology known to this process."""
         head = self._head
         return next((file.rows[key] for file in head.files.values() if key in file.rows), None) if head else None
 
@@ -167,12 +166,20 @@ class TopologyStore:
 
     # -- changing -----------------------------------------------------------------------------------
 
-    def edit(self, change: Callable[[TopologyEditor], T], *, author: str, reason: str = "") -> Edit[T]:
+    def edit(
+        self,
+        change: Callable[[TopologyEditor], T],
+        *,
+        author: str,
+        reason: str = "",
+        authors: Mapping[ObjectKey, str] = MappingProxyType({}),
+    ) -> Edit[T]:
         """Apply a change in one commit; an edit that changes nothing commits nothing.
 
         `change` gets an editor over the newest state; what it raises goes to the caller and nothing is
         changed. When another process was faster it runs again on the new state. Tables of declared
         queues exist before the commit; those of deleted ones are emptied after it.
+        `authors`, looked at after the change, names who changed an object where it was not `author`.
         Raises CommitConflict when every one of a bounded number of attempts lost its race.
         """
         with self._changing:
@@ -195,7 +202,8 @@ class TopologyStore:
                 ]
                 if not changes and not recreated:
                     return Edit(result, head.topology, head.version)
-                if self._commit(log, head, editor.topology, changes, author, reason):
+                info = commit_info(author, reason, changes, head.topology)
+                if self._commit(log, head, editor.topology, changes, lambda key: authors.get(key, author), info):
                     deleted = [key[1:] for key, item in changes.items() if key[0] == "queue" and item is None]
                     self._clear(deleted, head.version + 1)
                     self._clear(recreated, head.version)
@@ -315,8 +323,8 @@ class TopologyStore:
         head: _Head,
         topology: Topology,
         changes: Mapping[ObjectKey, Object | None],
-        author: str,
-        reason: str,
+        author_of: Callable[[ObjectKey], str],
+        info: Mapping[str, Any],
     ) -> bool:
         """Write and commit, on top of the head; False when another process was faster."""
         faults.reach("edit.begun", log.path)
@@ -327,12 +335,12 @@ class TopologyStore:
         _each(lambda q: tables.ensure_queue_table(self.data, q.vhost, q.name, undeclared_at=head.version), declared)
         faults.reach("edit.queues", log.path)
         with data_files.Draft(log) as draft:
-            rewritten, added = self._rewrite(draft, head, changes, author)
+            rewritten, added = self._rewrite(draft, head, changes, author_of)
             faults.reach("edit.files", log.path)
             done = draft.commit(
                 [RemoveFile(name, head.files[name].size) for name in rewritten],
                 transactions=[Transaction(_NEXT_ID, topology.next_id)],
-                info=commit_info(author, reason, changes, head.topology),
+                info=info,
             )
         if done is None:
             return False
@@ -343,7 +351,11 @@ class TopologyStore:
         return True
 
     def _rewrite(
-        self, draft: data_files.Draft, head: _Head, changes: Mapping[ObjectKey, Object | None], author: str
+        self,
+        draft: data_files.Draft,
+        head: _Head,
+        changes: Mapping[ObjectKey, Object | None],
+        author_of: Callable[[ObjectKey], str],
     ) -> tuple[list[str], dict[str, _File]]:
         """Files to remove, and the files that take their place, written."""
         changed = changes.keys()
@@ -361,8 +373,9 @@ class TopologyStore:
                     part = part.filter(pa.array([key in remaining for key in rows]))
                 parts.append(part)
                 authors |= remaining
-        authors |= dict.fromkeys(map(object_key, new), author)
-        content = pa.concat_tables([*parts, to_rows(new, author=author)])
+        by = {object_key(item): author_of(object_key(item)) for item in new}
+        content = pa.concat_tables([*parts, to_rows(new, by.values())])
+        authors |= by
         rest = iter(authors.items())
         added = {}
         for start in range(0, len(authors), FILE_ROWS):

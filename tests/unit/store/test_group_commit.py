@@ -6,7 +6,7 @@ from concurrent.futures import wait
 import pytest
 
 from router.errors import BinderyError, InvalidDeclaration, NotFound
-from router.model import Binding, Exchange, Queue, TopologyEditor
+from router.model import Binding, Exchange, Queue, TopologyEditor, object_key
 from store import faults, tables
 from store.commit import BatchCommitter
 from store.paths import DataDir
@@ -41,6 +41,24 @@ def test_requests_that_wait_share_one_commit_and_keep_their_order(store: Topolog
         assert [future.result().result for future in ids] == list(range(1, 21))
     assert store.history()[0].author == "user0, user1, binder"
     assert len(store.load().bindings) == 20
+
+
+def test_each_object_has_its_own_author_though_the_commit_has_several(data: DataDir, store: TopologyStore) -> None:
+    store.edit(declare_queues("old"), author="before")
+    with GroupCommitter(store) as committer:
+        _, release = hold(committer)
+        committer.submit(declare_queues("a"), "ann")
+        committer.submit(lambda e: e.delete_queue("/", "none"), "nobody")
+        committer.submit(lambda e: e.bind(Binding(0, "/", "amq.fanout", "a", routing_key="k")), "bob")
+        last = committer.submit(declare_queues("a", "b"), "carl")
+        release.set()
+        last.result(30)
+    for known in (store, TopologyStore(data)):
+        topology = known.load()
+        (binding,) = topology.bindings.values()
+        keys = [("queue", "/", "old"), ("queue", "/", "a"), object_key(binding), ("queue", "/", "b")]
+        assert [known.author(key) for key in keys] == ["before", "ann", "bob", "carl"]
+    assert store.history()[0].author == "ann, nobody, bob, carl"
 
 
 def test_one_invalid_change_fails_alone(data: DataDir, store: TopologyStore) -> None:
