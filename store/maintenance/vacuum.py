@@ -147,18 +147,20 @@ def _removals(files: LogFiles, horizon: Horizon | None) -> dict[str, int]:
     `_LONG_AGO` stands for a removal that every version from the horizon on knows of: its entry says so, while
     checkpoints forget what was removed longer ago than the retention.
     """
-    removals: dict[str, int] = {}
-    past = -1 if horizon is None else horizon.version
+    last = -1 if horizon is None else horizon.version
+    past: dict[str, int] = {}
     for version in files.entries:
-        if version <= past:
-            removals |= dict.fromkeys(_paths_in_entry(files.entry(version), "remove"), _LONG_AGO)
+        if version <= last:
+            past |= _paths_in_entry(files.entry(version), "remove")
+    removals = dict.fromkeys(past, _LONG_AGO)
     newest = max(files.checkpoints, default=None)
     if newest is not None:
         for part in files.checkpoints[newest]:
-            removals |= _removals_in_checkpoint(part)
+            known = _removals_in_checkpoint(part)
+            removals |= {name: then for name, then in known.items() if then > past.get(name, _LONG_AGO)}
     is_held = horizon is not None and bool(horizon.held)
     for version in files.entries:
-        if version > past and (newest is None or version >= newest or is_held):
+        if version > last and (newest is None or version >= newest or is_held):
             removals |= _paths_in_entry(files.entry(version), "remove")
     return removals
 

@@ -50,17 +50,18 @@ def test_removed_files_stay_as_long_as_a_version_that_has_them(data: DataDir, st
             assert DeltaTable(path, version=version).to_pyarrow_table().num_rows == 9
 
 
+@pytest.mark.parametrize("retention", [0, 30], ids=["forgotten", "remembered"])
 def test_files_that_no_kept_version_has_go_at_once_whatever_checkpoints_remember(
-    data: DataDir, stream: Stream, clock: Clock
+    data: DataDir, stream: Stream, clock: Clock, retention: int
 ) -> None:
-    """Nothing here is old enough to be taken for an orphan."""
+    """A checkpoint forgets what was removed before the retention; nothing here is old enough for an orphan."""
     path = data.queue("/", "a")
-    policy = Policy(retention=timedelta(0), shortest=timedelta(0), fan_in=2)
+    policy = Policy(retention=timedelta(seconds=retention), shortest=timedelta(0), fan_in=2)
     for _ in range(3):
         stream.run(8)
         queue_report(data, policy, clock)
-        write_checkpoint(path)  # without what was removed
-        clock.ahead += timedelta(seconds=1)
+        write_checkpoint(path)
+        clock.ahead += timedelta(seconds=retention + 1)
         queue_report(data, policy, clock)
         assert data_files_of(path) == set(tables.files_of(TableLog(path, files=True)))
     assert read_queue(data, "a").num_rows == 72
