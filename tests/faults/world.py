@@ -139,12 +139,10 @@ class World:
                 if injection is None or injection.hit is None or (injection.rival and not fenced):
                     raise AssertionError(f"{operation} failed without a fault") from error
                 ended = Ended(error=error)
-                if fenced:
-                    self._process.restart()  # a driver that has lost its stream ends
         if injection is not None and injection.hit is not None:
             self.met.faults[operation, *injection.hit, injection.kind] += 1
-            if injection.is_dead:
-                self._process.restart()
+            if injection.is_dead or injection.rival == "takeover":
+                self._process.restart()  # a driver that has lost its stream ends, at once or with its next batch
         return ended
 
     # -- messages -----------------------------------------------------------------------------------
