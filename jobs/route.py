@@ -146,6 +146,7 @@ class RouteJob:
             except (PySparkException, Py4JError) as error:
                 if java_is_gone():
                     raise
+                committer.check_owner()  # Spark may notice the other driver first, by the files of its checkpoint
                 raise StreamFailed(_stream_reason(error), where=f"stream {stream!r}") from error
 
     def _registered(self, checkpoint: Checkpoint, *, new_epoch: bool) -> StreamEpoch:

@@ -135,6 +135,11 @@ class BatchCommitter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def check_owner(self) -> None:
+        """Raise Fenced when another driver has claimed the stream since."""
+        with self._lock:
+            self._check_claim()
+
     # -- pinning ------------------------------------------------------------------------------------
 
     def newest_batch(self) -> int | None:

@@ -46,6 +46,24 @@ def test_a_driver_is_fenced_when_another_one_takes_the_stream(
     assert installation.counts() == {"all": 2}
 
 
+def test_a_driver_that_spark_stops_first_is_fenced_too(installation: Installation) -> None:
+    """The other driver has written the next batch's offsets: Spark finds them before Bindery looks at its claim."""
+    installation.queue("all")
+    publish(installation, "a", "b")
+    rivals: list[BatchCommitter] = []
+
+    def rival(_report: BatchReport) -> None:
+        (epoch,) = epochs(installation.data)
+        rivals.append(BatchCommitter(installation.data, stream="s", app_id=epoch.app_id))
+        offsets = installation.checkpoint / "offsets"
+        shutil.copy(offsets / "0", offsets / "1")
+
+    with pytest.raises(Fenced):
+        installation.job(TEXT, report=rival).run()
+    rivals[0].close()
+    assert installation.counts() == {"all": 1}
+
+
 def test_a_lost_checkpoint_is_refused_until_a_new_epoch_is_asked_for(installation: Installation) -> None:
     installation.queue("all")
     publish(installation, "a")

@@ -248,7 +248,11 @@ def test_a_killed_process_loses_and_doubles_nothing(data: DataDir, version: int)
 def test_a_new_driver_fences_the_old_one(data: DataDir, version: int) -> None:
     with committer_of(data) as old:
         pin = old.pin(0, version, 1)
+        old.check_owner()
         with committer_of(data) as new:
+            new.check_owner()
+            with pytest.raises(Fenced):
+                old.check_owner()
             with pytest.raises(Fenced) as fenced:
                 old.commit(0, pin, [written(data, "a", queue_rows(0, range(3), version=version))], BatchCounts())
             assert fenced.value.exit_code == 3
