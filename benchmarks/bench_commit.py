@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +19,7 @@ from deltalake.transaction import Transaction as DeltaTransaction
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.scratch import scratch
 from store import data_files, tables
 from store.actions import AddFile, Transaction
 from store.log import TableLog
@@ -65,16 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--commits", type=int, default=POINTS[-1], help="how long the log becomes")
     options = parser.parse_args(arguments)
-    shm = Path("/dev/shm")  # noqa: S108  # memory, where there is some
-    scratch = Path(tempfile.mkdtemp(prefix="bindery-commit-", dir=shm if shm.is_dir() else None))
-    try:
-        run(scratch, [*(point for point in POINTS if point < options.commits), options.commits])
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with scratch() as folder:
+        run(folder, [*(point for point in POINTS if point < options.commits), options.commits])
 
 
-def run(scratch: Path, points: Sequence[int]) -> None:
-    data = DataDir.open(scratch, create=True)
+def run(folder: Path, points: Sequence[int]) -> None:
+    data = DataDir.open(folder, create=True)
     tables.ensure_queue_table(data, "/", "q")
     path = data.queue("/", "q")
     log = TableLog(path)

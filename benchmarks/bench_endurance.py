@@ -16,8 +16,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import workload
+from benchmarks.scratch import scratch
 from jobs.config import parse_job
 from jobs.route import BatchReport, RouteJob
 from jobs.session import build_session
@@ -181,21 +180,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--minutes", type=float, help="end after so long, however many batches there were")
     parser.add_argument("--retention", type=int, default=60, help="seconds that old versions and files are kept")
     options = parser.parse_args(arguments)
-    shm = Path("/dev/shm")  # noqa: S108  # memory, where there is some
-    scratch = Path(tempfile.mkdtemp(prefix="bindery-endurance-", dir=shm if shm.is_dir() else None))
-    try:
-        run(scratch, options)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with scratch() as folder:
+        run(folder, options)
 
 
-def run(scratch: Path, options: argparse.Namespace) -> None:
+def run(folder: Path, options: argparse.Namespace) -> None:
     console = Console(width=150)
-    source = scratch / "source"
+    source = folder / "source"
     source.mkdir()
-    data = DataDir.open(scratch / "data", create=True)
+    data = DataDir.open(folder / "data", create=True)
     TopologyStore(data).edit(declare, author="bench")
-    spark = build_session("bench", settings={"spark.driver.memory": "1g"}, log_file=scratch / "spark.log")
+    spark = build_session("bench", settings={"spark.driver.memory": "1g"}, log_file=folder / "spark.log")
     producer = Producer(source)
     producer.place(0)
     started = time.perf_counter()
@@ -268,11 +263,10 @@ def show(console: Console, readings: Sequence[Reading], window: int) -> None:
             *(f"{size / 2**20:,.1f}" for size in (now.log_bytes, now.data_bytes)),
         )  # fmt: skip
     console.print(table)
-    whole = [reading.batches for reading in readings if reading.batches % window == 0]
-    yardstick, last = figures.get(YARDSTICK), figures[whole[-1]]
-    if yardstick is not None:
-        for name, value in last.items():
-            print(f"ratio {whole[-1]:,}/{YARDSTICK} batches, {name}: {value / yardstick[name]:.2f}")
+    if YARDSTICK in figures:
+        end = max(batches for batches in figures if batches == YARDSTICK or batches % window == 0)
+        for name, value in figures[end].items():
+            print(f"ratio {end:,}/{YARDSTICK} batches, {name}: {value / figures[YARDSTICK][name]:.2f}")
 
 
 if __name__ == "__main__":

@@ -9,9 +9,7 @@ all of them and in one from which they were moved away.
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from benchmarks.scratch import scratch
 from jobs.config import parse_job
 from jobs.route import RouteJob
 from jobs.session import build_session
@@ -58,23 +57,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=11)
     options = parser.parse_args(arguments)
-    shm = Path("/dev/shm")  # noqa: S108  # memory, where there is some
-    scratch = Path(tempfile.mkdtemp(prefix="bindery-bench-", dir=shm if shm.is_dir() else None))
-    try:
-        run(scratch, options.files, options.rounds)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with scratch() as folder:
+        run(folder, options.files, options.rounds)
 
 
-def run(scratch: Path, files: int, rounds: int) -> None:
-    inbox, archive = scratch / "inbox", scratch / "archive"
+def run(folder: Path, files: int, rounds: int) -> None:
+    inbox, archive = folder / "inbox", folder / "archive"
     inbox.mkdir()
     archive.mkdir()
-    data = DataDir.open(scratch / "data", create=True)
+    data = DataDir.open(folder / "data", create=True)
     TopologyStore(data).create()
     # listing in the driver: a thousand listing tasks would be measured instead
     settings = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(files + 1000)}
-    spark = build_session("bench", master="local[2]", settings=settings, log_file=scratch / "spark.log")
+    spark = build_session("bench", master="local[2]", settings=settings, log_file=folder / "spark.log")
     job = RouteJob(spark, data, parse_job(JOB.format(path=inbox)))
     few, empty = batches(job, inbox, rounds, "few")
     for number in range(files):

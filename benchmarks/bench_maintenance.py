@@ -8,8 +8,6 @@ over everything that the run without maintenance has left behind.
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import workload
+from benchmarks.scratch import scratch
 from router.engine import Router
 from router.message import SOURCE
 from router.model import Binding, Exchange, Queue, TopologyEditor
@@ -102,27 +101,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--batches", type=int, default=320)
     parser.add_argument("--retention", type=int, default=5, help="seconds that old versions and files are kept")
     options = parser.parse_args(arguments)
-    shm = Path("/dev/shm")  # noqa: S108  # memory, where there is some
-    scratch = Path(tempfile.mkdtemp(prefix="bindery-maintenance-", dir=shm if shm.is_dir() else None))
     policy = Policy(retention=timedelta(seconds=options.retention))
     table = Table("", "processor ms/batch", "files", "log MiB", title=f"{QUEUES} queues, {options.batches} batches")
     for column in table.columns[1:]:
         column.justify = "right"
-    try:
+    with scratch() as folder:
         for name, maintained in (("without", False), ("with maintenance", True)):
-            run = Run.prepare(scratch / name.partition(" ")[0])
+            run = Run.prepare(folder / name.partition(" ")[0])
             cost = _measured(run, options.batches, Upkeep(run.data, policy) if maintained else None)
             files, log_bytes = _left(run.data)
             table.add_row(name, f"{cost:,.0f}", f"{files:,}", f"{log_bytes / 2**20:,.1f}")
-        data = DataDir.open(scratch / "without")
+        data = DataDir.open(folder / "without")
         begun = time.process_time()
         maintain(data, policy)
         seconds = time.process_time() - begun
         files, log_bytes = _left(data)
         table.add_row(f"after one pass ({seconds:,.1f} s)", "", f"{files:,}", f"{log_bytes / 2**20:,.1f}")
         Console(width=120).print(table)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 if __name__ == "__main__":

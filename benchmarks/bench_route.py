@@ -9,9 +9,7 @@ its last commit; `stream` is the whole available-now run around it, with startin
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import workload
+from benchmarks.scratch import scratch
 from jobs.config import JobFile, parse_job
 from jobs.route import BatchReport, RouteJob
 from jobs.session import build_session
@@ -71,31 +70,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args(arguments)
-    shm = Path("/dev/shm")  # noqa: S108  # memory, where there is some: disks differ more than the two paths
-    scratch = Path(tempfile.mkdtemp(prefix="bindery-bench-", dir=shm if shm.is_dir() else None))
-    try:
-        run(scratch, options.rows, options.rounds)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with scratch() as folder:
+        run(folder, options.rows, options.rounds)
 
 
-def run(scratch: Path, rows: int, rounds: int) -> None:
+def run(folder: Path, rows: int, rounds: int) -> None:
     console = Console()
-    source = scratch / "messages"
+    source = folder / "messages"
     write_messages(source, rows)
-    data = DataDir.open(scratch / "data", create=True)
+    data = DataDir.open(folder / "data", create=True)
     TopologyStore(data).edit(declare, author="bench")
     spark = build_session(
         "bench",
         settings={"spark.sql.files.minPartitionNum": str(FILES), "spark.driver.memory": "2g"},
-        log_file=scratch / "spark.log",
+        log_file=folder / "spark.log",
     )
     appends: list[float] = []
     streams: list[float] = []
     routes: list[float] = []
     reports: list[BatchReport] = []
     for number in range(rounds + 1):
-        appended = append(spark, source, scratch / "appended")
+        appended = append(spark, source, folder / "appended")
         stream, report = route(spark, data, parse_job(JOB.format(stream=f"bench-{number}", path=source)))
         routed = sum(report.seconds[stage] for stage in ("prepare", "tasks", "commit"))
         console.print(

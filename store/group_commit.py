@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from router.errors import BinderyError
-from router.model import Object, ObjectKey, TopologyEditor
+from router.model import ObjectKey, TopologyEditor
 
 if TYPE_CHECKING:
     from store.topology import Edit, TopologyStore
@@ -133,22 +133,20 @@ class _Outcome:
         self.results.clear()
         self.authors.clear()
         self.errors = {key: error for key, error in self.errors.items() if key in spoilers}
+        changes = editor.changes
         for request in group:
             if id(request) in spoilers:
                 continue
-            before = dict(editor.changes)
+            own = editor.changes = {}
             try:
                 self.results[id(request)] = request.change(editor)
             except Exception as error:  # handed to the thread that asked
                 self.errors[id(request)] = error
-                if _differing(before, editor.changes):
+                if own:
                     spoilers.add(id(request))
                     return False
             else:
-                self.authors |= dict.fromkeys(_differing(before, editor.changes), request.author)
+                changes |= own
+                self.authors |= dict.fromkeys(own, request.author)
+        editor.changes = changes
         return True
-
-
-def _differing(before: dict[ObjectKey, Object | None], after: dict[ObjectKey, Object | None]) -> list[ObjectKey]:
-    """What has been changed, or changed again; changes are never taken back."""
-    return [key for key, item in after.items() if key not in before or before[key] is not item]

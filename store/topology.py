@@ -373,7 +373,7 @@ class TopologyStore:
                     part = part.filter(pa.array([key in remaining for key in rows]))
                 parts.append(part)
                 authors |= remaining
-        by = {object_key(item): author_of(object_key(item)) for item in new}
+        by = {key: author_of(key) for key in map(object_key, new)}
         content = pa.concat_tables([*parts, to_rows(new, by.values())])
         authors |= by
         rest = iter(authors.items())

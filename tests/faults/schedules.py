@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+from contextlib import ExitStack
 
 from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from tests.faults.injection import Injection, injections
 from tests.faults.operations import RIVALS
 from tests.faults.world import QUEUES
-from tests.faults.worlds import MET, first, scratch
+from tests.faults.worlds import copied, first
 
 NAMES = st.sampled_from(QUEUES)
 
@@ -24,16 +24,12 @@ class Schedule(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.root = scratch()
-        self.world = first().copy(self.root)
-        MET.schedules += 1
+        self.end = ExitStack()
+        self.world = self.end.enter_context(copied(first()))
 
     def teardown(self) -> None:
-        try:
+        with self.end:
             self.world.finish()
-        finally:
-            self.world.restart()
-            shutil.rmtree(self.root, ignore_errors=True)
 
     @rule(fault=injections(16, *RIVALS["route"]))
     def route(self, fault: Injection | None) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -24,20 +26,26 @@ def publish(installation: Installation, *names: str) -> None:
         installation.publish([Message(exchange="amq.topic", routing_key=name)], file=f"{name}.parquet")
 
 
+@pytest.fixture
+def claim(installation: Installation) -> Iterator[Callable[[], None]]:
+    """Take the stream over, as another driver does."""
+    with ExitStack() as rivals:
+
+        def claim() -> None:
+            (epoch,) = epochs(installation.data)
+            rivals.enter_context(BatchCommitter(installation.data, stream="s", app_id=epoch.app_id))
+
+        yield claim
+
+
 def test_a_driver_is_fenced_when_another_one_takes_the_stream(
-    installation: Installation, capfd: pytest.CaptureFixture[str]
+    installation: Installation, claim: Callable[[], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
     installation.queue("all")
     publish(installation, "a", "b")
-    rivals: list[BatchCommitter] = []
-
-    def rival(_report: BatchReport) -> None:
-        (epoch,) = epochs(installation.data)
-        rivals.append(BatchCommitter(installation.data, stream="s", app_id=epoch.app_id))
 
     with pytest.raises(Fenced) as caught:
-        installation.job(TEXT, report=rival).run()
-    rivals[0].close()
+        installation.job(TEXT, report=lambda _report: claim()).run()
 
     assert caught.value.exit_code == 3
     assert "Traceback" not in capfd.readouterr().err
@@ -46,21 +54,18 @@ def test_a_driver_is_fenced_when_another_one_takes_the_stream(
     assert installation.counts() == {"all": 2}
 
 
-def test_a_driver_that_spark_stops_first_is_fenced_too(installation: Installation) -> None:
+def test_a_driver_that_spark_stops_first_is_fenced_too(installation: Installation, claim: Callable[[], None]) -> None:
     """The other driver has written the next batch's offsets: Spark finds them before Bindery looks at its claim."""
     installation.queue("all")
     publish(installation, "a", "b")
-    rivals: list[BatchCommitter] = []
 
     def rival(_report: BatchReport) -> None:
-        (epoch,) = epochs(installation.data)
-        rivals.append(BatchCommitter(installation.data, stream="s", app_id=epoch.app_id))
+        claim()
         offsets = installation.checkpoint / "offsets"
         shutil.copy(offsets / "0", offsets / "1")
 
     with pytest.raises(Fenced):
         installation.job(TEXT, report=rival).run()
-    rivals[0].close()
     assert installation.counts() == {"all": 1}
 
 

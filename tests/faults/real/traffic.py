@@ -7,6 +7,7 @@ import http.client
 import json
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -91,7 +92,7 @@ class Connection:
         self._http = None
 
 
-class Worker(threading.Thread):
+class Worker(ABC, threading.Thread):
     """Somebody who does one thing again and again, at random intervals, until told to end."""
 
     def __init__(self, name: str, seed: str, ledger: Ledger, mean: float) -> None:
@@ -102,9 +103,9 @@ class Worker(threading.Thread):
         self._mean = mean
         self._end = threading.Event()
 
+    @abstractmethod
     def work(self) -> None:
         """Do it once."""
-        raise NotImplementedError
 
     def run(self) -> None:
         """See the class."""
@@ -152,13 +153,26 @@ class Producer(Worker):
         self._files += 1
 
 
-class Publisher(Worker):
-    """Publishes messages by REST, one after the other, over a connection that it keeps."""
+class RestWorker(Worker):
+    """Somebody who does it by REST, one request after the other, over a connection that is kept until the end."""
+
+    def __init__(self, name: str, seed: str, ledger: Ledger, mean: float, address: Address) -> None:
+        super().__init__(name, seed, ledger, mean)
+        self._connection = Connection(address)
+
+    def run(self) -> None:
+        try:
+            super().run()
+        finally:
+            self._connection.close()
+
+
+class Publisher(RestWorker):
+    """Publishes messages by REST."""
 
     def __init__(self, number: int, seed: str, ledger: Ledger, address: Address) -> None:
-        super().__init__(f"publisher {number}", seed, ledger, PUBLISH)
+        super().__init__(f"publisher {number}", seed, ledger, PUBLISH, address)
         self._prefix = f"r{number}"
-        self._connection = Connection(address)
         self._messages = 0
 
     def work(self) -> None:
@@ -181,12 +195,11 @@ class Publisher(Worker):
                 self.ledger.errors["publish", status, _reason(answer)] += 1
 
 
-class Administrator(Worker):
+class Administrator(RestWorker):
     """Changes the topology: bindings, queues, exchanges, diverts, policies; what catches everything stays."""
 
     def __init__(self, seed: str, ledger: Ledger, address: Address) -> None:
-        super().__init__("administrator", seed, ledger, CHANGE)
-        self._connection = Connection(address)
+        super().__init__("administrator", seed, ledger, CHANGE, address)
         self._changes: list[tuple[Callable[[], None], int]] = [
             (self._bind, 8),
             (self._unbind, 6),

@@ -20,6 +20,7 @@ from store.manifest import read_manifest
 from store.paths import DataDir
 from store.read import read_queue
 from store.topology import TopologyStore
+from tests.unit.store.conftest import FailingDisk
 
 QUEUES = ("a", "b", "c")
 
@@ -56,27 +57,6 @@ def in_all(*keys: str) -> dict[str, list[str]]:
     return {name: list(keys) for name in QUEUES}
 
 
-class Disk:
-    """Fails at the n-th point that is reached: once, or from there on whatever effect is tried."""
-
-    def __init__(self, number: int, *, for_long: bool) -> None:
-        self._left = number
-        self._for_long = for_long
-        self._gate = threading.Lock()
-        self.failed = False
-
-    def __call__(self, point: str, path: str) -> None:
-        with self._gate:
-            if not faults.is_effect(point):
-                return
-            self._left -= 1
-            if self._left == 0:
-                self.failed = True
-            elif not (self.failed and self._for_long and point.endswith("before")):
-                return
-        raise OSError(errno.ENOSPC, "No space left on device", path)
-
-
 @pytest.mark.parametrize("for_long", [False, True])
 def test_a_message_is_in_all_queues_or_in_none_whatever_fails(tmp_path: Path, for_long: bool) -> None:
     outcomes = set()
@@ -84,7 +64,7 @@ def test_a_message_is_in_all_queues_or_in_none_whatever_fails(tmp_path: Path, fo
     while failed:
         number += 1
         with service(tmp_path / str(number)) as (data, publisher):
-            disk = Disk(number, for_long=for_long)
+            disk = FailingDisk(number, for_long=for_long)
             with faults.installed(disk):
                 try:
                     assert publish(publisher, "second") == QUEUES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -53,19 +54,27 @@ def at(point: str, effect: Callable[[], object], *, where: str = "", number: int
 
 
 class FailingDisk:
-    """Fails at the n-th point that is reached, if there are so many; at "after" the effect was done."""
+    """Fails at the n-th point that is reached, if there are so many; at "after" the effect was done.
 
-    def __init__(self, number: int) -> None:
+    With `for_long` it fails from there on, whatever effect is tried.
+    """
+
+    def __init__(self, number: int, *, for_long: bool = False) -> None:
         self._left = number
+        self._for_long = for_long
+        self._gate = threading.Lock()
         self.failed = False
 
     def __call__(self, point: str, path: str) -> None:
         if not faults.is_effect(point):
             return
-        self._left -= 1
-        if self._left == 0:
-            self.failed = True
-            raise OSError(errno.ENOSPC, "No space left on device", path)
+        with self._gate:
+            self._left -= 1
+            if self._left == 0:
+                self.failed = True
+            elif not (self.failed and self._for_long and point.endswith("before")):
+                return
+        raise OSError(errno.ENOSPC, "No space left on device", path)
 
 
 def declare_queues(*names: str) -> Callable[[TopologyEditor], None]:

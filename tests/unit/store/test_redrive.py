@@ -170,7 +170,7 @@ class Points:
         self._for_ever = for_ever
 
     def __call__(self, point: str, path: str) -> None:
-        if not point.endswith((".before", ".after")) or point.startswith("checkpoint"):
+        if not faults.is_effect(point) or point.startswith("checkpoint"):
             return
         self.reached.append((point, path))
         if len(self.reached) == self._failing or (self._for_ever and 0 < self._failing < len(self.reached)):
