@@ -34,6 +34,11 @@ _ROUTING: Final = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     # a common part of two guarded expressions must not be computed outside of both guards (jobs/mapping.py)
     "spark.sql.subexpressionElimination.enabled": "false",
+    # Spark's default for local folders starts about 20 processes a batch (readlink, chmod), half of the time of a
+    # small batch; both check for the name and then rename, and a data directory is always a local folder
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
     # a batch of many files: not a task for each of them, only to look at it
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
     # a file that is gone or damaged is never skipped without a word
