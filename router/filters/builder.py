@@ -265,6 +265,8 @@ class TreeBuilder(Transformer[Token, Node]):
         return Path([_step(token)], token.start_pos, token.end_pos)
 
     def step(self, path: Path, token: Any) -> Path:
+        if token.type == "NAME" and "-" in token:
+            self._refuse_hyphen(token, token.start_pos, f"[{token}] for the name")
         path.steps.append(_step(token))
         path.end = token.end_pos
         return path
@@ -279,6 +281,9 @@ class TreeBuilder(Transformer[Token, Node]):
         name = str(first)
         section = None if delimited else self.dialect.sections.get(name)
         dotted = bool(steps) and isinstance(steps[0][0], str)
+        if section is not None and "-" in name and not dotted:
+            form = section if section in SQL_VALUES else f"{name}.<name>"
+            self._refuse_hyphen(name, path.start, f"{form} for the section")
         if section is not None and dotted:
             node: Field | Element = self._in_section(section, str(steps[0][0]), path)
             steps = steps[1:]
@@ -289,6 +294,17 @@ class TreeBuilder(Transformer[Token, Node]):
         for step, _ in steps:
             node = Element(node, Literal(step) if isinstance(step, str) else step.node)
         return Part(node, path.start, path.end)
+
+    def _refuse_hyphen(self, name: str, start: int, other: str) -> NoReturn:
+        """A section's name with a hyphen but no dot: by the letter a subtraction, hardly ever meant as one."""
+        spaced = name.replace("-", " - ")
+        raise FilterError(
+            f"{name!r} stands only before a dot",
+            text=self.text,
+            offset=start,
+            length=len(name),
+            hint=f"write {other}, `{spaced}` for a subtraction",
+        )
 
     def _in_section(self, section: str, name: str, path: Path) -> Field | Element:
         if section in SQL_VALUES:

@@ -160,7 +160,8 @@ ARTEMIS: Final = Dialect(
     },
 )
 
-_SQL_SECTION_NAMES: Final = "|".join(sorted((name for name in SQL_SECTIONS if "-" in name), key=len, reverse=True))
+#: Section names with a hyphen are one token, so that they are no subtraction where the dot behind them is missing.
+_SQL_SECTION_NAMES: Final = "|".join(name for name in SQL_SECTIONS if "-" in name)
 
 AMQP_SQL: Final = Dialect(
     name="amqp-sql",
@@ -171,7 +172,7 @@ AMQP_SQL: Final = Dialect(
         "BAD_BINARY": "0[xX][0-9A-Za-z_]*",
         "INTEGER": "[0-9]+",
         "STRING": _SINGLE_QUOTED + r'|"(?:[^"]|"")*"',
-        "NAME": rf"(?:{_SQL_SECTION_NAMES})(?=[ \t\r\n\f\v]*\.)|[A-Za-z][A-Za-z0-9_]*",
+        "NAME": rf"(?:{_SQL_SECTION_NAMES})(?![A-Za-z0-9_])|[A-Za-z][A-Za-z0-9_]*",
         "COMPARISON": r"<>|!=|<=|>=|=|<|>",
         "PLUS": r"\+",
         "MINUS": "-",

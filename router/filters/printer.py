@@ -88,7 +88,8 @@ class Printer:
             tokens = tokenize(name, self.dialect, limits=_LIMITS)
         except FilterError:
             return False
-        return len(tokens) == 1 and tokens[0].type == "NAME" and tokens[0] == name
+        # a section's name with a hyphen is a token too, but stands only before a dot
+        return len(tokens) == 1 and tokens[0].type == "NAME" and tokens[0] == name and "-" not in name
 
     def _quoted(self, name: str) -> str:
         if self.dialect.quote is None:

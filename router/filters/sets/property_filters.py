@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,16 +43,24 @@ def fields(section: str) -> Read:
         for name, reference in _section(reading, raw, where).items():
             place = f"{where}.{name}"
             if name not in kinds:
-                raise FilterError(f"{section} has no field {name!r}", where=place, hint="fields: " + ", ".join(kinds))
+                close = difflib.get_close_matches(name.replace("-", "_"), kinds, 1)
+                raise FilterError(
+                    f"{section} has no field {name!r}",
+                    where=place,
+                    hint=f"did you mean {close[0]}?" if close else "fields: " + ", ".join(kinds),
+                )
             if reference is None:
                 continue
             kind = kinds[name]
+            if kind is Timestamp and type(reference) is int:  # bare milliseconds, as in a message
+                reference = reading.value({"timestamp": reference}, place)  # noqa: PLW2901  # the same reference
             allowed = _MESSAGE_ID if kind is None else (kind,)
             if type(reference) not in allowed:
                 raise FilterError(
                     f"{name} takes {' or '.join(_TYPE_NAMES[option] for option in allowed)}, "
                     f"found {_TYPE_NAMES[type(reference)]}",
                     where=place,
+                    hint='a binary is written {"binary": "<hex>"}' if kind is bytes else None,
                 )
             conditions.append(_condition(Field(Ref(section, name)), reference, place))
         return conjunction(conditions)

@@ -18,3 +18,9 @@ from tests.unit.filters.generators import filters
 def test_the_normal_form_parses_to_the_same_tree(dialect: str, data: st.DataObject) -> None:
     item = data.draw(filters(dialect))
     assert parse(normal_form(item.expression, dialect), dialect).expression == item.expression
+
+
+@pytest.mark.parametrize("name", ["[amqp-value]", "m.[message-annotations]", "v.[amqp-sequence].x", "[h]", "p.[to]"])
+def test_a_delimited_name_stays_that_name(name: str) -> None:
+    item = parse(f"{name} = 5", "amqp-sql")
+    assert parse(normal_form(item.expression, "amqp-sql"), "amqp-sql").expression == item.expression

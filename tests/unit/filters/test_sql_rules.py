@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from router.errors import FilterError
+from router.filters import parse
 from tests.unit.filters.rules import CLOCK_MS, ERROR, check, check_message
 
 ABSENT: dict[str, Any] = {}
@@ -206,13 +208,20 @@ SECTIONS = {
         ("amqp_value['k'] = 'val' AND EXISTS(amqp_value) AND EXISTS(amqp_sequence)", True),
         ("amqp_value = 4 OR amqp_value <> 4", False),
         ("h = 1 AND v = 2 AND s = 3 AND [amqp_value] = 4", True),
-        ("amqp-value = 7", True),  # without a dot it is a subtraction
+        ("amqp - value = 7", True),
+        ("amqp-value = 7", ERROR),  # neither a section nor, at a glance, a subtraction
+        ("amqp-sequence[0] = 'one'", ERROR),
+        ("application-properties = 5", ERROR),
+        ("v.amqp-value = 5", ERROR),
+        ("amqp-values = 7", None),  # a subtraction of other names
         ("H.x = 1", True),  # section names are case-sensitive
         ("p . subject = 's'", True),
         ("h.first_acquirer = FALSE AND h.delivery_count = 0 AND NOT EXISTS(p.group_id)", True),
         ("h.nosuch = 1", ERROR),
         ("p.nosuch IS NULL", ERROR),
         ("properties.[content-type] = 'c'", ERROR),
+        ("p.content-type = 'c'", ERROR),
+        ("m.[content-type] IS NULL AND v.[content-type] IS NULL", True),
         ("p.subject.x IS NULL", True),
         ("p.creation_time = 5 AND p.creation_time + 1 = 6", True),
     ],
@@ -220,3 +229,21 @@ SECTIONS = {
 def test_sections(text: str, expected: Any) -> None:
     """Seed 002: property references; a section name before a dot is always the section."""
     check_message("amqp-sql", text, SECTIONS, expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "hint"),
+    [
+        ("amqp-value = 5", 1, "write amqp_value for the section, `amqp - value` for a subtraction"),
+        ("TRUE = amqp-sequence[0]", 8, "write amqp_sequence for the section"),
+        ("message-annotations['x'] = 1", 1, "write message-annotations.<name> for the section"),
+        ("v.amqp-value = 5", 3, "write [amqp-value] for the name"),
+        ("p.message-id = 'x'", 1, "did you mean message_id?"),
+        ("h.[delivery-count] = 1", 1, "did you mean delivery_count?"),
+    ],
+)
+def test_what_to_write_for_a_name_with_a_hyphen(text: str, place: int, hint: str) -> None:
+    with pytest.raises(FilterError) as refusal:
+        parse(text, "amqp-sql")
+    assert refusal.value.column == place
+    assert hint in (refusal.value.hint or "")

@@ -9,7 +9,7 @@ from typing import Any
 from router.equality import family_equal
 from router.filters import parse
 from router.message import HEADER_DEFAULTS, Message
-from router.values import Table, Value, decode
+from router.values import Table, Timestamp, Value, decode
 from tests.unit.filters import plain
 
 _TEXTS = {"amqp:sql-filter": "amqp-sql", "apache.org:selector-filter:string": "apache-selector"}
@@ -32,7 +32,7 @@ def _accepts(descriptor: str, value: Any, message: Message, owner: str | None) -
         return all(key in section and matches(decode(ref), section[key]) for key, ref in value.items())
     if kind in ("header-filter", "properties-filter"):
         content = {**HEADER_DEFAULTS, **message.header} if kind == "header-filter" else message.properties
-        return all(ref is None or matches(decode(ref), content.get(key)) for key, ref in value.items())
+        return all(ref is None or matches(_stated(key, decode(ref)), content.get(key)) for key, ref in value.items())
     if kind == "amqp-value-filter":
         return decode(value) in (None, (), Table()) or matches(decode(value), message.amqp_value)
     if kind == "amqp-sequence-filter":
@@ -54,6 +54,11 @@ def _accepts(descriptor: str, value: Any, message: Message, owner: str | None) -
     if kind == "legacy-amqp-topic-binding":
         return value == "#" if subject is None else topic(value, str(subject))
     return _headers(value, message.application_properties)
+
+
+def _stated(field: str, ref: Value) -> Value:
+    """A time may be stated as bare ms."""
+    return Timestamp(ref) if field.endswith("_time") and isinstance(ref, int) else ref
 
 
 def _headers(value: dict[str, Any], properties: Table) -> bool:

@@ -36,7 +36,7 @@ _VALUES = st.recursive(
 _SECTIONS = st.dictionaries(_NAMES, _VALUES | st.none(), max_size=3).map(Table)
 _PROPERTIES = st.fixed_dictionaries(
     {}, optional={"subject": _TEXTS, "to": _TEXTS, "message_id": st.sampled_from([5, "a", b"a"]),
-                  "creation_time": st.just(Timestamp(5))}
+                  "creation_time": st.just(Timestamp(5)), "user_id": st.sampled_from([b"a", b"5"])}
 )  # fmt: skip
 _HEADERS = st.fixed_dictionaries({}, optional={"priority": st.sampled_from([4, 5]), "durable": st.booleans()})
 MESSAGES = st.builds(
@@ -86,7 +86,8 @@ _LEAVES: dict[str, st.SearchStrategy[Any]] = {
             "subject": _REFERENCE_TEXTS | st.none(),
             "to": _REFERENCE_TEXTS,
             "message_id": _REFERENCE_TEXTS | st.sampled_from([5, {"binary": "61"}]),
-            "creation_time": st.just({"timestamp": 5}),
+            "creation_time": st.sampled_from([5, {"timestamp": 5}]),
+            "user_id": st.sampled_from([{"binary": "61"}, None]),
         },
     ),
     "amqp:header-filter": st.fixed_dictionaries(
