@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from urllib.parse import quote, quote_plus, unquote_plus
+from urllib.parse import quote, quote_plus, unquote_plus, unquote_to_bytes
 
 from api.erlang_hash import arguments_hash
 from api.errors import bad_request, object_not_found
@@ -21,8 +21,7 @@ def properties_key(routing_key: str, arguments: Table) -> str:
     quoted = quote_plus(routing_key, safe="").replace("~", "%7E")
     if not arguments:
         return quoted or "~"
-    digest = arguments_hash(arguments).to_bytes(4)
-    return f"{quoted}~{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+    return f"{quoted}~{_digest(arguments)}"
 
 
 def location(destination: str, key: str) -> str:
@@ -33,16 +32,24 @@ def location(destination: str, key: str) -> str:
 def find(bindings: Iterable[Binding], segment: str) -> Binding:
     """The binding that a (decoded) path segment names; raises Refusal when there is none.
 
-    The segment is the properties key, but a client that did not encode it once more names the same
-    binding: the server decodes twice, as the broker does. A "~" is never guessed at: it is what tells
-    the empty key and arguments from the text of a routing key.
+    The parts around "~" are decoded once more, as the broker does: a client that put the listed key into
+    its address as it stands and one that encoded it name the same binding. A "~" itself is never guessed
+    at: it is what tells the empty key and arguments from the text of a routing key.
     """
-    keyed = [(properties_key(item.routing_key, item.arguments), item) for item in bindings]
-    found = [item for key, item in keyed if key == segment]
-    if not found and "~" not in segment:
-        found = [item for key, item in keyed if unquote_plus(key) == unquote_plus(segment)]
+    quoted, _, digest = segment.partition("~")
+    routing_key, digest = unquote_to_bytes(quoted.replace("+", " ")), unquote_plus(digest)
+    found = [
+        item for item in bindings if item.routing_key.encode() == routing_key and _digest(item.arguments) == digest
+    ]
     if not found:
         raise object_not_found()
     if len(found) > 1:
-        raise bad_request("several bindings share this properties_key; percent-encode it")
+        raise bad_request("several bindings share this properties_key, as their arguments have the same hash")
     return found[0]
+
+
+def _digest(arguments: Table) -> str:
+    """The hash of arguments in six characters; none for no arguments."""
+    if not arguments:
+        return ""
+    return base64.urlsafe_b64encode(arguments_hash(arguments).to_bytes(4)).decode().rstrip("=")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -49,6 +49,17 @@ def test_the_location_of_a_binding_leads_to_it(client: Client) -> None:
     answer = client.post(f"/bindings/{AT}/e/amq.match/q/a%2Fq", {"routing_key": "x/y", "arguments": {"n": 1}})
     location = answer.headers["location"]
     assert client.get(f"/bindings/{AT}/e/amq.match/q/{location}").json["arguments"] == {"n": 1}
+
+
+@pytest.mark.parametrize("encode", [str, segment])
+def test_a_binding_with_arguments_is_removed_by_its_listed_key(client: Client, encode: Callable[[str], str]) -> None:
+    """Ansible puts the listed key into the address as it stands, the browser console encodes it."""
+    client.put(f"/queues/{AT}/q")
+    client.post(f"/bindings/{AT}/e/amq.topic/q/q", {"routing_key": "#", "arguments": {"x": 1}})
+    client.post(f"/bindings/{AT}/e/amq.topic/q/q", {"routing_key": "#"})
+    kept, bound = sorted(client.get(f"/bindings/{AT}/e/amq.topic/q/q").json, key=lambda item: len(item["arguments"]))
+    assert client.delete(f"/bindings/{AT}/e/amq.topic/q/q/{encode(bound['properties_key'])}").status == 204
+    assert client.get(f"/bindings/{AT}/e/amq.topic/q/q").json == [kept]
 
 
 def test_the_default_exchange_may_be_an_empty_segment(client: Client) -> None:

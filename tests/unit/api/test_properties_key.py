@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus
 
 import pytest
 from hypothesis import given, settings
@@ -61,6 +61,40 @@ def test_every_listed_key_finds_its_binding(pairs: list[tuple[str, Table]]) -> N
 def test_a_client_that_forgot_to_encode_once_more_is_understood() -> None:
     one = binding("a/b c")
     assert find([one, binding("other")], "a/b c") is one
+
+
+@pytest.mark.parametrize("segment", ["#~{}", "%23~{}"])
+def test_a_key_with_arguments_is_found_as_listed_and_encoded_once_more(segment: str) -> None:
+    arguments = Table({"x": 1})
+    one, others = binding("#", arguments), [binding("#"), binding("%23", arguments), binding("#", Table({"x": 2}))]
+    digest = properties_key("", arguments).removeprefix("~")
+    assert find([*others, one], segment.format(digest)) is one
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_segments_are_read_as_the_broker_reads_them(data: st.DataObject) -> None:
+    """rabbit_mgmt_wm_binding: split at every "~", decode the parts, compare the key and the hash."""
+    pairs = data.draw(
+        st.lists(st.tuples(KEYS, ARGUMENTS), min_size=1, max_size=6, unique_by=lambda pair: (pair[0], pair[1].identity))
+    )
+    bindings = [Binding(at, "/", "x", "q", "queue", *pair) for at, pair in enumerate(pairs)]
+    listed = properties_key(*data.draw(st.sampled_from(pairs)))
+    segment = data.draw(
+        st.sampled_from([listed, unquote(listed), unquote_plus(listed)])
+        | KEYS.filter(lambda text: not text.endswith("~"))
+    )
+    parts = [unquote_plus(part) for part in (segment.split("~") if segment != "~" else [""])]
+    expected = [
+        one
+        for one in bindings
+        if parts == [one.routing_key, *properties_key("", one.arguments).split("~")[1:]][: 1 + bool(one.arguments)]
+    ]
+    if expected:
+        assert find(bindings, segment) is expected[0]
+    else:
+        with pytest.raises(Refusal):
+            find(bindings, segment)
 
 
 def test_the_empty_key_is_never_guessed() -> None:
