@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from api.errors import Refusal, bad_request
-from router.errors import InvalidDeclaration
+from router.errors import InequivalentArgument, InvalidDeclaration
 from router.model import ALTERNATE_EXCHANGE, X_MATCH
 from router.values import Table, Timestamp, Value, encode
 
@@ -148,6 +148,8 @@ _WORDINGS: Final[Mapping[str, Callable[[Value, str], str]]] = {
 
 def in_brokers_words(error: InvalidDeclaration, arguments: Table, where: str) -> Refusal | InvalidDeclaration:
     """The error as the broker words it, if it has words of its own for the type or argument at fault."""
+    if isinstance(error, InequivalentArgument):
+        return error
     if (error.where or "").endswith(": type"):
         return bad_request(error.message)
     argument: Any = (error.where or "").rpartition("arguments.")[2]

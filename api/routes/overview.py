@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 from fastapi import Path, Request, Response
 
-from api.answers import answer, put_answer
+from api.answers import answer, no_content, put_answer
 from api.bodies import Body, documented
 from api.control_plane import ControlPlane
 from api.deps import (
@@ -312,11 +312,15 @@ for _path, _what in {
     "/vhosts/{vhost:segment}/connections": "connections of a vhost",
     "/vhosts/{vhost:segment}/channels": "channels of a vhost",
     "/federation-links": "federation links",
+    "/federation-links/{vhost:segment}": "federation links of a vhost",
     "/shovels": "shovels",
     "/shovels/{vhost:segment}": "shovels of a vhost",
     "/stream/connections": "stream connections",
+    "/stream/connections/{vhost:segment}": "stream connections of a vhost",
     "/stream/consumers": "stream consumers",
+    "/stream/consumers/{vhost:segment}": "stream consumers of a vhost",
     "/stream/publishers": "stream publishers",
+    "/stream/publishers/{vhost:segment}": "stream publishers of a vhost",
 }.items():
     _nothing(_path, _what)
 for _what in ("connections", "channels"):
@@ -327,6 +331,20 @@ for _what in ("connections", "channels"):
 def connections_of_user(_: ManagementUser, listing: ListingParameters, name: NamePath) -> Response:
     """Always empty; there are none here."""
     return answer(listing.whole([]))
+
+
+@router.delete(
+    "/connections/username/{name:segment}", status_code=204, summary="Close connections of a user", tags=["connections"]
+)
+def close_connections_of_user(_: ManagementUser, name: NamePath) -> Response:
+    """Does nothing: there are none here."""
+    return no_content()
+
+
+@router.post("/rebalance/queues", status_code=204, summary="Rebalance queues")
+def rebalance(_: AdministratorUser) -> Response:
+    """Does nothing: there is one node, which leads every queue."""
+    return no_content()
 
 
 #: Checks that clients ask for; what each one checks in a broker cannot fail here, but for the data directory.

@@ -12,12 +12,13 @@ from api.control_plane import ControlPlane
 from api.deps import AdministratorUser, NamePath, Plane, VhostPath, json_body, resource
 from api.errors import bad_request, object_not_found
 from api.listing import Item, ListingParameters
-from store.access import AccessEditor, Permission, TopicPermission
+from store.access import Access, AccessEditor, Permission, TopicPermission
 
 router = resource("permissions")
 
 _ONE: Final = "/permissions/{vhost:segment}/{user:segment}"
 _TOPIC_ONE: Final = "/topic-permissions/{vhost:segment}/{user:segment}"
+_TOPIC_EXCHANGE: Final = _TOPIC_ONE + "/{exchange:segment}"
 _EXAMPLE: Final = {"configure": "^orders", "write": ".*", "read": ".*"}
 _TOPIC_EXAMPLE: Final = {"exchange": "amq.topic", "write": "^orders\\.", "read": ".*"}
 UserPath = Annotated[str, Path(description="name of a user")]
@@ -49,6 +50,11 @@ def _require(plane: ControlPlane, vhost: str, user: str) -> None:
     """Refuse a vhost or user that does not exist, in the broker's words."""
     if vhost not in plane.topology().vhosts or user not in plane.access.load().users:
         raise bad_request("vhost_or_user_not_found")
+
+
+def _held(access: Access | AccessEditor, vhost: str, user: str) -> list[TopicPermission]:
+    """The topic permissions of a user in a vhost."""
+    return [item for key, item in access.topic_permissions.items() if key[:2] == (vhost, user)]
 
 
 @router.get("/permissions", summary="List permissions")
@@ -123,13 +129,13 @@ def list_topic_in_vhost(plane: Plane, _: AdministratorUser, listing: ListingPara
     return answer(listing.whole(found, order=("vhost", "user", "exchange")))
 
 
+@router.get(_TOPIC_EXCHANGE, summary="Show topic permissions of a user in a vhost", include_in_schema=False)
 @router.get(_TOPIC_ONE, summary="Show topic permissions of a user in a vhost")
 def show_topic(
     plane: Plane, _: AdministratorUser, listing: ListingParameters, vhost: VhostPath, user: UserPath
 ) -> Response:
     """Which routing keys a user may use in a vhost, per topic exchange."""
-    kept = plane.access.load().topic_permissions.items()
-    found = [topic_permission_item(item) for key, item in kept if key[:2] == (vhost, user)]
+    found = [topic_permission_item(item) for item in _held(plane.access.load(), vhost, user)]
     if not found:
         raise object_not_found()
     return answer(listing.whole(found, order=("exchange",)))
@@ -148,13 +154,20 @@ def put_topic(
     user: UserPath,
     body: Annotated[TopicPermissionBody, json_body(TopicPermissionBody)],
 ) -> Response:
-    """Set which routing keys a user may use with a topic exchange."""
+    """Set which routing keys a user may use with a topic exchange.
+
+    201 for the user's first topic permission in the vhost, 204 for one more: the address names them all.
+    """
     _require(plane, vhost, user)
     permission = TopicPermission(user, vhost, body.exchange, body.write, body.read)
+
+    def change(editor: AccessEditor) -> bool:
+        is_first = not _held(editor, vhost, user)
+        editor.put_topic_permission(permission)
+        return is_first
+
     action = f"granted user {user!r} a topic permission in vhost {vhost!r}"
-    return put_answer(
-        plane.access.edit(lambda editor: editor.put_topic_permission(permission), author=admin.name, action=action)
-    )
+    return put_answer(plane.access.edit(change, author=admin.name, action=action))
 
 
 @router.delete(_TOPIC_ONE, status_code=204, summary="Revoke topic permissions")
@@ -162,9 +175,32 @@ def delete_topic(plane: Plane, admin: AdministratorUser, vhost: VhostPath, user:
     """Take away every topic permission of a user in a vhost."""
 
     def change(editor: AccessEditor) -> None:
-        if not any(key[:2] == (vhost, user) for key in editor.topic_permissions):
+        if not _held(editor, vhost, user):
             raise object_not_found()
         editor.delete_topic_permissions(vhost, user)
 
     plane.access.edit(change, author=admin.name, action=f"revoked topic permissions of {user!r} in {vhost!r}")
+    return no_content()
+
+
+@router.delete(_TOPIC_EXCHANGE, status_code=204, summary="Revoke a topic permission")
+def delete_topic_exchange(
+    plane: Plane,
+    admin: AdministratorUser,
+    vhost: VhostPath,
+    user: UserPath,
+    exchange: Annotated[str, Path(description="the exchange that the permission names", examples=["amq.topic"])],
+) -> Response:
+    """Take away a user's topic permission for one exchange.
+
+    Only a user without any topic permission in the vhost is not found, as in the broker.
+    """
+
+    def change(editor: AccessEditor) -> None:
+        if not _held(editor, vhost, user):
+            raise object_not_found()
+        editor.topic_permissions.pop((vhost, user, exchange), None)
+
+    action = f"revoked the topic permission of {user!r} for exchange {exchange!r} in {vhost!r}"
+    plane.access.edit(change, author=admin.name, action=action)
     return no_content()

@@ -34,6 +34,7 @@ NEEDED = {
     "DELETE /global-parameters": "administrator",
     "/topology/versions": "monitoring",
     "POST /topology": "administrator",
+    "POST /rebalance": "administrator",
     "PUT /parameters": "policymaker",
     "DELETE /parameters": "policymaker",
     "PUT /policies": "policymaker",

@@ -78,7 +78,7 @@ RULES: Final = [
     (r"\w+ /api/(users|permissions|topic-permissions|user-limits|definitions|jobs)", Rule("administrator")),
     (r"\w+ /api/vhosts/\{name}/(topic-)?permissions", Rule("administrator")),
     (r"(PUT|DELETE|POST) /api/(vhosts|vhost-limits|cluster-name|global-parameters)", Rule("administrator")),
-    (r"POST /api/topology", Rule("administrator")),
+    (r"POST /api/(topology|rebalance)", Rule("administrator")),
     (r"GET /api/topology/versions", Rule("monitoring")),
     (r"GET (/api/(nodes|feature-flags|deprecated-features)|/metrics)", Rule("monitoring")),
     (r"(PUT|DELETE) /api/(policies|operator-policies|parameters)", Rule("policymaker")),

@@ -48,6 +48,23 @@ def test_queue_arguments_that_mean_nothing_are_refused(client: Client, arguments
     assert client.get(f"/queues/{AT}/q").status == 404
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "received", "current"),
+    [({"alternate-exchange": "a"}, {"alternate-exchange": "b"}, "'b'", "'a'"), ({}, {"n": 5}, "'5'", "none")],
+)
+@pytest.mark.parametrize("kind", ["queues", "exchanges"])
+def test_an_inequivalent_argument_is_named_with_both_values(
+    client: Client, kind: str, old: dict[str, Any], new: dict[str, Any], received: str, current: str
+) -> None:
+    client.put(f"/{kind}/{AT}/n", {"arguments": old})
+    refused = client.put(f"/{kind}/{AT}/n", {"arguments": new})
+    said = (
+        f"inequivalent arg '{next(iter(new))}' for {kind.removesuffix('s')} 'n' in vhost '{AT}': "
+        f"received {received} but current is {current}"
+    )
+    assert (refused.status, refused.json) == (400, {"error": "bad_request", "reason": said})
+
+
 def test_known_queue_arguments_are_accepted(client: Client) -> None:
     arguments = {
         "x-expires": 1,
@@ -123,6 +140,40 @@ def test_properties_that_mean_nothing_are_refused(client: Client, properties: di
     body = {"routing_key": "k", "properties": properties, "payload": "", "payload_encoding": "string"}
     refused = client.post(f"/exchanges/{AT}/amq.topic/publish", body)
     assert (refused.status, refused.json["reason"]) == (400, reason)
+
+
+def test_topic_permissions_of_a_user_in_a_vhost_are_one_resource(client: Client) -> None:
+    """A permission for one more exchange is no new resource (204), as its address was there."""
+    client.put("/users/topical", {"password": "secret", "tags": ""})
+    one = f"/topic-permissions/{AT}/topical"
+    assert client.delete(f"{one}/x").status == 404
+    for exchange, status in (("x", 201), ("y", 204), ("x", 204)):
+        assert client.put(one, {"exchange": exchange, "write": exchange, "read": ".*"}).status == status
+    assert [item["exchange"] for item in client.get(one).json] == ["x", "y"]
+    assert client.get(f"{one}/x").json == client.get(one).json
+    assert client.delete(f"{one}/x").status == 204
+    for path in (one, "/users/topical/topic-permissions", f"/vhosts/{AT}/topic-permissions"):
+        assert [item["exchange"] for item in client.get(path).json] == ["y"], path
+    assert client.delete(f"{one}/x").status == 204
+    assert client.delete(f"{one}/y").status == 204
+    assert client.get(one).status == 404
+    client.delete("/users/topical")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["federation-links", "stream/connections", "stream/consumers", "stream/publishers", "consumers", "shovels"],
+)
+def test_lists_of_what_is_never_there_are_empty_in_each_vhost(client: Client, path: str) -> None:
+    assert (client.get(f"/{path}/{AT}").status, client.get(f"/{path}/{AT}").json) == (200, [])
+    assert client.get(f"/{path}/none").status == 404
+
+
+def test_what_a_broker_can_be_told_to_do_about_nothing_is_done(client: Client) -> None:
+    assert client.post("/rebalance/queues", {}).status == 204
+    assert client.call("POST", "/rebalance/queues").status == 204
+    assert client.delete("/connections/username/guest").status == 204
+    assert client.get("/connections/username/guest").json == []
 
 
 def test_deleting_users_is_all_or_nothing(client: Client) -> None:
