@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 import socket
 import threading
@@ -26,7 +27,8 @@ from store.group_commit import GroupCommitter
 from store.jobs import JobRegistry
 from store.maintenance import Upkeep
 from store.paths import DataDir
-from store.topology import TopologyStore
+from store.tables import open_log
+from store.topology import TOPOLOGY, TopologyStore
 from store.totals import ManifestTotals
 
 T = TypeVar("T")
@@ -67,6 +69,13 @@ class ControlPlane:
     def topologies(self) -> TopologyStore:
         """The topology store; its table is created by whoever comes first."""
         return TopologyStore(self.data)
+
+    @_part
+    def cluster_id(self) -> str:
+        """What tells this installation from others: the id of the topology table, as the broker words its own."""
+        self.topology()  # creates the table
+        table_id = open_log(self.data.topology, TOPOLOGY).state.table_id
+        return f"rabbitmq-cluster-id-{base64.urlsafe_b64encode(uuid.UUID(table_id).bytes).decode().rstrip('=')}"
 
     @_part
     def committer(self) -> GroupCommitter:

@@ -49,13 +49,14 @@ def _user(raw: Mapping[str, Any], where: str) -> User:
     if isinstance(raw.get("password"), str):
         return with_password(user, raw["password"])
     password_hash = _text(raw, "password_hash", where) if raw.get("password_hash") else ""
-    algorithm = raw.get("hashing_algorithm") or _algorithm_of(password_hash)
+    algorithm = raw.get("hashing_algorithm") or algorithm_of(password_hash)
     if not isinstance(algorithm, str):
         raise InvalidInput("expected a string", where=f"{where}.hashing_algorithm")
     return User(user.name, password_hash, algorithm, user.tags, user.limits)
 
 
-def _algorithm_of(password_hash: str) -> str:
+def algorithm_of(password_hash: str) -> str:
+    """The algorithm that makes hashes of that length; the default one where none does."""
     try:
         size = len(base64.b64decode(password_hash, validate=True)) - SALT_BYTES
     except (binascii.Error, ValueError):

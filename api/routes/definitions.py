@@ -19,13 +19,15 @@ from api.bodies import parse_object, read_bytes
 from api.control_plane import ControlPlane
 from api.deps import AdministratorUser, Plane, VhostPath, resource
 from api.errors import Refusal, bad_request, not_found
+from api.policy_rules import check_policy
 from api.routes.overview import PRODUCT, RABBITMQ_VERSION, version
 from api.routes.permissions import permission_item, topic_permission_item
 from api.routes.users import user_item
 from router import definitions
 from router.definitions import Definitions, Report
 from router.errors import DefinitionsRefused, InvalidInput, NotFound
-from router.model import EXCHANGE_TYPES, Exchange, TopologyEditor, Vhost
+from router.model import EXCHANGE_TYPES, Exchange, Setting, TopologyEditor, Vhost
+from router.policies import OPERATOR_POLICY, POLICY, policy_of
 from store.access import AccessEditor
 from store.access_definitions import apply_access
 
@@ -230,9 +232,13 @@ def _parse(raw: bytes, vhost: str | None) -> Definitions:
                 if isinstance(item, dict) and "vhost" not in item:
                     raise bad_request(["no_such_vhost", "undefined"])
     try:
-        return definitions.parse_definitions(content, vhost=vhost, require_durable=True)
+        document = definitions.parse_definitions(content, vhost=vhost, require_durable=True)
     except InvalidInput as error:
         raise bad_request(f"{error.where}: {error.message}") from None
+    for entry in document.entries:
+        if isinstance(entry.item, Setting) and entry.item.kind in (POLICY, OPERATOR_POLICY):
+            check_policy(policy_of(entry.item).definition)
+    return document
 
 
 def _refusal(error: DefinitionsRefused, document: Definitions) -> Refusal:

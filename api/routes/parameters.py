@@ -11,6 +11,7 @@ from fastapi import Path, Response
 from api.answers import answer, no_content, put_answer
 from api.as_of import AsOf
 from api.bodies import ValueBody, documented
+from api.control_plane import ControlPlane
 from api.deps import (
     AdministratorUser,
     ManagementUser,
@@ -39,6 +40,7 @@ _LIMITS_NAME: Final = "limits"
 _LIMITS: Final = ("max-connections", "max-queues")
 _USER_LIMITS: Final = ("max-connections", "max-channels")
 _ONE: Final = "/parameters/{component:segment}/{vhost:segment}/{name:segment}"
+_CLUSTER_ID: Final = "internal_cluster_id"
 _GLOBAL_ONE: Final = "/global-parameters/{name:segment}"
 _EXAMPLE: Final = {"value": {"uri": "amqp://upstream"}}
 ComponentPath = Annotated[
@@ -58,6 +60,12 @@ def parameter_item(setting: Setting) -> Item:
 
 def _global_parameter_item(setting: Setting) -> Item:
     return {"name": setting.name, "value": encode(setting.value)}
+
+
+def _global_parameters(plane: ControlPlane, topology: Topology) -> dict[str, Setting]:
+    """Every global parameter by its name: those that were set, and the id of the installation, as in the broker."""
+    known = Setting(GLOBAL_PARAMETER, "", _CLUSTER_ID, plane.cluster_id)
+    return {item.name: item for item in (known, *_settings(topology, GLOBAL_PARAMETER))}
 
 
 def _settings(topology: Topology, kind: str) -> list[Setting]:
@@ -154,16 +162,18 @@ async def delete(
 
 
 @router.get("/global-parameters", summary="List global parameters")
-def list_global(user: ManagementUser, topology: AsOf, listing: ListingParameters) -> Response:
-    """Every global parameter."""
-    found = list(map(_global_parameter_item, _settings(topology, GLOBAL_PARAMETER)))
+def list_global(plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters) -> Response:
+    """Every global parameter, that of the installation's own id included."""
+    found = list(map(_global_parameter_item, _global_parameters(plane, topology).values()))
     return answer(listing.whole(masked_for(user, found), order=("name",)))
 
 
 @router.get(_GLOBAL_ONE, summary="Show a global parameter")
-def show_global(user: ManagementUser, topology: AsOf, listing: ListingParameters, name: NamePath) -> Response:
+def show_global(
+    plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, name: NamePath
+) -> Response:
     """One global parameter."""
-    setting = topology.settings.get((GLOBAL_PARAMETER, "", name))
+    setting = _global_parameters(plane, topology).get(name)
     if setting is None:
         raise object_not_found()
     return answer(listing.one(masked_for(user, _global_parameter_item(setting))))

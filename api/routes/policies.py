@@ -12,11 +12,12 @@ from api.bodies import PolicyBody, documented
 from api.deps import ManagementUser, NamePath, Plane, PolicymakerUser, VhostHeader, VhostPath, json_body, resource
 from api.errors import bad_request, object_not_found
 from api.listing import ListingParameters
+from api.policy_rules import check_policy, validation_failed
 from api.scope import visible_vhost, visible_vhosts
 from api.views import policy_item
 from router.arguments import decode_arguments
 from router.errors import InvalidDeclaration
-from router.model import ALTERNATE_EXCHANGE, TopologyEditor
+from router.model import TopologyEditor
 from router.policies import OPERATOR_POLICY, POLICY, Policy, policies_of, policy_of
 
 router = resource("policies")
@@ -110,15 +111,11 @@ def _register(collection: Literal["policies", "operator-policies"]) -> None:
 def read_policy(vhost: str, name: str, body: PolicyBody) -> Policy:
     """The policy that a body states; raises Refusal or InvalidDeclaration."""
     definition = decode_arguments(body.definition)
-    if not definition:
-        raise bad_request("Validation failed\n\nno policy provided\n")
-    alternate = definition.get(ALTERNATE_EXCHANGE, "")
-    if not isinstance(alternate, str):
-        raise bad_request(f"Validation failed\n\n{alternate!r} is not a valid alternate exchange name\n")
+    check_policy(definition)
     try:
         return Policy(vhost, name, body.pattern, definition, body.apply_to, body.priority)
     except InvalidDeclaration as error:
-        raise bad_request(f"Validation failed\n\n{error.message}\n") from None
+        raise bad_request(validation_failed(error.message)) from None
 
 
 _register("policies")

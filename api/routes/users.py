@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Final
 
 from fastapi import Response
@@ -16,6 +15,7 @@ from api.errors import bad_request, object_not_found
 from api.listing import Item, ListingParameters
 from api.routes.permissions import permission_item, topic_permission_item
 from store.access import AccessEditor, User, with_password
+from store.access_definitions import algorithm_of
 
 router = resource("users")
 
@@ -137,12 +137,10 @@ def list_topic_permissions(plane: Plane, _: AdministratorUser, listing: ListingP
 
 
 def _from_body(name: str, body: UserBody, limits: Mapping[str, int]) -> User:
-    user = User(name, tags=body.tags or (), limits=dict(limits))
-    if body.hashing_algorithm is not None:
-        user = replace(user, hashing_algorithm=body.hashing_algorithm)
-    if body.password:
-        return with_password(user, body.password)
-    return replace(user, password_hash=body.password_hash or "")
+    password_hash = "" if body.password else body.password_hash or ""
+    algorithm = body.hashing_algorithm or algorithm_of(password_hash)
+    user = User(name, password_hash, algorithm, body.tags or (), dict(limits))
+    return with_password(user, body.password) if body.password else user
 
 
 def _refuse_self(user: Identity, *names: str) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from store.access import hash_password
+from tests.service.conftest import Server
 from tests.service.http import Client
 
 pytestmark = pytest.mark.service
@@ -140,6 +142,85 @@ def test_properties_that_mean_nothing_are_refused(client: Client, properties: di
     body = {"routing_key": "k", "properties": properties, "payload": "", "payload_encoding": "string"}
     refused = client.post(f"/exchanges/{AT}/amq.topic/publish", body)
     assert (refused.status, refused.json["reason"]) == (400, reason)
+
+
+def test_the_length_of_a_hash_tells_its_algorithm(client: Client, server: Server) -> None:
+    for algorithm in ("rabbit_password_hashing_sha256", "rabbit_password_hashing_sha512"):
+        hashed = hash_password("correct horse", algorithm=algorithm)
+        client.put("/users/hashed", {"password_hash": hashed, "tags": "management"})
+        assert client.get("/users/hashed").json["hashing_algorithm"] == algorithm
+        assert server.client("hashed", "correct horse").get("/whoami").status == 200
+    refused = client.put("/users/hashed", {"password_hash": "AAAA", "tags": "management"})
+    assert refused.status == 400
+    client.delete("/users/hashed")
+
+
+def test_the_id_of_the_cluster_is_a_global_parameter(client: Client) -> None:
+    listed = {item["name"]: item["value"] for item in client.get("/global-parameters").json}
+    assert listed["internal_cluster_id"].startswith("rabbitmq-cluster-id-")
+    one = client.get("/global-parameters/internal_cluster_id").json
+    assert one == {"name": "internal_cluster_id", "value": listed["internal_cluster_id"]}
+
+
+@pytest.mark.parametrize(
+    ("definition", "fault"),
+    [
+        ({}, "no policy provided"),
+        ({"max-length": "abc"}, '<<"abc">> is not a valid maximum length'),
+        ({"max-length": True}, "true is not a valid maximum length"),
+        ({"max-length-bytes": -1}, "-1 is not a valid maximum length in bytes"),
+        ({"message-ttl": 1.5}, "1.5 is not a valid message TTL"),
+        ({"expires": 0}, "0 is not a valid queue expiry"),
+        ({"overflow": "ü"}, '<<"ü"/utf8>> is not a valid overflow value'),
+        ({"delivery-limit": "5"}, '<<"5">> is not a valid delivery limit'),
+        ({"dead-letter-exchange": 5}, "5 is not a valid dead letter exchange name"),
+        ({"dead-letter-routing-key": False}, "false is not a valid dead letter routing key"),
+        ({"queue-mode": "eager"}, '<<"eager">> is not a valid queue-mode value'),
+        ({"queue-version": True}, "true is not a valid queue-version value"),
+        ({"alternate-exchange": 5}, "5 is not a valid alternate exchange name"),
+        ({"max-age": "5x"}, '<<"5x">> is not a valid max age'),
+        ({"federation-upstream": 5}, "5 is not a valid federation upstream name"),
+        (
+            {"federation-upstream": "a", "federation-upstream-set": "all"},
+            "cannot specify federation-upstream, federation-upstream-set or federation-upstream-pattern together",
+        ),
+    ],
+)
+def test_policies_with_settings_that_mean_nothing_are_refused(
+    client: Client, definition: dict[str, Any], fault: str
+) -> None:
+    said = f"Validation failed\n\n{fault}\n"
+    for kind in ("policies", "operator-policies"):
+        refused = client.put(f"/{kind}/{AT}/p", {"pattern": ".*", "definition": definition})
+        assert (refused.status, refused.json["reason"]) == (400, said)
+    imported = {"policies": [{"vhost": AT, "name": "p", "pattern": ".*", "definition": definition}]}
+    refused = client.post("/definitions", imported)
+    assert (refused.status, refused.json["reason"]) == (400, said)
+    assert client.get(f"/policies/{AT}").json == []
+
+
+def test_every_setting_that_a_broker_knows_is_accepted(client: Client) -> None:
+    definition = {
+        "alternate-exchange": "x",
+        "dead-letter-exchange": "",
+        "dead-letter-routing-key": "k",
+        "dead-letter-strategy": "at-least-once",
+        "delivery-limit": -1,
+        "expires": 1,
+        "max-age": "7D",
+        "max-length": 0,
+        "max-length-bytes": 10**12,
+        "message-ttl": 0,
+        "overflow": "reject-publish-dlx",
+        "queue-leader-locator": "balanced",
+        "queue-mode": "lazy",
+        "queue-version": 2,
+        "stream-filter-size-bytes": 16,
+        "federation-upstream-set": "all",
+        "ha-mode": "all",
+    }
+    assert client.put(f"/policies/{AT}/p", {"pattern": ".*", "definition": definition}).status == 201
+    assert client.get(f"/policies/{AT}/p").json["definition"] == definition
 
 
 def test_topic_permissions_of_a_user_in_a_vhost_are_one_resource(client: Client) -> None:
