@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 from fastapi import Response
 
 from api.errors import VARY
 
+#: Names arguments and policy keys that were stored and do nothing (docs/arguments.md).
+WITHOUT_EFFECT: Final = "x-bindery-without-effect"
+#: Names that the header lists before it counts the rest, and characters of each.
+_LISTED: Final = 20
+_SHOWN: Final = 100
 _HEADERS: Final = {"vary": VARY, "cache-control": "no-cache"}
 
 
@@ -19,9 +25,9 @@ def answer(content: Any, *, headers: Mapping[str, str] | None = None) -> Respons
     return Response(body, media_type="application/json", headers={**_HEADERS, **(headers or {})})
 
 
-def put_answer(created: bool) -> Response:
-    """201 for something new, 204 for something that was there."""
-    return Response(status_code=201 if created else 204, headers={"vary": VARY})
+def put_answer(created: bool, *, without_effect: Iterable[str] = ()) -> Response:
+    """201 for something new, 204 for something that was there, with the names of what was stored and does nothing."""
+    return Response(status_code=201 if created else 204, headers={"vary": VARY, **_said(without_effect)})
 
 
 def created_at(location: str) -> Response:
@@ -29,6 +35,13 @@ def created_at(location: str) -> Response:
     return Response(status_code=201, headers={"vary": VARY, "location": location})
 
 
-def no_content() -> Response:
-    """204."""
-    return Response(status_code=204, headers={"vary": VARY})
+def no_content(*, without_effect: Iterable[str] = ()) -> Response:
+    """204; see put_answer."""
+    return Response(status_code=204, headers={"vary": VARY, **_said(without_effect)})
+
+
+def _said(names: Iterable[str]) -> dict[str, str]:
+    """The header, or none; each name is percent-encoded, so that any name may stand in it."""
+    shown = [quote(name[:_SHOWN].encode("utf-8", "replace"), safe="") for name in dict.fromkeys(names)]
+    more = [f"and {len(shown) - _LISTED} more"] if len(shown) > _LISTED else []
+    return {WITHOUT_EFFECT: ", ".join([*shown[:_LISTED], *more])} if shown else {}

@@ -165,14 +165,14 @@ async def _import(
         return definitions.apply(document, editor, overwrite=overwrite, skip_dangling=True)
 
     try:
-        await plane.change(change, author=author, reason="definitions import")
+        report = await plane.change(change, author=author, reason="definitions import")
     except DefinitionsRefused as error:
         raise _refusal(error, document) from None
     if document.users or document.permissions or document.topic_permissions:
         await plane.change_access(
             lambda editor: apply_access(document, editor), author=author, action="imported definitions"
         )
-    return no_content()
+    return no_content(without_effect=(name for entry in report.without_effect for name in entry["names"]))
 
 
 def _tried(plane: ControlPlane, document: Definitions, overwrite: bool) -> Response:

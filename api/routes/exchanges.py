@@ -19,6 +19,7 @@ from api.routes.bindings import exchange_name
 from api.scope import visible_vhost, visible_vhosts
 from router.arguments import decode_arguments, encode_arguments
 from router.errors import InvalidDeclaration
+from router.known_arguments import without_effect
 from router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Exchange, Topology, TopologyEditor
 from router.policies import Policies
 from router.values import Table
@@ -125,7 +126,7 @@ async def declare(
         except InvalidDeclaration as error:
             raise in_brokers_words(error, exchange.arguments, f"exchange '{name}' in vhost '{vhost}'") from None
 
-    return put_answer(await plane.change(change, author=user.name))
+    return put_answer(await plane.change(change, author=user.name), without_effect=without_effect(exchange))
 
 
 @router.delete(_ONE, status_code=204, summary="Delete an exchange")

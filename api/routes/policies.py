@@ -17,7 +17,8 @@ from api.scope import visible_vhost, visible_vhosts
 from api.views import policy_item
 from router.arguments import decode_arguments
 from router.errors import InvalidDeclaration
-from router.model import TopologyEditor
+from router.known_arguments import without_effect
+from router.model import ALTERNATE_EXCHANGE, TopologyEditor
 from router.policies import OPERATOR_POLICY, POLICY, Policy, policies_of, policy_of
 
 router = resource("policies")
@@ -92,7 +93,8 @@ def _register(collection: Literal["policies", "operator-policies"]) -> None:
             editor.topology.vhost(vhost)
             return editor.put_setting(policy.setting(kind))
 
-        return put_answer(await plane.change(change, author=user.name))
+        created = await plane.change(change, author=user.name)
+        return put_answer(created, without_effect=without_effect(policy.setting(kind)))
 
     @router.delete(one, status_code=204, summary=f"Delete one of the {what}", operation_id=f"delete_{operation}")
     async def delete(plane: Plane, user: PolicymakerUser, vhost: VhostPath, name: NamePath) -> Response:

@@ -21,6 +21,7 @@ from api.scope import visible_vhost, visible_vhosts
 from api.statistics import with_rates
 from api.views import queue_item
 from router.arguments import FILTER_SET_ARGUMENTS, decode_arguments
+from router.known_arguments import without_effect
 from router.model import MAX_NAME_BYTES, Queue, Topology, TopologyEditor
 from router.policies import OPERATOR_POLICY, Policies
 
@@ -175,7 +176,7 @@ async def declare(
         check_queue_arguments(queue.arguments, vhost=vhost, name=name)
         return editor.declare_queue(queue)
 
-    return put_answer(await plane.change(change, author=user.name))
+    return put_answer(await plane.change(change, author=user.name), without_effect=without_effect(queue))
 
 
 @router.delete(_ONE, status_code=204, summary="Delete a queue")

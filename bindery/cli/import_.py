@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,11 +78,14 @@ def import_(
         typer.echo(f"{kind + ':':<11}{counts or 'nothing'}")
     for entry in report["skipped"]:
         typer.echo(f"skipped:   {visible(json.dumps(entry, ensure_ascii=False))}")
+    idle = Counter((name, entry["kind"]) for entry in report["without_effect"] for name in entry["names"])
+    for (name, kind), number in sorted(idle.items()):
+        typer.echo(f"no effect: {visible(name)} ({_counted(number, kind)})")
     typer.echo(f"topology version {edit.version}")
 
 
 def _counted(number: int, kind: str) -> str:
-    return counted(number, visible(kind), "policies" if kind == "policy" else None)
+    return counted(number, visible(kind), kind.replace("policy", "policies") if kind.endswith("policy") else None)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from router.model import Binding, Divert, Exchange, Queue
+from router.model import Binding, Divert, Exchange, Queue, Setting
 
 Severity = Literal["error", "warning", "info"]
 #: Severities from the gravest; a report is sorted by it.
@@ -110,6 +110,10 @@ RULES: Final = _table(
      "No message passes the filter of the binding and the filter of the queue behind it."),
     ("BT174", "remark on a filter", "warning",
      "The filter can be honoured, but hardly says what was meant."),
+    ("BT180", "arguments without effect", "warning",
+     "Arguments that brokers know, and any others, are accepted and kept; these do nothing here."),
+    ("BT181", "policy keys without effect", "warning",
+     "Policies are accepted and kept whatever their keys; these do nothing here."),
     ("BT199", "analysis was cut short", "info",
      "The topology needs more comparisons than the analysis allows itself; what was compared is reported."),
 )  # fmt: skip
@@ -128,7 +132,7 @@ class Subject:
         return f"{self.kind} {self.name}" if self.id is None else f"{self.kind} {self.name} (id {self.id})"
 
 
-def subject_of(item: Exchange | Queue | Binding | Divert) -> Subject:
+def subject_of(item: Exchange | Queue | Binding | Divert | Setting) -> Subject:
     """The subject that stands for an object of the topology."""
     match item:
         case Exchange():
@@ -139,6 +143,8 @@ def subject_of(item: Exchange | Queue | Binding | Divert) -> Subject:
             return Subject("binding", item.vhost, binding_name(item), item.id)
         case Divert():
             return Subject("divert", item.vhost, item.name, item.id)
+        case Setting():
+            return Subject(item.kind, item.vhost, item.name)
 
 
 def binding_name(binding: Binding) -> str:

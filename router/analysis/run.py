@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from router.analysis import cover, filters, keys, names, overlap, reach
+from router.analysis import cover, filters, idle, keys, names, overlap, reach
 from router.analysis.finding import Report
 from router.analysis.graph import Graph
 from router.analysis.overlap import Samples
@@ -30,6 +30,7 @@ def analyse(
         reach.check(Graph(scope, verdicts), report)
         names.check(scope, report)
         filters.check(scope, verdicts, report)
+        idle.check(scope, report)
         if samples is not None and name in samples:
             overlap.check(scope, report, samples[name])
     report.sort()

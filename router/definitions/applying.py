@@ -11,6 +11,7 @@ from router.arguments import encode_arguments
 from router.definitions.document import PARAMETER_PREFIX, Definitions, Entry
 from router.errors import BinderyError, DefinitionsRefused, InequivalentArgument, NotFound
 from router.json_lines import line_of
+from router.known_arguments import without_effect
 from router.model import Binding, Divert, Exchange, Object, Queue, Setting, Topology, TopologyEditor, Vhost, object_key
 from router.values import Table
 
@@ -41,7 +42,10 @@ class Conflict:
 
 @dataclass(slots=True)
 class Report:
-    """What applying a document did, or would do: counts by kind, and what stands against it."""
+    """What applying a document did, or would do: counts by kind, and what stands against it.
+
+    `without_effect` names, object by object, the arguments and policy keys that are kept and do nothing.
+    """
 
     created: dict[str, int] = field(default_factory=dict)
     updated: dict[str, int] = field(default_factory=dict)
@@ -49,6 +53,7 @@ class Report:
     conflicts: list[Conflict] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
     skipped: list[dict[str, Any]] = field(default_factory=list)
+    without_effect: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def refused(self) -> bool:
@@ -64,6 +69,7 @@ class Report:
             "conflicts": [conflict.as_data() for conflict in self.conflicts],
             "errors": list(self.errors),
             "skipped": list(self.skipped),
+            "without_effect": list(self.without_effect),
         }
 
 
@@ -116,7 +122,16 @@ def _apply(
             (report.skipped if dangling else report.errors).append(_problem(entry, error, definitions.text))
         except BinderyError as error:
             report.errors.append(_problem(entry, error, definitions.text))
+        else:
+            _note_idle(entry, report)
     return report
+
+
+def _note_idle(entry: Entry, report: Report) -> None:
+    names = without_effect(entry.item)
+    if names:
+        kind, vhost, name = object_key(entry.item)
+        report.without_effect.append({"path": entry.path, "kind": kind, "vhost": vhost, "name": name, "names": names})
 
 
 def _declare(item: Object, editor: TopologyEditor, overwrite: bool, report: Report) -> None:

@@ -83,6 +83,26 @@ def test_known_queue_arguments_are_accepted(client: Client) -> None:
     assert client.get(f"/queues/{AT}/q").json["arguments"] == arguments
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        (f"/queues/{AT}/q", {"arguments": {"x-message-ttl": 1, "x-queue-filter": "a = 1"}}, "x-message-ttl"),
+        (f"/queues/{AT}/q", {"arguments": {"x-queue-type": "classic", "x-queue-mode": "lazy"}}, None),
+        (f"/queues/{AT}/q", {"arguments": {"é, \r\n": 1}}, "%C3%A9%2C%20%0D%0A"),
+        (f"/queues/{AT}/q", {"arguments": dict.fromkeys(map(str, range(21)), 1)}, "and 1 more"),
+        (f"/exchanges/{AT}/x", {"arguments": {"hash-header": "h", "alternate-exchange": "y"}}, "hash-header"),
+        (f"/policies/{AT}/p", {"pattern": "", "definition": {"max-length": 1, "expires": 1}}, "max-length, expires"),
+        (f"/operator-policies/{AT}/p", {"pattern": "", "definition": {"max-length": 1}}, "max-length"),
+    ],
+)
+def test_a_declaration_says_what_is_idle(client: Client, path: str, body: dict[str, Any], said: str | None) -> None:
+    for status in (201, 204):
+        answer = client.put(path, body)
+        header = answer.headers.get("x-bindery-without-effect")
+        assert answer.status == status
+        assert header == said or (said is not None and header is not None and header.endswith(f", {said}"))
+
+
 @pytest.mark.parametrize("kind", ["queues", "exchanges"])
 @pytest.mark.parametrize("arguments", [{"a": None}, {"a": {"b": [1, None]}}])
 def test_only_bindings_take_null_arguments(client: Client, kind: str, arguments: dict[str, Any]) -> None:

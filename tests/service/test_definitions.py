@@ -148,3 +148,16 @@ def test_the_name_of_a_download_ends_no_header(client: Client) -> None:
     answer = client.get("/definitions?download=a%0d%0aX-Evil:%201%22;b.json")
     assert answer.headers["content-disposition"] == "attachment; filename=aX-Evil1b.json"
     assert "x-evil" not in answer.headers
+
+
+def test_an_import_says_what_has_no_effect(client: Client) -> None:
+    queue = {"name": "q", "vhost": NAME, "durable": True, "arguments": {"x-message-ttl": 1, "x-queue-filter": "a = 1"}}
+    policy = {"name": "p", "vhost": NAME, "pattern": "", "definition": {"max-length": 1}}
+    content = document(queues=[queue], policies=[policy])
+    tried = client.post("/definitions?dry_run=1", content)
+    assert [(item["path"], list(item["names"])) for item in tried.json["without_effect"]] == [
+        ("queues[0]", ["x-message-ttl"]),
+        ("policies[0]", ["max-length"]),
+    ]
+    done = client.post("/definitions", content)
+    assert (done.status, done.headers["x-bindery-without-effect"]) == (204, "x-message-ttl, max-length")

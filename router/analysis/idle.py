@@ -1,0 +1,19 @@
+"""Arguments and policy keys that are kept and do nothing (docs/arguments.md)."""
+
+from __future__ import annotations
+
+from router.analysis.finding import Report, subject_of
+from router.analysis.scope import Scope
+from router.known_arguments import without_effect
+from router.model import Exchange, Queue, Setting
+
+
+def check(scope: Scope, report: Report) -> None:
+    """BT180 and BT181."""
+    settings = [item for item in scope.topology.settings.values() if item.vhost == scope.vhost]
+    declared: list[Exchange | Queue | Setting] = [*scope.exchanges.values(), *scope.queues.values(), *settings]
+    for item in declared:
+        names = without_effect(item)
+        if names:
+            stated = "; ".join(f"{name!r}: {why}" for name, why in names.items())
+            report.add("BT181" if isinstance(item, Setting) else "BT180", subject_of(item), stated)

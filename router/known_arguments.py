@@ -1,0 +1,179 @@
+"""What each argument of an exchange, queue or binding does, and each key of a policy: the one description.
+
+Arguments and policy keys that brokers know are accepted whatever they ask for, so that clients and definitions
+work unchanged and a repeated declaration compares equal. What nothing here acts on is said: in the report of an
+import, in the answer to a declaration, and by topology lint. docs/arguments.md is this table, row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from router.model import (
+    ALTERNATE_BINDING,
+    ALTERNATE_EXCHANGE,
+    FILTERS_ARGUMENT,
+    OWNER_CONNECTION,
+    QUEUE_FILTER,
+    RECORD_UNROUTABLE,
+    REPLACEMENT_KEY,
+    SELECTOR_ARGUMENT,
+    UNROUTABLE_BEHAVIOUR,
+    X_MATCH,
+    Exchange,
+    Object,
+    Queue,
+    Setting,
+)
+from router.policies import APPLY_TO, OPERATOR_POLICY, POLICY, policy_of
+from router.values import Table, Value
+
+Kind = Literal["exchange", "queue", "binding", "policy"]
+KINDS: Final[tuple[Kind, ...]] = ("exchange", "queue", "binding", "policy")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument or policy key: what it does, or why nothing comes of it.
+
+    `idle` are values that ask for nothing but what is done anyway: they are not reported as without effect.
+    """
+
+    kind: Kind
+    name: str
+    meaning: str
+    effective: bool = False
+    idle: tuple[Value, ...] = ()
+
+    def as_row(self) -> str:
+        """The row of the documentation's table."""
+        idle = ", ".join(f"`{str(value).lower()}`" for value in self.idle)
+        effect = "yes" if self.effective else f"none ({idle}: nothing is missing)" if idle else "none"
+        return f"| `{self.name}` | {effect} | {self.meaning} |"
+
+
+_NEVER_EXPIRE: Final = "messages do not expire"
+_UNBOUNDED: Final = "a queue is a table without bounds"
+_NO_DEAD_LETTERS: Final = "nothing is dead-lettered: messages neither expire nor overflow"
+_TABLE: Final = "every queue is a Delta table; replication is the storage's business"
+_NO_CONSUMERS: Final = "there are no consumers that hold messages; readers read the table"
+
+_ACTING: Final = (
+    Argument("exchange", ALTERNATE_EXCHANGE, "gets what no binding or divert of the exchange took", True),
+    Argument("exchange", ALTERNATE_BINDING, "a queue or exchange that gets what reached no queue", True),
+    Argument("exchange", UNROUTABLE_BEHAVIOUR, "REJECT: unroutable messages are rejected, not discarded", True),
+    Argument("exchange", RECORD_UNROUTABLE, "false: discarded messages are only counted", True),
+    Argument("queue", QUEUE_FILTER, "only messages that meet the filter enter the queue", True),
+    Argument("queue", OWNER_CONNECTION, "the connection that no-local filters take for the reader's", True),
+    Argument("binding", SELECTOR_ARGUMENT, "a selector that a message must meet, on every type of exchange", True),
+    Argument("binding", FILTERS_ARGUMENT, "a filter set that a message must meet, on every type of exchange", True),
+    Argument("binding", REPLACEMENT_KEY, "replaces all keys on the way to an exchange; nothing to a queue", True),
+    Argument("binding", X_MATCH, "on a headers exchange: how other arguments are compared; nothing elsewhere", True),
+    Argument("policy", ALTERNATE_EXCHANGE, "the alternate of exchanges without an argument of that name", True),
+)
+#: What a queue is given by an argument, named with `x-` in front, or by a policy.
+_OF_QUEUES: Final[Mapping[str, str]] = {
+    "message-ttl": _NEVER_EXPIRE,
+    "expires": "queues are not deleted for want of use",
+    "max-length": _UNBOUNDED,
+    "max-length-bytes": _UNBOUNDED,
+    "max-in-memory-length": _UNBOUNDED,
+    "max-in-memory-bytes": _UNBOUNDED,
+    "overflow": _UNBOUNDED,
+    "max-age": _NEVER_EXPIRE,
+    "dead-letter-exchange": _NO_DEAD_LETTERS,
+    "dead-letter-routing-key": _NO_DEAD_LETTERS,
+    "dead-letter-strategy": _NO_DEAD_LETTERS,
+    "delivery-limit": "a message is handed out as often as it is asked for",
+    "consumer-timeout": _NO_CONSUMERS,
+    "queue-mode": _TABLE,
+    "queue-version": _TABLE,
+    "queue-leader-locator": _TABLE,
+    "queue-master-locator": _TABLE,
+    "stream-max-segment-size-bytes": _TABLE,
+    "stream-filter-size-bytes": _TABLE,
+    "initial-cluster-size": _TABLE,
+    "quorum-initial-group-size": _TABLE,
+    "quorum-target-group-size": _TABLE,
+}
+_OF_QUEUE_ARGUMENTS: Final = (
+    Argument("queue", "x-max-priority", "messages are kept in the order in which they were routed"),
+    Argument("queue", "x-queue-type", _TABLE, idle=("classic",)),
+    Argument("queue", "x-single-active-consumer", _NO_CONSUMERS, idle=(False,)),
+)
+_OF_POLICIES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            "ha-mode",
+            "ha-params",
+            "ha-sync-mode",
+            "ha-sync-batch-size",
+            "ha-promote-on-shutdown",
+            "ha-promote-on-failure",
+        ),
+        _TABLE,
+    ),
+    "federation-upstream": "brokers are not linked",
+    "federation-upstream-set": "brokers are not linked",
+}
+#: Values of arguments and policy keys alike that ask for nothing.
+_IDLE: Final[Mapping[str, tuple[Value, ...]]] = {"queue-mode": ("default", "lazy")}
+
+
+def _table() -> Iterator[Argument]:
+    yield from _ACTING
+    yield from _OF_QUEUE_ARGUMENTS
+    for name, meaning in _OF_QUEUES.items():
+        yield Argument("queue", f"x-{name}", meaning, idle=_IDLE.get(name, ()))
+        yield Argument("policy", name, meaning, idle=_IDLE.get(name, ()))
+    for name, meaning in _OF_POLICIES.items():
+        yield Argument("policy", name, meaning)
+
+
+#: Every argument and policy key that is known, by kind and name; others are kept and have no effect either.
+KNOWN: Final[Mapping[tuple[Kind, str], Argument]] = {(item.kind, item.name): item for item in _table()}
+
+
+def without_effect(item: Object) -> dict[str, str]:
+    """The arguments of an exchange or queue, or the keys of a policy, on which nothing acts: name -> why.
+
+    A policy's `alternate-exchange` acts only where the policy covers exchanges, and no key of an operator
+    policy does. Other objects give nothing here: what a binding's arguments do depends on its exchange
+    (topology lint, BT105 to BT113).
+    """
+    match item:
+        case Exchange():
+            return _idle("exchange", item.arguments)
+        case Queue():
+            return _idle("queue", item.arguments)
+        case Setting(kind=kind) if kind == POLICY:
+            policy = policy_of(item)
+            covers = "exchanges" in APPLY_TO[policy.apply_to]
+            return _idle("policy", policy.definition, but="" if covers else "the policy covers no exchange")
+        case Setting(kind=kind) if kind == OPERATOR_POLICY:
+            return _idle("policy", policy_of(item).definition, but="operator policies bound queues only")
+    return {}
+
+
+#: What arguments and keys that nobody knows are told.
+_UNKNOWN: Final[Mapping[Kind, str]] = {
+    "exchange": "no argument of an exchange has this name",
+    "queue": "no argument of a queue has this name",
+    "policy": "no key of a policy has this name",
+}
+
+
+def _idle(kind: Kind, stated: Table, *, but: str = "") -> dict[str, str]:
+    """`but` says why what acts elsewhere does not act here."""
+    found = {}
+    for name, value in stated.items():
+        known = KNOWN.get((kind, name))
+        if known is None:
+            found[name] = _UNKNOWN[kind]
+        elif known.effective:
+            found |= {name: but} if but else {}
+        elif value not in known.idle:
+            found[name] = known.meaning
+    return found

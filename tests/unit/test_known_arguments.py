@@ -1,0 +1,114 @@
+"""Arguments and policy keys: what has no effect is said, and the documentation is the description in code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from api.arguments import QUEUE_ARGUMENTS
+from router.analysis import analyse
+from router.definitions import check, parse_definitions
+from router.known_arguments import KINDS, KNOWN, without_effect
+from router.model import Exchange, Object, Queue, Setting, Topology
+from router.policies import OPERATOR_POLICY, Policy
+from router.values import Table
+
+PAGE = Path(__file__).parents[2] / "docs" / "arguments.md"
+
+
+def queue(**arguments: object) -> Queue:
+    return Queue("/", "q", arguments=Table({name.replace("_", "-"): value for name, value in arguments.items()}))  # type: ignore[misc]
+
+
+def policy(apply_to: str = "all", *, kind: str = "policy", **definition: object) -> Setting:
+    keys = Table({name.replace("_", "-"): value for name, value in definition.items()})  # type: ignore[misc]
+    return Policy("/", "p", "", keys, apply_to).setting(kind)
+
+
+@pytest.mark.parametrize(
+    ("item", "names"),
+    [
+        (queue(x_message_ttl=60_000, x_queue_filter="a = 1", x_max_length=10), ["x-message-ttl", "x-max-length"]),
+        (queue(x_owner_connection="c"), []),
+        (queue(x_queue_type="classic", x_queue_mode="lazy", x_single_active_consumer=False), []),
+        (queue(x_queue_type="stream"), ["x-queue-type"]),
+        (queue(x_queue_type="quorum", x_single_active_consumer=True), ["x-queue-type", "x-single-active-consumer"]),
+        (queue(x_queue_fliter="a = 1"), ["x-queue-fliter"]),
+        (Exchange("/", "x", "direct", arguments=Table({"alternate-exchange": "y", "hash-header": 1})), ["hash-header"]),
+        (policy(message_ttl=1, alternate_exchange="y"), ["message-ttl"]),
+        (policy("queues", max_length=1, alternate_exchange="y"), ["max-length", "alternate-exchange"]),
+        (policy("exchanges", alternate_exchange="y"), []),
+        (policy(kind=OPERATOR_POLICY, expires=1, alternate_exchange="y"), ["expires", "alternate-exchange"]),
+        (policy(ha_mode="all", no_such_key=1), ["ha-mode", "no-such-key"]),
+        (Setting("parameter:shovel", "/", "s", Table()), []),
+    ],
+)  # fmt: skip
+def test_what_nothing_acts_on_is_named(item: Object, names: list[str]) -> None:
+    assert list(without_effect(item)) == names
+
+
+DOCUMENT = {
+    "exchanges": [{"vhost": "/", "name": "x", "type": "fanout", "arguments": {"hash-header": "h"}}],
+    "queues": [
+        {"vhost": "/", "name": "plain", "arguments": {"x-queue-type": "classic"}},
+        {"vhost": "/", "name": "q", "arguments": {"x-dead-letter-exchange": "x", "x-queue-filter": "a = 1"}},
+    ],
+    "policies": [{"vhost": "/", "name": "ttl", "pattern": "", "apply-to": "queues", "definition": {"message-ttl": 1}}],
+    "parameters": [
+        {
+            "vhost": "/",
+            "component": "operator_policy",
+            "name": "limit",
+            "value": {"pattern": "", "definition": {"max-length": 1}},
+        }
+    ],
+}
+
+
+def test_the_report_of_an_import_names_what_has_no_effect() -> None:
+    report = check(parse_definitions(DOCUMENT), Topology.empty()).as_data()
+    found = [(entry["path"], entry["kind"], entry["name"], list(entry["names"])) for entry in report["without_effect"]]
+    assert found == [
+        ("exchanges[0]", "exchange", "x", ["hash-header"]),
+        ("queues[1]", "queue", "q", ["x-dead-letter-exchange"]),
+        ("policies[0]", "policy", "ttl", ["message-ttl"]),
+        ("parameters[0]", "operator-policy", "limit", ["max-length"]),
+    ]
+    assert not report["errors"]
+
+
+def test_what_is_refused_is_not_reported_as_without_effect() -> None:
+    document = {"queues": [{"vhost": "/", "name": "amq.q", "arguments": {"x-message-ttl": 1}}]}
+    assert check(parse_definitions(document), Topology.empty()).without_effect == []
+
+
+def test_topology_lint_finds_what_has_no_effect() -> None:
+    editor = Topology.empty().edit()
+    for entry in parse_definitions(DOCUMENT).entries:
+        item = entry.item
+        if isinstance(item, Exchange):
+            editor.declare_exchange(item)
+        elif isinstance(item, Queue):
+            editor.declare_queue(item)
+        elif isinstance(item, Setting):
+            editor.put_setting(item)
+    found = [item for item in analyse(editor.topology).findings if item.code in ("BT180", "BT181")]
+    assert {(item.code, item.subject.kind, item.subject.name) for item in found} == {
+        ("BT180", "exchange", "x"),
+        ("BT180", "queue", "q"),
+        ("BT181", "policy", "ttl"),
+        ("BT181", "operator-policy", "limit"),
+    }
+    assert any("'x-dead-letter-exchange': nothing is dead-lettered" in item.message for item in found)
+
+
+def test_every_queue_argument_whose_type_is_checked_is_described() -> None:
+    assert {("queue", name) for name in QUEUE_ARGUMENTS} <= KNOWN.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_documentation_is_the_description_in_code(kind: str) -> None:
+    section = PAGE.read_text("utf-8").split(f'<a id="{kind}"></a>')[1].split("<a id=")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
+    assert rows == [item.as_row() for item in KNOWN.values() if item.kind == kind]
