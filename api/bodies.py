@@ -235,6 +235,14 @@ class ExchangeBody(Body):
     auto_delete: Flag = False
     internal: Flag = False
     arguments: RawArguments = Field(default_factory=dict)
+    alternate_binding: Any = Field(
+        None, alias="alternateBinding", description="Qpid's name of the argument `alternate-binding`"
+    )
+    unroutable_behaviour: Any = Field(
+        None,
+        alias="unroutableMessageBehaviour",
+        description="Qpid's name of the argument `unroutable-message-behaviour`",
+    )
 
 
 class QueueBody(Body):

@@ -17,11 +17,12 @@ from api.errors import object_not_found
 from api.listing import Item, ListingParameters
 from api.routes.bindings import exchange_name
 from api.scope import visible_vhost, visible_vhosts
-from router.arguments import decode_arguments, encode_arguments
+from router.arguments import encode_arguments
 from router.errors import InvalidDeclaration
 from router.known_arguments import without_effect
 from router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Exchange, Topology, TopologyEditor
 from router.policies import Policies
+from router.qpid import exchange_arguments
 from router.values import Table
 
 router = resource("exchanges")
@@ -115,7 +116,9 @@ async def declare(
         durable=body.durable,
         auto_delete=body.auto_delete,
         internal=body.internal,
-        arguments=decode_arguments(body.arguments),
+        arguments=exchange_arguments(
+            body.arguments, body.model_dump(by_alias=True), where="exchange", arguments_at="arguments"
+        ),
     )
 
     def change(editor: TopologyEditor) -> bool:

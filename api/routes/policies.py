@@ -18,7 +18,7 @@ from api.views import policy_item
 from router.arguments import decode_arguments
 from router.errors import InvalidDeclaration
 from router.known_arguments import without_effect
-from router.model import ALTERNATE_EXCHANGE, TopologyEditor
+from router.model import TopologyEditor
 from router.policies import OPERATOR_POLICY, POLICY, Policy, policies_of, policy_of
 
 router = resource("policies")

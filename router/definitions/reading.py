@@ -20,8 +20,6 @@ from router.definitions.document import (
 from router.errors import InvalidInput
 from router.json_lines import line_of
 from router.model import (
-    ALTERNATE_BINDING,
-    UNROUTABLE_BEHAVIOUR,
     Binding,
     Divert,
     Exchange,
@@ -31,13 +29,8 @@ from router.model import (
     Vhost,
 )
 from router.policies import OPERATOR_POLICY, POLICY, Policy
+from router.qpid import exchange_arguments
 from router.values import Table, decode
-
-#: Qpid's names of two exchange attributes -> the arguments that mean the same.
-_QPID_SPELLINGS: Final[Mapping[str, str]] = {
-    "alternateBinding": ALTERNATE_BINDING,
-    "unroutableMessageBehaviour": UNROUTABLE_BEHAVIOUR,
-}
 
 
 def parse_definitions(
@@ -153,7 +146,7 @@ class _Reader:
             durable=self._durable(raw, path),
             auto_delete=_flag(raw, "auto_delete", path, default=False),
             internal=_flag(raw, "internal", path, default=False),
-            arguments=_exchange_arguments(raw, path),
+            arguments=exchange_arguments(_stated(raw), raw, where=path, arguments_at=f"{path}.arguments"),
         )
 
     def _queue(self, raw: Mapping[str, Any], path: str) -> Queue:
@@ -266,24 +259,13 @@ def _tags(raw: Any, where: str) -> tuple[str, ...]:
 
 
 def _arguments(raw: Mapping[str, Any], path: str) -> Table:
+    return decode_arguments(_stated(raw), where=f"{path}.arguments")
+
+
+def _stated(raw: Mapping[str, Any]) -> Any:
+    """The arguments as they stand; an empty list is how PHP and some exporters write an empty object."""
     content = raw.get("arguments")
-    # an empty list is how PHP and some exporters write an empty object
-    return decode_arguments({} if content is None or content == [] else content, where=f"{path}.arguments")
-
-
-def _exchange_arguments(raw: Mapping[str, Any], path: str) -> Table:
-    """The arguments, with Qpid's spellings (among them or beside them) in the names used here."""
-    arguments = dict(_arguments(raw, path))
-    beside = {name: raw[name] for name in _QPID_SPELLINGS if raw.get(name) is not None}
-    arguments |= decode_arguments(beside, where=path)
-    for spelling, name in _QPID_SPELLINGS.items():
-        if spelling not in arguments:
-            continue
-        value = arguments.pop(spelling)
-        if name == ALTERNATE_BINDING and isinstance(value, Table) and "destination" in value:
-            value = Table({"destination": value["destination"]})
-        arguments.setdefault(name, value)
-    return Table(arguments)
+    return {} if content is None or content == [] else content
 
 
 def _policy_setting(raw: Mapping[str, Any], path: str, vhost: str, name: str, kind: str) -> Setting:

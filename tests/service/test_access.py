@@ -153,6 +153,8 @@ def test_permissions_go_by_name(ann: Client, client: Client, vhost: str) -> None
     assert is_refused(ann.put(f"/diverts/{at}/d", divert))
     alternate = {"arguments": {"alternate-exchange": "y"}}
     assert is_refused(ann.put(f"/exchanges/{at}/c3", alternate)), "an alternate is written to"
+    alternate_binding = {"alternateBinding": {"destination": "y"}}
+    assert is_refused(ann.put(f"/exchanges/{at}/c3", alternate_binding)), "an alternate is written to"
     for raw in (b'{"exchange": "x"}\n{"exchange": "y"}', b"{}"):
         assert is_refused(ann.call("POST", f"/inbox/{at}", raw=raw)), "nothing of the whole is stored"
     assert ann.call("POST", f"/inbox/{at}", raw=b'{"exchange": "x"}').json["records"] == 1

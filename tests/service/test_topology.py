@@ -166,6 +166,10 @@ def test_parameters_and_limits_are_kept_and_reported(client: Client) -> None:
         ("queues/{at}/q", {"arguments": {"n": 2**64}}),
         ("exchanges/{at}/x", {"arguments": {"alternate-binding": "q"}}),
         ("exchanges/{at}/x", {"arguments": {"alternate-binding": {}}}),
+        ("exchanges/{at}/x", {"alternateBinding": "q"}),
+        ("exchanges/{at}/x", {"alternateBinding": {"destination": None}}),
+        ("exchanges/{at}/x", {"unroutableMessageBehaviour": "EXPLODE"}),
+        ("exchanges/{at}/x", {"arguments": {"unroutableMessageBehaviour": True}}),
         ("exchanges/{at}/x", {"type": 5}),
         ("policies/{at}/p", {"pattern": "(", "definition": {"a": 1}}),
         ("policies/{at}/p", {"pattern": "x", "definition": {}}),
@@ -178,6 +182,22 @@ def test_bad_declarations_change_nothing(client: Client, path: str, body: dict[s
     answer = client.put("/" + path.format(at=AT), body)
     assert (answer.status, answer.json["error"]) == (400, "bad_request"), answer.raw
     assert version(client) == before
+
+
+@pytest.mark.parametrize("among_arguments", [False, True])
+def test_attributes_of_qpid_mean_what_the_arguments_mean(client: Client, among_arguments: bool) -> None:
+    attributes = {"alternateBinding": {"destination": "rest", "attributes": {}}, "unroutableMessageBehaviour": "REJECT"}
+    body = {"type": "direct", **({"arguments": attributes} if among_arguments else attributes)}
+    declared = client.put(f"/exchanges/{AT}/x", body)
+    assert (declared.status, "x-bindery-without-effect" in declared.headers) == (201, False)
+    meant = {"alternate-binding": {"destination": "rest"}, "unroutable-message-behaviour": "REJECT"}
+    assert client.get(f"/exchanges/{AT}/x").json["arguments"] == meant
+    assert client.put(f"/exchanges/{AT}/x", body).status == 204, "declared again"
+    assert client.put(f"/exchanges/{AT}/x", {"type": "direct", "arguments": meant}).status == 204
+    assert client.put(f"/exchanges/{AT}/x", {"type": "direct", "alternateBinding": None}).status == 400, "inequivalent"
+    other = {**body, "arguments": {**body.get("arguments", {}), "alternate-binding": {"destination": "other"}}}
+    assert client.put(f"/exchanges/{AT}/y", other).status == 201
+    assert client.get(f"/exchanges/{AT}/y").json["arguments"]["alternate-binding"] == {"destination": "other"}
 
 
 def test_bodies_are_capped(client: Client) -> None:
