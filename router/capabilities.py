@@ -2,7 +2,8 @@
 
 Sources: seeds 000 and 001 name the `APACHE.ORG:` capabilities, the AMQP filter expressions (seed 002) the
 `AMQP_FILTEX_` ones. A capability is offered by the service, by an exchange (a source on it is an exclusive
-queue whose one binding carries the filter set) or by a queue (its consumers take filter sets).
+queue whose one binding carries the filter set; docs/filter-sets.md says which binding) or by a queue (its
+consumers take filter sets).
 """
 
 from __future__ import annotations
@@ -53,3 +54,12 @@ def capabilities(place: Place) -> list[str]:
     if place not in PLACES:
         raise ValueError(f"not a place: {place}")
     return list(CAPABILITIES)
+
+
+def of_exchange(name: str) -> list[str]:
+    """The capabilities of a source on an exchange: none on the default exchange, since nothing can be bound to it.
+
+    Seed 000 demands a capability of "sources supporting these filter types", so it must not be told where no
+    source can be.
+    """
+    return capabilities("exchange") if name else []

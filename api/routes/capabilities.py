@@ -11,6 +11,7 @@ from api.errors import object_not_found
 from api.routes.bindings import exchange_name
 from api.scope import visible_vhost
 from router.capabilities import CAPABILITIES, capabilities
+from router.capabilities import of_exchange as offered_by_exchange
 
 router = resource("capabilities")
 
@@ -26,9 +27,10 @@ def of_service(_: ManagementUser) -> Response:
 def of_exchange(user: ManagementUser, topology: AsOf, vhost: VhostPath, name: NamePath) -> Response:
     """The capabilities of a source on the exchange."""
     visible_vhost(topology, user, vhost)
-    if (vhost, exchange_name(name)) not in topology.exchanges:
+    exchange = exchange_name(name)
+    if (vhost, exchange) not in topology.exchanges:
         raise object_not_found()
-    return answer({"capabilities": capabilities("exchange")})
+    return answer({"capabilities": offered_by_exchange(exchange)})
 
 
 @router.get("/queues/{vhost:segment}/{name:segment}/capabilities", summary="Capabilities of a queue")

@@ -116,6 +116,9 @@ def test_capabilities_are_told_for_service_exchange_and_queue(client: Client) ->
     assert client.get(f"/exchanges/{AT}/amq.topic/capabilities").json["capabilities"] == told
     assert client.get(f"/queues/{AT}/q/capabilities").json["capabilities"] == told
     assert client.get(f"/queues/{AT}/none/capabilities").status == 404
+    assert client.get(f"/exchanges/{AT}/amq.direct/capabilities").json["capabilities"] == told
+    nothing_can_be_bound = client.get(f"/exchanges/{AT}/amq.default/capabilities")
+    assert nothing_can_be_bound.json == {"capabilities": []}
 
 
 def test_a_protected_vhost_stays(client: Client) -> None:

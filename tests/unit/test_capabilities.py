@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from router.capabilities import CAPABILITIES, PLACES, capabilities
+from router.capabilities import CAPABILITIES, PLACES, capabilities, of_exchange
 from router.filters.sets.descriptors import FILTER_TYPES
+from router.message import Message
+from router.model import EXCHANGE_TYPES, Binding, Divert, Exchange, Queue, Topology
+from router.reference import NaiveRouter
+from router.values import Table
 
 
 def test_every_filter_belongs_to_one_capability() -> None:
@@ -24,6 +28,32 @@ def test_all_seven_are_offered_everywhere(place: str) -> None:
         "AMQP_FILTEX_PROP_V1_0",
         "AMQP_FILTEX_SQL_V1_0",
     ]
+
+
+@pytest.mark.parametrize("kind", EXCHANGE_TYPES)
+def test_a_source_on_an_exchange_gets_every_message(kind: str) -> None:
+    """What docs/filter-sets.md says about each type: one binding, on a direct exchange behind a divert."""
+    editor = Topology.empty().edit()
+    editor.declare_exchange(Exchange("/", "x", kind))
+    editor.declare_queue(Queue("/", "q"))
+    bound_to = "x"
+    if kind == "direct":
+        bound_to = "x.all"
+        editor.declare_exchange(Exchange("/", bound_to, "fanout"))
+        editor.declare_divert(Divert(0, "/", "x.all", "x", bound_to))
+    late = Table({"f": Table({"descriptor": "apache.org:selector-filter:string", "value": "late = TRUE"})})
+    key = "#" if kind == "topic" else ""
+    editor.bind(Binding(0, "/", bound_to, "q", "queue", key, Table({"x-filters": late})))
+    naive = NaiveRouter(editor.topology, "/")
+    for routing_key in ("", "a", "a.b", "#"):
+        for is_late in (True, False):
+            message = Message(exchange="x", routing_key=routing_key, application_properties=Table({"late": is_late}))
+            assert naive.route(message).queues == (frozenset({"q"}) if is_late else frozenset())
+
+
+def test_the_default_exchange_offers_nothing() -> None:
+    assert of_exchange("") == []
+    assert of_exchange("amq.direct") == capabilities("exchange")
 
 
 def test_other_places_are_refused() -> None:
