@@ -5,6 +5,8 @@ is 100 files and 100 commits at least. The next file is placed when the batch be
 files that were read are moved away, as an operator's own clean-up would. Printed for every window of
 batches: processor time of the whole process tree per batch (driver, JVM, workers, maintenance), their
 memory, and what lies on the disk, as its mean over the window, since it goes up and down with every clean-up.
+Resident memory of the JVM says how much of the heap that it was given has been touched; what it holds is what
+is in use after a collection, which every reading begins with.
 Retention is shorter than in a real installation by as much as the run is, so that the state of months
 is reached within it.
 
@@ -21,9 +23,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
@@ -63,6 +67,7 @@ class Reading:
     processor: float
     driver: int
     jvm: int
+    heap: int
     workers: int
     files: int
     log_files: int
@@ -123,13 +128,22 @@ class Disk:
         return {name: getattr(self, name) // max(1, self.looks) for name in names}
 
 
-def read(disk: Disk, batches: int, started: float) -> Reading:
+def heap_held(spark: SparkSession) -> int:
+    """Bytes in use in the JVM's heap after a collection."""
+    jvm: Any = spark.sparkContext._jvm
+    runtime = jvm.java.lang.Runtime.getRuntime()
+    runtime.gc()
+    return int(runtime.totalMemory() - runtime.freeMemory())
+
+
+def read(spark: SparkSession, disk: Disk, batches: int, started: float) -> Reading:
     """Look at the processes."""
+    heap = heap_held(spark)
     processor, memory = 0.0, {"driver": 0, "jvm": 0, "workers": 0}
     for number, (name, seconds, resident) in enumerate(_tree(os.getpid())):
         processor += seconds
         memory["driver" if number == 0 else "jvm" if name == "java" else "workers"] += resident
-    return Reading(batches, time.perf_counter() - started, processor, **memory, **disk.means())
+    return Reading(batches, time.perf_counter() - started, processor, heap=heap, **memory, **disk.means())
 
 
 class _Job(RouteJob):
@@ -185,7 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(folder: Path, options: argparse.Namespace) -> None:
-    console = Console(width=150)
+    console = Console(width=160)
     source = folder / "source"
     source.mkdir()
     data = DataDir.open(folder / "data", create=True)
@@ -196,7 +210,7 @@ def run(folder: Path, options: argparse.Namespace) -> None:
     started = time.perf_counter()
     deadline = started + options.minutes * 60 if options.minutes else float("inf")
     disk = Disk()
-    readings = [read(disk, 0, started)]
+    readings = [read(spark, disk, 0, started)]
 
     def report(batch: BatchReport) -> None:
         nonlocal disk
@@ -205,7 +219,7 @@ def run(folder: Path, options: argparse.Namespace) -> None:
         if done % LOOK == 0:
             disk.look(data.root)
         if done % options.window == 0 or done == YARDSTICK or is_last:
-            readings.append(read(disk, done, started))
+            readings.append(read(spark, disk, done, started))
             show_window(console, readings[-2], readings[-1])
             disk = Disk()
         if is_last:
@@ -240,7 +254,8 @@ def _per_batch(before: Reading, now: Reading) -> float:
 def show(console: Console, readings: Sequence[Reading], window: int) -> None:
     """The series, and the ratios of its end to the yardstick."""
     table = Table(
-        "batches", "processor ms/batch", "clock ms/batch", "driver MiB", "JVM MiB", "workers MiB",
+        "batches", "processor ms/batch", "clock ms/batch", "driver MiB", "JVM MiB", "heap MiB",
+        "workers MiB",
         "files", "log files", "log MiB", "data MiB", title=f"{QUEUES} queues, {MESSAGES} messages a batch",
     )  # fmt: skip
     for column in table.columns:
@@ -252,11 +267,12 @@ def show(console: Console, readings: Sequence[Reading], window: int) -> None:
             "processor time": _per_batch(before, now),
             "driver memory": now.driver,
             "JVM memory": now.jvm,
+            "JVM heap held": now.heap,
             "workers' memory": now.workers,
             "files": now.files,
             "log bytes": now.log_bytes,
         }
-        mib = [f"{size / 2**20:,.0f}" for size in (now.driver, now.jvm, now.workers)]
+        mib = [f"{size / 2**20:,.0f}" for size in (now.driver, now.jvm, now.heap, now.workers)]
         table.add_row(
             f"{now.batches:,}", f"{_per_batch(before, now):,.0f}", f"{(now.clock - before.clock) * 1000 / number:,.0f}",
             *mib, f"{now.files:,}", f"{now.log_files:,}",

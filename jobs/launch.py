@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from jobs.packages import DELTA_PACKAGE, DELTA_SETTINGS
+from jobs.packages import DELTA_PACKAGE, DELTA_SETTINGS, NO_PAGES
 from jobs.references import ENVIRONMENT_PREFIX, references
 from router.errors import InvalidInput, StorageFailed
 from store.jobs import JobFolder, JobRecord, Process, Run
@@ -33,11 +33,7 @@ _SHELL: Final = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "bindery
 #: Formats that are read through Delta's own Spark classes.
 _DELTA_FORMATS: Final = frozenset({"delta", "queue"})
 #: Logs are kept as long as a run lasts: at Spark's own level they would grow with every batch.
-_DEFAULTS: Final = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "WARN",
-}
+_DEFAULTS: Final = NO_PAGES | {"spark.log.level": "WARN"}
 _LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 

@@ -17,7 +17,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from jobs.java import java_needed, quieten
-from jobs.packages import DELTA_PACKAGE, DELTA_SETTINGS
+from jobs.packages import DELTA_PACKAGE, DELTA_SETTINGS, NO_PAGES
 from router.errors import InvalidInput
 
 __all__ = ["DELTA_PACKAGE", "build_session", "configure"]
@@ -45,11 +45,9 @@ _ROUTING: Final = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
 }
-_LOCAL: Final = {
+_LOCAL: Final = NO_PAGES | {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
 }
 
 
