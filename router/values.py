@@ -23,7 +23,8 @@ from typing import Any, Union
 from router.errors import InvalidInput
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-#: Milliseconds that still fit a 64-bit count of microseconds, the unit of Delta timestamps.
+#: Milliseconds that still fit a 64-bit count of microseconds, the unit of Delta timestamps. AMQP's 64 bits of
+#: milliseconds go further; nobody means a year beyond 294247 there but as "never", so those read as these ends.
 TIMESTAMP_MIN, TIMESTAMP_MAX = -(INT64_MAX // 1000), INT64_MAX // 1000
 #: Levels of lists and maps that are read before the value is refused.
 MAX_DEPTH = 100
@@ -103,9 +104,9 @@ def _integer(bits: int, *, signed: bool) -> Callable[[Any], int]:
 
 
 def _timestamp(raw: Any) -> Timestamp:
-    if isinstance(raw, bool) or not isinstance(raw, int) or not TIMESTAMP_MIN <= raw <= TIMESTAMP_MAX:
-        raise ValueError(f"expected milliseconds since 1970 from {TIMESTAMP_MIN} to {TIMESTAMP_MAX}")
-    return Timestamp(raw)
+    if isinstance(raw, bool) or not isinstance(raw, int) or not INT64_MIN <= raw <= INT64_MAX:
+        raise ValueError(f"expected milliseconds since 1970 from {INT64_MIN} to {INT64_MAX}")
+    return Timestamp(min(max(raw, TIMESTAMP_MIN), TIMESTAMP_MAX))
 
 
 def _text(raw: Any) -> str:

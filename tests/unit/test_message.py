@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from router.errors import InvalidRecord
 from router.message import MESSAGE_SCHEMA, Message, from_batch, to_batch
-from router.values import identity
+from router.values import TIMESTAMP_MAX, TIMESTAMP_MIN, Timestamp, identity
 from tests.unit.strategies import messages
 
 
@@ -49,6 +49,7 @@ def test_arrow_round_trips(batch):
         ({"properties": {"to": 1}}, "properties.to"),
         ({"properties": {"creation_time": "now"}}, "properties.creation_time"),
         ({"application_properties": {"n": {"ulong": 2**64 - 1}}}, "application_properties.n"),
+        ({"properties": {"creation_time": 2**63}}, "properties.creation_time"),
         ({"application_properties": {"s": "\ud800"}}, "message.application_properties.s"),
         ({"body": 5}, "body"),
         ([], "message"),
@@ -65,3 +66,13 @@ def test_an_entry_with_a_null_value_is_present():
     (back,) = from_batch(to_batch([message]))
     assert list(back.application_properties.items()) == [("x", None)]
     assert identity(back.application_properties) == '{"x":null}'
+
+
+def test_a_time_that_means_never_is_kept_as_the_last_one() -> None:
+    never = {"absolute_expiry_time": 2**63 - 1, "creation_time": {"timestamp": -(2**63)}}
+    message = Message.from_json({"properties": never})
+    assert message.properties == {
+        "absolute_expiry_time": Timestamp(TIMESTAMP_MAX),
+        "creation_time": Timestamp(TIMESTAMP_MIN),
+    }
+    assert from_batch(to_batch([message])) == [message]

@@ -12,6 +12,8 @@ from hypothesis import given
 from router.errors import InvalidInput
 from router.values import (
     MAX_DEPTH,
+    TIMESTAMP_MAX,
+    TIMESTAMP_MIN,
     Opaque,
     Table,
     Timestamp,
@@ -39,6 +41,7 @@ from tests.unit.strategies import tables, values
         ({"uuid": "00000000-0000-0000-0000-0000000000ff"}, bytes(15) + b"\xff"),
         ({"binary": "00ff"}, b"\x00\xff"),
         ({"timestamp": -1}, Timestamp(-1)),
+        ({"timestamp": TIMESTAMP_MAX}, Timestamp(TIMESTAMP_MAX)),
         ({"list": [1, {"symbol": "x"}]}, (1, "x")),
         ({"map": {"int": 1}}, Table({"int": 1})),
         ({"int": 1, "long": 2}, Table({"int": 1, "long": 2})),
@@ -72,6 +75,20 @@ def test_amqp_types_fold_to_their_family(raw, value):
 def test_a_value_that_does_not_fit_is_refused_never_clipped(raw):
     with pytest.raises(InvalidInput):
         decode(raw)
+
+
+@pytest.mark.parametrize(
+    ("ms", "read"),
+    [
+        (TIMESTAMP_MAX + 1, TIMESTAMP_MAX),
+        (2**63 - 1, TIMESTAMP_MAX),
+        (TIMESTAMP_MIN - 1, TIMESTAMP_MIN),
+        (-(2**63), TIMESTAMP_MIN),
+    ],
+)
+def test_a_time_that_microseconds_cannot_hold_is_the_last_one_that_they_can(ms: int, read: int) -> None:
+    """AMQP 1.0 part 1, §1.6.17: 64-bit milliseconds. Senders write the largest for "never"."""
+    assert decode({"timestamp": ms}) == Timestamp(read)
 
 
 def test_inside_a_nested_value_an_integer_beyond_64_bits_is_kept():
