@@ -199,9 +199,9 @@ class BatchView:
         if ref.name:
             # flatten() carries the struct's own nulls and offset down to its members
             array = array.flatten()[array.type.get_field_index(ref.name)]
-            column = _from_array(array)
+            column = column_from(array)
             return _with_default(column, HEADER_DEFAULTS[ref.name]) if _has_default(ref) else column
-        return _from_array(array)
+        return column_from(array)
 
 
 def _has_default(ref: Ref) -> bool:
@@ -216,7 +216,8 @@ def _with_default(column: Column, default: Value) -> Column:
     return column
 
 
-def _from_array(array: pa.Array) -> Column:
+def column_from(array: pa.Array) -> Column:
+    """A column from an Arrow array of a type of `MESSAGE_SCHEMA`'s fields (no map or list)."""
     rows = len(array)
     column = empty_column(rows)
     if pa.types.is_struct(array.type):

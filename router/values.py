@@ -37,6 +37,11 @@ class Timestamp:
     ms: int
 
 
+def timestamp(ms: int) -> Timestamp:
+    """The time of so many milliseconds, or the last one that fits."""
+    return Timestamp(min(max(ms, TIMESTAMP_MIN), TIMESTAMP_MAX))
+
+
 class Table(Mapping[str, "Value"]):
     """An immutable map with text keys; two tables are equal when their typed identities are."""
 
@@ -106,7 +111,7 @@ def _integer(bits: int, *, signed: bool) -> Callable[[Any], int]:
 def _timestamp(raw: Any) -> Timestamp:
     if isinstance(raw, bool) or not isinstance(raw, int) or not INT64_MIN <= raw <= INT64_MAX:
         raise ValueError(f"expected milliseconds since 1970 from {INT64_MIN} to {INT64_MAX}")
-    return Timestamp(min(max(raw, TIMESTAMP_MIN), TIMESTAMP_MAX))
+    return timestamp(raw)
 
 
 def _text(raw: Any) -> str:

@@ -13,9 +13,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.columns import INT, Column, Ref, empty_column
+from router.columns import INT, Column, Ref, column_from, empty_column
 from router.message import HEADER_DEFAULTS, MAP_SECTIONS, SECTION_FIELDS, Message
-from router.values import INT64_MAX, Value
+from router.values import INT64_MAX, Timestamp, Value, timestamp
 
 #: Section name of references to derived fields.
 DERIVED: Final = "derived"
@@ -57,8 +57,28 @@ def _first(*values: Value) -> Value:
     return next((value for value in values if value is not None), None)
 
 
-def _or_zero(value: Value) -> Value:
-    return 0 if value is None else value
+def _address(to: Value, exchange: Value, routing_key: Value) -> Value:
+    """On the default exchange a message is sent to the queue that its key names."""
+    return to if to is not None else exchange or routing_key or ""
+
+
+def _addresses(batch: pa.RecordBatch) -> Column:
+    """The addresses without a look at each: there may be as many routing keys as messages."""
+    exchange = pc.fill_null(batch.column("exchange"), "")
+    on_default = pc.equal(pc.binary_length(exchange), 0)
+    sent_to = pc.if_else(on_default, pc.fill_null(batch.column("routing_key"), ""), exchange)
+    properties = batch.column("properties")
+    to = properties.flatten()[properties.type.get_field_index("to")]
+    return column_from(pc.coalesce(to, sent_to))
+
+
+def _expiration(expiry: Value, ttl: Value, created: Value) -> Value:
+    """0 = never; a time to live counts from the creation (JMS 2.0 §3.4.9), and without one its end is not known."""
+    if expiry is not None:
+        return expiry
+    if not isinstance(ttl, int):
+        return 0
+    return timestamp(created.ms + ttl) if isinstance(created, Timestamp) else None
 
 
 def _as_text(user_id: Value) -> Value:
@@ -97,8 +117,10 @@ DERIVED_FIELDS: Final[Mapping[str, DerivedField]] = {
     "attempts": DerivedField((_DELIVERY_COUNT,), _attempts),
     "jms_type": DerivedField(_JMS_TYPE, _first),
     "user_text": DerivedField((_properties("user_id"),), _as_text),
-    "address": DerivedField((_properties("to"), Ref("exchange")), _first),
-    "expiration": DerivedField((_properties("absolute_expiry_time"),), _or_zero),
+    "address": DerivedField((_properties("to"), Ref("exchange"), Ref("routing_key")), _address, _addresses),
+    "expiration": DerivedField(
+        (_properties("absolute_expiry_time"), Ref("header", "ttl"), _properties("creation_time")), _expiration
+    ),
     "body_size": DerivedField((Ref("body"),), _size, _sizes),
     "document": DerivedField((Ref("body"), Ref("amqp_value")), _document),
 }

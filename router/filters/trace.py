@@ -248,7 +248,7 @@ def _why_field(node: Field, result: Result, parts: list[Result], context: Contex
     ref = node.ref
     if ref.section == DERIVED:
         return "derived from " + " and ".join(
-            f"{item.section}.{item.name}" for item in DERIVED_FIELDS[ref.name].sources
+            f"{item.section}{'.' * bool(item.name)}{item.name}" for item in DERIVED_FIELDS[ref.name].sources
         )
     if result is None:
         return f"the message has no {ref.section}{'.' * bool(ref.name)}{ref.name}"

@@ -43,7 +43,7 @@ _DERIVED: Final = {
     "expiration": Timestamp,
     "body_size": int,
 }
-_NEVER_NULL_DERIVED: Final = frozenset(_DERIVED) - {"user_text", "attempts"}
+_NEVER_NULL_DERIVED: Final = frozenset(_DERIVED) - {"user_text", "attempts", "expiration"}
 
 
 @dataclass(frozen=True, slots=True)

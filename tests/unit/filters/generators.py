@@ -96,12 +96,13 @@ def _parts() -> Message:
     full = _choose.choice((0.1, 0.5, 0.9))
     return Message(
         exchange=_choose.choice(("", "x")),
+        routing_key=_choose.choice(("", "a", "ab", "a.b", "é")),
         connection=_choose.choice((None, "c", "d")),
         header=_fields(
             full,
             durable=lambda: _choose.random() < 0.5,
             priority=lambda: _choose.choice((0, 4, 5)),
-            ttl=lambda: _choose.choice((0, 5)),
+            ttl=lambda: _choose.choice((0, 5, 2**63 - 1)),
             first_acquirer=lambda: _choose.random() < 0.5,
             delivery_count=lambda: _choose.choice((0, 1, 2**63 - 1)),
         ),

@@ -20,7 +20,7 @@ from router.filters import ast
 from router.filters.ast import TROUBLE
 from router.filters.fields import DERIVED
 from router.message import MAP_SECTIONS, Message
-from router.values import Table, Timestamp
+from router.values import TIMESTAMP_MAX, TIMESTAMP_MIN, Table, Timestamp
 
 _DEFAULTS: Final = {"durable": False, "priority": 4, "first_acquirer": False, "delivery_count": 0}
 
@@ -74,9 +74,14 @@ class _Reading:
                 except (KeyError, UnicodeDecodeError):
                     return None
             case "address":
-                return message.properties.get("to", message.exchange)
+                return message.properties.get("to", message.exchange if message.exchange != "" else message.routing_key)
             case "expiration":
-                return message.properties.get("absolute_expiry_time", 0)
+                if "absolute_expiry_time" in message.properties or "ttl" not in message.header:
+                    return message.properties.get("absolute_expiry_time", 0)
+                if "creation_time" not in message.properties:
+                    return None
+                ms = message.properties["creation_time"].ms + message.header["ttl"]
+                return Timestamp(sorted((TIMESTAMP_MIN, ms, TIMESTAMP_MAX))[1])
             case "body_size":
                 return len(message.body or b"")
         raise AssertionError(f"a derived field that this reading does not know: {name}")

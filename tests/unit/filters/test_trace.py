@@ -73,6 +73,12 @@ def test_a_trace_of_anything_has_the_result_and_is_json(dialect: str, data: st.D
     json.dumps(describe(item))
 
 
+def test_a_trace_names_what_a_field_is_derived_from() -> None:
+    found = trace(parse("AMQAddress = 'q'", "artemis"), Message(routing_key="q"))
+    assert found.value is True
+    assert "derived from properties.to and exchange and routing_key" in json.dumps(found.as_data())
+
+
 def test_describe_lists_properties_types_and_near_misses() -> None:
     report = describe(parse("AMQAddress = 'x' and JMSPriority > 1 or AMQPrioritty = 1", "artemis"))
     assert report["normal_form"] == "AMQAddress = 'x' AND JMSPriority > 1 OR AMQPrioritty = 1"
