@@ -211,7 +211,7 @@ for _kind, _rule in _NEGATABLE.items():
 
 @prints(XPath)
 def _xpath(node: XPath, printer: Printer) -> tuple[str, int]:
-    return f"XPATH {literal_text(node.expression)}", PREDICATE
+    return f"XPATH {literal_text(node.expression)}", ATOM
 
 
 @prints(Not)

@@ -12,7 +12,7 @@ from typing import Final
 from lark import Token, UnexpectedToken
 
 from router.errors import FilterError
-from router.filters.dialect import Dialect
+from router.filters.dialect import DIALECTS, Dialect
 
 _OPERAND: Final = "a value"
 #: Token types as they are listed to people; several that mean the same are listed once.
@@ -44,6 +44,8 @@ _WORDS: Final = {
     "$END": "the end",
 }
 _FUNCTIONS: Final = ("LOWER", "UPPER", "LEFT", "RIGHT", "SUBSTRING", "UTC", "DATE")
+#: Words that some language reserves: one grammar serves several, and not all of them have every word in it.
+_RESERVED: Final = frozenset(word for dialect in DIALECTS.values() for word in dialect.keywords)
 _STARTS_OPERAND: Final = frozenset({"NAME", "QUOTED", "INTEGER", "FLOAT", "STRING"})
 
 
@@ -63,7 +65,7 @@ def explain(error: UnexpectedToken, tokens: list[Token], text: str, dialect: Dia
         text=text,
         offset=offset,
         length=len(found),
-        expected=tuple(_expected(error.accepts or error.expected)),
+        expected=tuple(_expected(set(error.accepts or error.expected) - (_RESERVED - dialect.keywords))),
         hint=_hint(place, tokens, text, dialect, set(error.accepts or error.expected)),
     )
 

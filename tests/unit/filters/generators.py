@@ -181,7 +181,7 @@ LANGUAGES = {
         literals=(*_NUMBERS, *_STRINGS, "TRUE", "FALSE"),
         operators=("+", "-", "*", "/", "%"),
         comparisons=("=", "<>", "<", "<=", ">", ">="),
-        conditions=("XPATH '/a/b = 5'", "XPATH 'a'"),
+        conditions=("XPATH '/a/b = 5'", "XPATH 'a'", "XPATH 'a' = TRUE", "b <> XPATH '/a/b = 5'", "XPATH 'a' IS NULL"),
         prefixes=(
             "",
             "convert_string_expressions:",

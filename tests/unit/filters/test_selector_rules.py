@@ -282,6 +282,18 @@ def test_amqp_names_belong_to_the_apache_selector() -> None:
         ("XPATH '/a/b = 5' AND NOT XPATH '/a/c'", {"body": "<a><b>5</b></a>"}, True),
         ("XPATH '//['", {}, ERROR),
         ("(XPATH 'a') = TRUE", {"body": "<a/>"}, True),
+        ("XPATH 'a' = TRUE AND TRUE = XPATH 'a' AND XPATH 'a' <> XPATH 'b'", {"body": "<a/>"}, True),
+        ("XPATH 'a' = flag", {"body": "<a/>", "application_properties": {"flag": False}}, False),
+        ("XPATH 'a' = flag", {"body": "<a/>"}, None),
+        ("XPATH 'a' IS NULL", {}, False),
+        ("NOT XPATH 'a' = FALSE", {}, False),
+        ("XPATH 'a' = 1", {"body": "<a/>"}, False),
+        ("XPATH 'a' > 1", {}, ERROR),
+        ("XPATH 'a' + 1 = 2", {}, ERROR),
+        ("- XPATH 'a' = 2", {}, ERROR),
+        ("XPATH 'a' LIKE 'a'", {}, ERROR),
+        ("XPATH 'a' IN ('a')", {}, ERROR),
+        ("XPATH 'a' BETWEEN 1 AND 2", {}, ERROR),
     ],
 )
 def test_rule_of_artemis(text: str, message: dict[str, Any], expected: Any) -> None:
