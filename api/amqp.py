@@ -21,7 +21,7 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from api.errors import Reason, bad_request
 from router.errors import InvalidInput
@@ -124,7 +124,7 @@ def payload_of(message: Message) -> bytes:
     return value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else b""
 
 
-def shown_payload(payload: bytes, *, as_base64: bool) -> tuple[str, str]:
+def shown_payload(payload: bytes, *, as_base64: bool) -> tuple[str, Literal["string", "base64"]]:
     """A payload and its encoding: text where it is UTF-8, base64 otherwise or when asked for."""
     if not as_base64:
         try:

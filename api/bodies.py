@@ -22,6 +22,8 @@ Model = TypeVar("Model", bound="Body")
 
 #: Bytes of a body from which on it is parsed by a thread: others are answered meanwhile.
 _LARGE: Final = 64 * 1024
+#: Where the document keeps the schemas that others refer to.
+SCHEMA_REFERENCE: Final = "#/components/schemas/{model}"
 #: Columns of a line in the broker's printed terms.
 _LINE: Final = 80
 _DOUBLE_ENCODED: Final = "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
@@ -102,7 +104,7 @@ def _missing_keys(names: list[str]) -> str:
 
 def documented(model: type[BaseModel], example: Mapping[str, Any], *, required: bool = False) -> dict[str, Any]:
     """The `openapi_extra` of a route whose body is read by hand."""
-    schema = model.model_json_schema(by_alias=True)
+    schema = model.model_json_schema(by_alias=True, ref_template=SCHEMA_REFERENCE)
     return {
         "requestBody": {
             "required": required,

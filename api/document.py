@@ -25,14 +25,17 @@ def describe(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is not None:
         return app.openapi_schema
     document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    schemas = document["components"]["schemas"]
     for methods in document["paths"].values():
         for method, operation in methods.items():
             responses = operation["responses"]
             responses.pop("422", None)
+            responses.get("201", {}).pop("content", None)  # what was created is not repeated
             if method == "put" and "201" in responses:
                 responses["204"] = _THERE_ALREADY
             responses |= {status: answer for status, answer in _COMMON.items() if status not in responses}
-    schemas = document.get("components", {}).get("schemas", {})
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                schemas |= content["schema"].pop("$defs", {})
     for name in _UNUSED_SCHEMAS:
         schemas.pop(name, None)
     app.openapi_schema = document

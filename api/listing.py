@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 from fastapi import Depends, Query
 
@@ -69,7 +69,11 @@ class Listing:
         return any(column[0] in fields for column in self.columns)
 
     def whole(
-        self, items: Iterable[Item], *, order: Sequence[str] = ("vhost", "name"), costly: Costly | None = None
+        self,
+        items: Iterable[Mapping[str, Any]],
+        *,
+        order: Sequence[str] = ("vhost", "name"),
+        costly: Costly | None = None,
     ) -> list[Item]:
         """The list sorted and cut to its columns, for resources that the broker never pages."""
         found = self._sorted(self._ready_to_sort(items, costly), order)
@@ -77,7 +81,11 @@ class Listing:
         return [self.cut(item) for item in found]
 
     def paged(
-        self, items: Iterable[Item], *, order: Sequence[str] = ("vhost", "name"), costly: Costly | None = None
+        self,
+        items: Iterable[Mapping[str, Any]],
+        *,
+        order: Sequence[str] = ("vhost", "name"),
+        costly: Costly | None = None,
     ) -> list[Item] | Item:
         """The list, or the page of it that was asked for; raises Refusal for a page out of range.
 
@@ -107,13 +115,14 @@ class Listing:
             "items": [self.cut(item) for item in shown],
         }
 
-    def one(self, item: Item, *, costly: Costly | None = None) -> Item:
+    def one(self, item: Mapping[str, Any], *, costly: Costly | None = None) -> Item:
         """A single object, cut to its columns."""
-        self._complete([item], costly)
-        return self.cut(item)
+        found = cast(Item, item)
+        self._complete([found], costly)
+        return self.cut(found)
 
-    def _ready_to_sort(self, items: Iterable[Item], costly: Costly | None) -> list[Item]:
-        found = list(items)
+    def _ready_to_sort(self, items: Iterable[Mapping[str, Any]], costly: Costly | None) -> list[Item]:
+        found = cast(list[Item], list(items))  # JSON objects, whatever their type says of their fields
         if costly is not None and self.sort is not None and self.sort[0] in costly.fields:
             costly.look_up(found)
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from api.items import BindingItem, DivertItem, PolicyItem
 from api.listing import Item
 from api.properties_key import properties_key
 from router.arguments import encode_arguments
@@ -16,7 +17,7 @@ from router.values import Table, encode_table
 BINDING_ORDER = ("vhost", "source", "type", "destination", "routing_key", "properties_key")
 
 
-def binding_item(binding: Binding) -> Item:
+def binding_item(binding: Binding) -> BindingItem:
     """A binding."""
     return {
         "source": binding.source,
@@ -46,7 +47,7 @@ def bindings_of_queue(topology: Topology, vhost: str, queue: str) -> list[Bindin
     return [implicit_binding(vhost, queue), *topology.bindings_to(vhost, "queue", queue)]
 
 
-def divert_item(divert: Divert) -> Item:
+def divert_item(divert: Divert) -> DivertItem:
     """A divert."""
     return {
         "name": divert.name,
@@ -59,7 +60,7 @@ def divert_item(divert: Divert) -> Item:
     }
 
 
-def policy_item(policy: Policy) -> Item:
+def policy_item(policy: Policy) -> PolicyItem:
     """A policy."""
     return {
         "vhost": policy.vhost,

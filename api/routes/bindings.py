@@ -17,6 +17,7 @@ from api.auth import DEFAULT_EXCHANGE, Identity
 from api.bodies import BindingBody, documented
 from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
 from api.errors import access_refused, bad_request, not_found, object_not_found
+from api.items import BindingItem
 from api.listing import ListingParameters
 from api.scope import visible_vhost, visible_vhosts
 from api.views import BINDING_ORDER, binding_item, bindings_in, bindings_of_queue, implicit_binding
@@ -83,21 +84,21 @@ EndsPath = Annotated[Ends, Depends(_ends)]
 Key = Annotated[str, Path(alias="properties_key", description="as listed, percent-encoded", examples=["orders.eu.*"])]
 
 
-@router.get("/bindings", summary="List bindings")
+@router.get("/bindings", summary="List bindings", response_model=list[BindingItem])
 def list_all(user: ManagementUser, topology: AsOf, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
     """Every binding of every vhost that the caller sees, the default exchange's included; never paged."""
     found = bindings_in(topology, visible_vhosts(topology, user, x_vhost))
     return answer(listing.whole(map(binding_item, found), order=BINDING_ORDER))
 
 
-@router.get("/bindings/{vhost:segment}", summary="List bindings of a vhost")
+@router.get("/bindings/{vhost:segment}", summary="List bindings of a vhost", response_model=list[BindingItem])
 def list_in_vhost(user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath) -> Response:
     """Every binding of the vhost, the default exchange's included; never paged."""
     found = bindings_in(topology, [visible_vhost(topology, user, vhost)])
     return answer(listing.whole(map(binding_item, found), order=BINDING_ORDER))
 
 
-@router.get(_PAIR, summary="List bindings between two ends")
+@router.get(_PAIR, summary="List bindings between two ends", response_model=list[BindingItem])
 def list_between(user: ManagementUser, topology: AsOf, listing: ListingParameters, ends: EndsPath) -> Response:
     """The bindings from an exchange to a queue or exchange; none for ends that do not exist."""
     visible_vhost(topology, user, ends.vhost)
@@ -132,7 +133,7 @@ async def bind(
     return created_at(properties_key.location(ends.destination, key))
 
 
-@router.get(_PAIR + "/{properties_key:segment}", summary="Show a binding")
+@router.get(_PAIR + "/{properties_key:segment}", summary="Show a binding", response_model=BindingItem)
 def show(user: ManagementUser, topology: AsOf, listing: ListingParameters, ends: EndsPath, segment: Key) -> Response:
     """One binding, by its properties key."""
     visible_vhost(topology, user, ends.vhost)
@@ -156,7 +157,11 @@ async def unbind(plane: Plane, user: ManagementUser, ends: EndsPath, segment: Ke
     return no_content()
 
 
-@router.get("/exchanges/{vhost:segment}/{name:segment}/bindings/{end:segment}", summary="List bindings of an exchange")
+@router.get(
+    "/exchanges/{vhost:segment}/{name:segment}/bindings/{end:segment}",
+    summary="List bindings of an exchange",
+    response_model=list[BindingItem],
+)
 def list_of_exchange(
     user: ManagementUser,
     topology: AsOf,
@@ -189,7 +194,11 @@ _OF_EXCHANGE: Final[dict[str, Callable[[Topology, str, str], list[Binding]]]] = 
 }
 
 
-@router.get("/queues/{vhost:segment}/{name:segment}/bindings", summary="List bindings of a queue")
+@router.get(
+    "/queues/{vhost:segment}/{name:segment}/bindings",
+    summary="List bindings of a queue",
+    response_model=list[BindingItem],
+)
 def list_of_queue(
     user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath, name: NamePath
 ) -> Response:

@@ -8,6 +8,7 @@ from api.answers import answer
 from api.as_of import AsOf
 from api.deps import ManagementUser, NamePath, VhostPath, resource
 from api.errors import object_not_found
+from api.items import Capabilities
 from api.routes.bindings import exchange_name
 from api.scope import visible_vhost
 from router.capabilities import CAPABILITIES, capabilities
@@ -16,14 +17,18 @@ from router.capabilities import of_exchange as offered_by_exchange
 router = resource("capabilities")
 
 
-@router.get("/capabilities", summary="Capabilities of the service")
+@router.get("/capabilities", summary="Capabilities of the service", response_model=Capabilities)
 def of_service(_: ManagementUser) -> Response:
     """The capabilities of the service, each with the filters that it stands for."""
     offered = capabilities("service")
     return answer({"capabilities": offered, "filters": {name: list(CAPABILITIES[name]) for name in offered}})
 
 
-@router.get("/exchanges/{vhost:segment}/{name:segment}/capabilities", summary="Capabilities of an exchange")
+@router.get(
+    "/exchanges/{vhost:segment}/{name:segment}/capabilities",
+    summary="Capabilities of an exchange",
+    response_model=Capabilities,
+)
 def of_exchange(user: ManagementUser, topology: AsOf, vhost: VhostPath, name: NamePath) -> Response:
     """The capabilities of a source on the exchange."""
     visible_vhost(topology, user, vhost)
@@ -33,7 +38,11 @@ def of_exchange(user: ManagementUser, topology: AsOf, vhost: VhostPath, name: Na
     return answer({"capabilities": offered_by_exchange(exchange)})
 
 
-@router.get("/queues/{vhost:segment}/{name:segment}/capabilities", summary="Capabilities of a queue")
+@router.get(
+    "/queues/{vhost:segment}/{name:segment}/capabilities",
+    summary="Capabilities of a queue",
+    response_model=Capabilities,
+)
 def of_queue(user: ManagementUser, topology: AsOf, vhost: VhostPath, name: NamePath) -> Response:
     """The capabilities of a source on the queue."""
     visible_vhost(topology, user, vhost)

@@ -19,6 +19,7 @@ from api.bodies import parse_object, read_bytes
 from api.control_plane import ControlPlane
 from api.deps import AdministratorUser, Plane, VhostPath, resource
 from api.errors import Refusal, bad_request, not_found
+from api.items import Document
 from api.policy_rules import check_policy
 from api.routes.overview import PRODUCT, RABBITMQ_VERSION, version
 from api.routes.permissions import permission_item, topic_permission_item
@@ -72,7 +73,7 @@ DryRun = Annotated[str, Query(description='"1": nothing is changed, the answer i
 _YES: Final = frozenset({"1", "true"})
 
 
-@router.get("/definitions", summary="Export everything")
+@router.get("/definitions", summary="Export everything", response_model=Document)
 def export_all(
     plane: Plane, _: AdministratorUser, topology: AsOf, request: Request, download: Download = None
 ) -> Response:
@@ -90,7 +91,7 @@ def export_all(
     return _exported(request, document, download)
 
 
-@router.get(_ONE, summary="Export a vhost")
+@router.get(_ONE, summary="Export a vhost", response_model=Document)
 def export_vhost(
     _: AdministratorUser, topology: AsOf, request: Request, vhost: VhostPath, download: Download = None
 ) -> Response:

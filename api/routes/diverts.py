@@ -11,6 +11,7 @@ from api.as_of import AsOf
 from api.bodies import DivertBody, documented
 from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
 from api.errors import object_not_found
+from api.items import DivertItem, paged
 from api.listing import ListingParameters
 from api.scope import visible_vhost, visible_vhosts
 from api.views import divert_item
@@ -22,21 +23,21 @@ _ONE: Final = "/diverts/{vhost:segment}/{name:segment}"
 _EXAMPLE: Final = {"source": "orders", "destination": "audit", "filter": "price > 1000", "exclusive": False}
 
 
-@router.get("/diverts", summary="List diverts")
+@router.get("/diverts", summary="List diverts", response_model=paged(DivertItem))
 def list_all(user: ManagementUser, topology: AsOf, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
     """Every divert of every vhost that the caller sees."""
     vhosts = set(visible_vhosts(topology, user, x_vhost))
     return answer(listing.paged(divert_item(item) for item in topology.diverts.values() if item.vhost in vhosts))
 
 
-@router.get("/diverts/{vhost:segment}", summary="List diverts of a vhost")
+@router.get("/diverts/{vhost:segment}", summary="List diverts of a vhost", response_model=paged(DivertItem))
 def list_in_vhost(user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath) -> Response:
     """Every divert of the vhost."""
     visible_vhost(topology, user, vhost)
     return answer(listing.paged(divert_item(item) for item in topology.diverts.values() if item.vhost == vhost))
 
 
-@router.get(_ONE, summary="Show a divert")
+@router.get(_ONE, summary="Show a divert", response_model=DivertItem)
 def show(
     user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath, name: NamePath
 ) -> Response:

@@ -14,6 +14,7 @@ from api.bodies import ExchangeBody, documented
 from api.control_plane import ControlPlane
 from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
 from api.errors import object_not_found
+from api.items import ExchangeItem, paged
 from api.listing import Item, ListingParameters
 from api.routes.bindings import exchange_name
 from api.scope import visible_vhost, visible_vhosts
@@ -66,7 +67,7 @@ class _View:
         return self._plane.author("exchange", exchange.vhost, exchange.name) if self._is_newest else ""
 
 
-@router.get("/exchanges", summary="List exchanges")
+@router.get("/exchanges", summary="List exchanges", response_model=paged(ExchangeItem))
 def list_all(
     plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, x_vhost: VhostHeader = None
 ) -> Response:
@@ -76,7 +77,7 @@ def list_all(
     return answer(listing.paged(view.item(item) for item in topology.exchanges.values() if item.vhost in vhosts))
 
 
-@router.get("/exchanges/{vhost:segment}", summary="List exchanges of a vhost")
+@router.get("/exchanges/{vhost:segment}", summary="List exchanges of a vhost", response_model=paged(ExchangeItem))
 def list_in_vhost(
     plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath
 ) -> Response:
@@ -86,7 +87,7 @@ def list_in_vhost(
     return answer(listing.paged(view.item(item) for item in topology.exchanges.values() if item.vhost == vhost))
 
 
-@router.get(_ONE, summary="Show an exchange")
+@router.get(_ONE, summary="Show an exchange", response_model=ExchangeItem)
 def show(
     plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath, name: NamePath
 ) -> Response:

@@ -16,6 +16,7 @@ from api.bodies import read_bytes
 from api.control_plane import ControlPlane
 from api.deps import ManagementUser, Plane, VhostPath, resource
 from api.errors import access_refused, bad_request, not_found
+from api.items import Ingested
 from router.model import Topology
 
 router = resource("inbox")
@@ -40,7 +41,7 @@ _BODY: Final[dict[str, Any]] = {
 }
 
 
-@router.post("/inbox/{vhost:segment}", summary="Ingest messages in bulk", openapi_extra=_BODY)
+@router.post("/inbox/{vhost:segment}", summary="Ingest messages in bulk", response_model=Ingested, openapi_extra=_BODY)
 async def ingest(plane: Plane, user: ManagementUser, request: Request, vhost: VhostPath) -> Response:
     """Append message records to the vhost's inbox in one commit, or none of them.
 

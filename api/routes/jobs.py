@@ -14,10 +14,11 @@ from fastapi import Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api.answers import answer, created_at, no_content
-from api.bodies import read_object
+from api.bodies import documented, read_object
 from api.control_plane import ControlPlane
 from api.deps import AdministratorUser, Plane, resource
 from api.errors import ErrorBody, Refusal, bad_request, object_not_found
+from api.items import JobItem
 from api.raw_path import Segment
 from jobs.bridge import check_bridge
 from jobs.config import Job, JobFile
@@ -51,7 +52,7 @@ NewEpoch = Annotated[
 Force = Annotated[bool, Query(description="kill the process at once; the next run completes its batch")]
 
 
-@router.get("/jobs", summary="List jobs")
+@router.get("/jobs", summary="List jobs", response_model=list[JobItem])
 def list_all(plane: Plane, _: AdministratorUser) -> Response:
     """Every submitted job, by stream: its state, progress and last error."""
     totals = plane.totals.totals()
@@ -63,12 +64,7 @@ def list_all(plane: Plane, _: AdministratorUser) -> Response:
     status_code=201,
     summary="Submit a job",
     responses=_CONFLICT,
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": Job.model_json_schema(by_alias=True), "example": _EXAMPLE}},
-        }
-    },
+    openapi_extra=documented(Job, _EXAMPLE, required=True),
 )
 async def submit(request: Request, plane: Plane, user: AdministratorUser, new_epoch: NewEpoch = False) -> Response:
     """Start a job in a process of its own; a document for the same stream replaces one that does not run.
@@ -89,20 +85,28 @@ async def submit(request: Request, plane: Plane, user: AdministratorUser, new_ep
     return created_at(Segment().to_string(stream))
 
 
-@router.get("/jobs/{stream:segment}", summary="Show a job")
+@router.get("/jobs/{stream:segment}", summary="Show a job", response_model=JobItem)
 def show(plane: Plane, _: AdministratorUser, stream: StreamPath) -> Response:
     """One job: its document, state, progress and last error."""
     return answer(_item(plane, _found(plane, stream), plane.totals.totals()))
 
 
-@router.post("/jobs/{stream:segment}/stop", status_code=202, summary="Stop a job", responses=_CONFLICT)
+@router.post(
+    "/jobs/{stream:segment}/stop", status_code=202, summary="Stop a job", response_model=JobItem, responses=_CONFLICT
+)
 def stop(plane: Plane, _: AdministratorUser, stream: StreamPath, force: Force = False) -> Response:
     """Ask a job to end after the batch that is running; answers at once."""
     _stop(plane, stream, force=force)
     return _accepted(plane, stream)
 
 
-@router.post("/jobs/{stream:segment}/restart", status_code=202, summary="Restart a job", responses=_CONFLICT)
+@router.post(
+    "/jobs/{stream:segment}/restart",
+    status_code=202,
+    summary="Restart a job",
+    response_model=JobItem,
+    responses=_CONFLICT,
+)
 def restart(plane: Plane, _: AdministratorUser, stream: StreamPath, new_epoch: NewEpoch = False) -> Response:
     """Start a job again, after its end if it runs; goes on where it was.
 

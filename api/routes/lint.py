@@ -10,6 +10,7 @@ from api.answers import answer
 from api.auth import Identity
 from api.control_plane import ControlPlane
 from api.deps import ManagementUser, Plane, VhostHeader, VhostPath, resource
+from api.items import Document
 from api.scope import visible_vhost, visible_vhosts
 from router.analysis import analyse
 from store.samples import recent_messages
@@ -20,7 +21,7 @@ Version = Annotated[int | None, Query(description="a topology version; the newes
 Overlap = Annotated[bool, Query(description="compare queues by the recent messages that they hold; needs to read all")]
 
 
-@router.get("/lint", summary="Analyse the topology")
+@router.get("/lint", summary="Analyse the topology", response_model=Document)
 def lint_all(
     plane: Plane, user: ManagementUser, version: Version = None, overlap: Overlap = False, x_vhost: VhostHeader = None
 ) -> Response:
@@ -28,7 +29,7 @@ def lint_all(
     return _report(plane, user, visible_vhosts(plane.topology(), user, x_vhost), version, overlap)
 
 
-@router.get("/lint/{vhost:segment}", summary="Analyse a vhost")
+@router.get("/lint/{vhost:segment}", summary="Analyse a vhost", response_model=Document)
 def lint_vhost(
     plane: Plane, user: ManagementUser, vhost: VhostPath, version: Version = None, overlap: Overlap = False
 ) -> Response:

@@ -15,7 +15,7 @@ from api.auth import DEFAULT_EXCHANGE
 from api.bodies import GetBody, PublishBody, documented
 from api.deps import ManagementUser, NamePath, Plane, VhostPath, json_body, resource
 from api.errors import access_refused, bad_request, not_found, object_not_found
-from api.listing import Item
+from api.items import GotMessage, Routed
 from api.routes.bindings import exchange_name
 from router.errors import NotFound
 from router.message import Message, from_batch
@@ -53,6 +53,7 @@ def _require_vhost(topology: Topology, vhost: str) -> None:
 @router.post(
     "/exchanges/{vhost:segment}/{name:segment}/publish",
     summary="Publish a message",
+    response_model=Routed,
     openapi_extra=documented(PublishBody, _PUBLISH_EXAMPLE, required=True),
 )
 async def publish(
@@ -99,6 +100,7 @@ async def publish(
 @router.post(
     "/queues/{vhost:segment}/{name:segment}/get",
     summary="Get messages",
+    response_model=list[GotMessage],
     openapi_extra=documented(GetBody, _GET_EXAMPLE, required=True),
 )
 def get(
@@ -160,7 +162,7 @@ def purge(plane: Plane, user: ManagementUser, vhost: VhostPath, name: NamePath) 
     return Response(status_code=204, headers={"vary": _PURGE_VARY})
 
 
-def _item(message: Message, *, held: int, truncate: int | None, as_base64: bool) -> Item:
+def _item(message: Message, *, held: int, truncate: int | None, as_base64: bool) -> GotMessage:
     """A message as `get` shows it; `held` messages are left behind it."""
     payload = payload_of(message)
     shown, encoding = shown_payload(payload if truncate is None else payload[:truncate], as_base64=as_base64)

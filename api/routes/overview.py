@@ -28,6 +28,7 @@ from api.deps import (
     resource,
 )
 from api.errors import Refusal, bad_request, object_not_found
+from api.items import Document, ExtensionItem, Health, NameItem, Nothing, OverviewItem
 from api.listing import Item, ListingParameters
 from api.routes.vhosts import message_totals
 from api.scope import visible_vhost, visible_vhosts
@@ -129,7 +130,7 @@ def _contexts(plane: ControlPlane) -> list[Item]:
     ]
 
 
-@router.get("/overview", summary="Overview")
+@router.get("/overview", summary="Overview", response_model=OverviewItem)
 def overview(plane: Plane, user: ManagementUser, listing: ListingParameters) -> Response:
     """Versions and totals over every vhost that the caller sees."""
     topology = plane.topology()
@@ -180,7 +181,7 @@ def overview(plane: Plane, user: ManagementUser, listing: ListingParameters) -> 
     )
 
 
-@router.get("/cluster-name", summary="Show the cluster name")
+@router.get("/cluster-name", summary="Show the cluster name", response_model=NameItem)
 def show_cluster_name(plane: Plane, _: ManagementUser) -> Response:
     """The name that clients show."""
     return answer({"name": cluster_name(plane)})
@@ -201,7 +202,7 @@ async def put_cluster_name(
     return put_answer(created=False)
 
 
-@router.get("/extensions", summary="List extensions")
+@router.get("/extensions", summary="List extensions", response_model=list[ExtensionItem])
 def extensions(_: ManagementUser) -> Response:
     """Extensions of the broker's user interface; the dispatcher is the only one that every broker has."""
     return answer([{"javascript": "dispatcher.js"}])
@@ -264,13 +265,13 @@ def _resident_bytes() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-@router.get("/nodes", summary="List nodes")
+@router.get("/nodes", summary="List nodes", response_model=list[Document])
 def nodes(plane: Plane, _: MonitoringUser, listing: ListingParameters) -> Response:
     """This process, in the fields of a broker node; what it does not have reads 0."""
     return answer(listing.whole([_node(plane)], order=("name",)))
 
 
-@router.get("/nodes/{name:segment}", summary="Show a node")
+@router.get("/nodes/{name:segment}", summary="Show a node", response_model=Document)
 def node(plane: Plane, _: MonitoringUser, listing: ListingParameters, name: NamePath) -> Response:
     """This process, by its node name."""
     if name != plane.node:
@@ -293,7 +294,9 @@ def _nothing(path: str, what: str) -> None:
 
     endpoint = empty_in_vhost if "{vhost" in path else empty
     operation = f"list_{what.replace(' ', '_')}"
-    router.get(path, summary=f"List {what}", operation_id=operation, tags=["connections"])(endpoint)
+    router.get(path, summary=f"List {what}", response_model=Nothing, operation_id=operation, tags=["connections"])(
+        endpoint
+    )
 
 
 def _nobody(path: str) -> None:
@@ -327,7 +330,12 @@ for _what in ("connections", "channels"):
     _nobody(f"/{_what}/{{name:segment}}")
 
 
-@router.get("/connections/username/{name:segment}", summary="List connections of a user", tags=["connections"])
+@router.get(
+    "/connections/username/{name:segment}",
+    summary="List connections of a user",
+    response_model=Nothing,
+    tags=["connections"],
+)
 def connections_of_user(_: ManagementUser, listing: ListingParameters, name: NamePath) -> Response:
     """Always empty; there are none here."""
     return answer(listing.whole([]))
@@ -362,7 +370,7 @@ CHECKS: Final = frozenset(
 )
 
 
-@router.get("/health/checks/{check:segment}", summary="Health check")
+@router.get("/health/checks/{check:segment}", summary="Health check", response_model=Health)
 def health(
     plane: Plane, _: ManagementUser, check: Annotated[str, Path(description="name of a check", examples=["alarms"])]
 ) -> Response:
@@ -392,7 +400,7 @@ def certificate_end(pem: str) -> float:
     return datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp()
 
 
-@router.get("/health/checks/port-listener/{port:segment}", summary="Health check of a listener")
+@router.get("/health/checks/port-listener/{port:segment}", summary="Health check of a listener", response_model=Health)
 def port_listener(
     _: ManagementUser, request: Request, port: Annotated[str, Path(description="a port number", examples=["15672"])]
 ) -> Response:
@@ -406,7 +414,9 @@ def port_listener(
     return answer({"status": "ok", "port": listening})
 
 
-@router.get("/health/checks/protocol-listener/{protocol:segment}", summary="Health check of a protocol")
+@router.get(
+    "/health/checks/protocol-listener/{protocol:segment}", summary="Health check of a protocol", response_model=Health
+)
 def protocol_listener(
     plane: Plane, _: ManagementUser, protocol: Annotated[str, Path(description="http or https", examples=["http"])]
 ) -> Response:
@@ -421,6 +431,7 @@ def protocol_listener(
 @router.get(
     "/health/checks/certificate-expiration/{within:segment}/{unit:segment}",
     summary="Health check of the certificate",
+    response_model=Health,
 )
 def certificate_expiration(
     plane: Plane,
@@ -443,16 +454,28 @@ def certificate_expiration(
     return answer({"status": "ok"})
 
 
-@router.get("/aliveness-test/{vhost:segment}", summary="Aliveness test")
+@router.get("/aliveness-test/{vhost:segment}", summary="Aliveness test", response_model=Health)
 def aliveness(plane: Plane, user: ManagementUser, vhost: VhostPath) -> Response:
     """Whether the vhost can be read; no test queue is left behind."""
     visible_vhost(plane.topology(), user, vhost)
     return answer({"status": "ok"})
 
 
-@router.get("/feature-flags", summary="List feature flags", operation_id="list_feature_flags")
-@router.get("/deprecated-features", summary="List deprecated features", operation_id="list_deprecated_features")
-@router.get("/deprecated-features/used", summary="List deprecated features in use", operation_id="list_used_features")
+@router.get(
+    "/feature-flags", summary="List feature flags", response_model=list[Document], operation_id="list_feature_flags"
+)
+@router.get(
+    "/deprecated-features",
+    summary="List deprecated features",
+    response_model=list[Document],
+    operation_id="list_deprecated_features",
+)
+@router.get(
+    "/deprecated-features/used",
+    summary="List deprecated features in use",
+    response_model=list[Document],
+    operation_id="list_used_features",
+)
 def no_features(_: MonitoringUser) -> Response:
     """There are none."""
     return answer([])

@@ -24,6 +24,7 @@ from api.deps import (
     resource,
 )
 from api.errors import bad_request, object_not_found
+from api.items import GlobalParameterItem, ParameterItem, UserLimitsItem, VhostLimitsItem
 from api.listing import Item, ListingParameters
 from api.masking import masked_for
 from api.scope import visible_vhost, visible_vhosts
@@ -48,7 +49,7 @@ ComponentPath = Annotated[
 ]
 
 
-def parameter_item(setting: Setting) -> Item:
+def parameter_item(setting: Setting) -> ParameterItem:
     """A parameter."""
     return {
         "component": setting.kind.removeprefix(PARAMETER_PREFIX),
@@ -58,7 +59,7 @@ def parameter_item(setting: Setting) -> Item:
     }
 
 
-def _global_parameter_item(setting: Setting) -> Item:
+def _global_parameter_item(setting: Setting) -> GlobalParameterItem:
     return {"name": setting.name, "value": encode(setting.value)}
 
 
@@ -72,7 +73,7 @@ def _settings(topology: Topology, kind: str) -> list[Setting]:
     return [item for item in topology.settings.values() if item.kind == kind]
 
 
-def _parameters(topology: Topology, vhosts: Collection[str], component: str | None = None) -> list[Item]:
+def _parameters(topology: Topology, vhosts: Collection[str], component: str | None = None) -> list[ParameterItem]:
     """The parameters of some vhosts, of one component or all of them."""
     return [
         parameter_item(item)
@@ -82,14 +83,16 @@ def _parameters(topology: Topology, vhosts: Collection[str], component: str | No
     ]
 
 
-@router.get("/parameters", summary="List parameters")
+@router.get("/parameters", summary="List parameters", response_model=list[ParameterItem])
 def list_all(user: ManagementUser, topology: AsOf, listing: ListingParameters, x_vhost: VhostHeader = None) -> Response:
     """Every parameter of every vhost that the caller sees."""
     found = _parameters(topology, visible_vhosts(topology, user, x_vhost))
     return answer(listing.whole(masked_for(user, found), order=("vhost", "component", "name")))
 
 
-@router.get("/parameters/{component:segment}", summary="List parameters of a component")
+@router.get(
+    "/parameters/{component:segment}", summary="List parameters of a component", response_model=list[ParameterItem]
+)
 def list_of_component(
     user: ManagementUser, topology: AsOf, listing: ListingParameters, component: ComponentPath
 ) -> Response:
@@ -97,7 +100,11 @@ def list_of_component(
     return answer(listing.whole(masked_for(user, _parameters(topology, visible_vhosts(topology, user), component))))
 
 
-@router.get("/parameters/{component:segment}/{vhost:segment}", summary="List parameters of a component in a vhost")
+@router.get(
+    "/parameters/{component:segment}/{vhost:segment}",
+    summary="List parameters of a component in a vhost",
+    response_model=list[ParameterItem],
+)
 def list_in_vhost(
     user: ManagementUser, topology: AsOf, listing: ListingParameters, component: ComponentPath, vhost: VhostPath
 ) -> Response:
@@ -107,7 +114,7 @@ def list_in_vhost(
     )
 
 
-@router.get(_ONE, summary="Show a parameter")
+@router.get(_ONE, summary="Show a parameter", response_model=ParameterItem)
 def show(
     user: ManagementUser,
     topology: AsOf,
@@ -161,14 +168,14 @@ async def delete(
     return no_content()
 
 
-@router.get("/global-parameters", summary="List global parameters")
+@router.get("/global-parameters", summary="List global parameters", response_model=list[GlobalParameterItem])
 def list_global(plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters) -> Response:
     """Every global parameter, that of the installation's own id included."""
     found = list(map(_global_parameter_item, _global_parameters(plane, topology).values()))
     return answer(listing.whole(masked_for(user, found), order=("name",)))
 
 
-@router.get(_GLOBAL_ONE, summary="Show a global parameter")
+@router.get(_GLOBAL_ONE, summary="Show a global parameter", response_model=GlobalParameterItem)
 def show_global(
     plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, name: NamePath
 ) -> Response:
@@ -211,14 +218,14 @@ def _limit_items(settings: list[Setting]) -> list[Item]:
     ]
 
 
-@router.get("/vhost-limits", summary="List limits of vhosts")
+@router.get("/vhost-limits", summary="List limits of vhosts", response_model=list[VhostLimitsItem])
 def list_limits(user: ManagementUser, topology: AsOf, listing: ListingParameters) -> Response:
     """Limits of every vhost that the caller sees; stored and reported."""
     found = _limit_items(_settings(topology, _LIMITS_KIND))
     return answer(listing.whole([item for item in found if user.sees(item["vhost"])], order=("vhost",)))
 
 
-@router.get("/vhost-limits/{vhost:segment}", summary="Show limits of a vhost")
+@router.get("/vhost-limits/{vhost:segment}", summary="Show limits of a vhost", response_model=list[VhostLimitsItem])
 def show_limits(user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath) -> Response:
     """Limits of one vhost; an empty list without any."""
     visible_vhost(topology, user, vhost)
@@ -263,7 +270,7 @@ async def delete_limit(plane: Plane, user: AdministratorUser, vhost: VhostPath, 
     return no_content()
 
 
-@router.get("/user-limits", summary="List limits of users")
+@router.get("/user-limits", summary="List limits of users", response_model=list[UserLimitsItem])
 def list_user_limits(plane: Plane, _: AdministratorUser, listing: ListingParameters) -> Response:
     """Limits of every user; stored and reported."""
     users = plane.access.load().users.values()
@@ -271,7 +278,7 @@ def list_user_limits(plane: Plane, _: AdministratorUser, listing: ListingParamet
     return answer(listing.whole(found, order=("user",)))
 
 
-@router.get("/user-limits/{name:segment}", summary="Show limits of a user")
+@router.get("/user-limits/{name:segment}", summary="Show limits of a user", response_model=list[UserLimitsItem])
 def show_user_limits(plane: Plane, _: AdministratorUser, listing: ListingParameters, name: NamePath) -> Response:
     """Limits of one user; an empty list without any."""
     user = plane.access.load().users.get(name)

@@ -11,7 +11,8 @@ from api.bodies import PermissionBody, TopicPermissionBody, documented
 from api.control_plane import ControlPlane
 from api.deps import AdministratorUser, NamePath, Plane, VhostPath, json_body, resource
 from api.errors import bad_request, object_not_found
-from api.listing import Item, ListingParameters
+from api.items import PermissionItem, TopicPermissionItem
+from api.listing import ListingParameters
 from store.access import Access, AccessEditor, Permission, TopicPermission
 
 router = resource("permissions")
@@ -24,7 +25,7 @@ _TOPIC_EXAMPLE: Final = {"exchange": "amq.topic", "write": "^orders\\.", "read":
 UserPath = Annotated[str, Path(description="name of a user")]
 
 
-def permission_item(permission: Permission) -> Item:
+def permission_item(permission: Permission) -> PermissionItem:
     """A permission."""
     return {
         "user": permission.user,
@@ -35,7 +36,7 @@ def permission_item(permission: Permission) -> Item:
     }
 
 
-def topic_permission_item(permission: TopicPermission) -> Item:
+def topic_permission_item(permission: TopicPermission) -> TopicPermissionItem:
     """A topic permission."""
     return {
         "user": permission.user,
@@ -57,14 +58,14 @@ def _held(access: Access | AccessEditor, vhost: str, user: str) -> list[TopicPer
     return [item for key, item in access.topic_permissions.items() if key[:2] == (vhost, user)]
 
 
-@router.get("/permissions", summary="List permissions")
+@router.get("/permissions", summary="List permissions", response_model=list[PermissionItem])
 def list_all(plane: Plane, _: AdministratorUser, listing: ListingParameters) -> Response:
     """Every permission of every user."""
     found = map(permission_item, plane.access.load().permissions.values())
     return answer(listing.whole(found, order=("vhost", "user")))
 
 
-@router.get(_ONE, summary="Show a permission")
+@router.get(_ONE, summary="Show a permission", response_model=PermissionItem)
 def show(plane: Plane, _: AdministratorUser, listing: ListingParameters, vhost: VhostPath, user: UserPath) -> Response:
     """What a user may do in a vhost."""
     permission = plane.access.load().permission(vhost, user)
@@ -103,7 +104,9 @@ def delete(plane: Plane, admin: AdministratorUser, vhost: VhostPath, user: UserP
     return no_content()
 
 
-@router.get("/vhosts/{name:segment}/permissions", summary="List permissions in a vhost")
+@router.get(
+    "/vhosts/{name:segment}/permissions", summary="List permissions in a vhost", response_model=list[PermissionItem]
+)
 def list_in_vhost(plane: Plane, _: AdministratorUser, listing: ListingParameters, name: NamePath) -> Response:
     """What users may do in a vhost."""
     if name not in plane.topology().vhosts:
@@ -112,14 +115,18 @@ def list_in_vhost(plane: Plane, _: AdministratorUser, listing: ListingParameters
     return answer(listing.whole(found, order=("vhost", "user")))
 
 
-@router.get("/topic-permissions", summary="List topic permissions")
+@router.get("/topic-permissions", summary="List topic permissions", response_model=list[TopicPermissionItem])
 def list_topic(plane: Plane, _: AdministratorUser, listing: ListingParameters) -> Response:
     """Every topic permission of every user."""
     found = map(topic_permission_item, plane.access.load().topic_permissions.values())
     return answer(listing.whole(found, order=("vhost", "user", "exchange")))
 
 
-@router.get("/vhosts/{name:segment}/topic-permissions", summary="List topic permissions in a vhost")
+@router.get(
+    "/vhosts/{name:segment}/topic-permissions",
+    summary="List topic permissions in a vhost",
+    response_model=list[TopicPermissionItem],
+)
 def list_topic_in_vhost(plane: Plane, _: AdministratorUser, listing: ListingParameters, name: NamePath) -> Response:
     """Which routing keys users may use in a vhost."""
     if name not in plane.topology().vhosts:
@@ -130,7 +137,7 @@ def list_topic_in_vhost(plane: Plane, _: AdministratorUser, listing: ListingPara
 
 
 @router.get(_TOPIC_EXCHANGE, summary="Show topic permissions of a user in a vhost", include_in_schema=False)
-@router.get(_TOPIC_ONE, summary="Show topic permissions of a user in a vhost")
+@router.get(_TOPIC_ONE, summary="Show topic permissions of a user in a vhost", response_model=list[TopicPermissionItem])
 def show_topic(
     plane: Plane, _: AdministratorUser, listing: ListingParameters, vhost: VhostPath, user: UserPath
 ) -> Response:

@@ -11,6 +11,7 @@ from api.as_of import AsOf
 from api.bodies import PolicyBody, documented
 from api.deps import ManagementUser, NamePath, Plane, PolicymakerUser, VhostHeader, VhostPath, json_body, resource
 from api.errors import bad_request, object_not_found
+from api.items import PolicyItem
 from api.listing import ListingParameters
 from api.policy_rules import check_policy, validation_failed
 from api.scope import visible_vhost, visible_vhosts
@@ -40,7 +41,9 @@ def _register(collection: Literal["policies", "operator-policies"]) -> None:
     what = collection.replace("-", " ")
     operation = collection.replace("-", "_")
 
-    @router.get(f"/{collection}", summary=f"List {what}", operation_id=f"list_{operation}")
+    @router.get(
+        f"/{collection}", summary=f"List {what}", operation_id=f"list_{operation}", response_model=list[PolicyItem]
+    )
     def list_all(
         user: ManagementUser, topology: AsOf, listing: ListingParameters, x_vhost: VhostHeader = None
     ) -> Response:
@@ -53,6 +56,7 @@ def _register(collection: Literal["policies", "operator-policies"]) -> None:
         f"/{collection}/{{vhost:segment}}",
         summary=f"List {what} of a vhost",
         operation_id=f"list_{operation}_of_vhost",
+        response_model=list[PolicyItem],
     )
     def list_in_vhost(user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath) -> Response:
         """Every one of the vhost."""
@@ -60,7 +64,7 @@ def _register(collection: Literal["policies", "operator-policies"]) -> None:
         found = [policy_item(item) for item in policies_of(topology, kind=kind) if item.vhost == vhost]
         return answer(listing.whole(found))
 
-    @router.get(one, summary=f"Show one of the {what}", operation_id=f"show_{operation}")
+    @router.get(one, summary=f"Show one of the {what}", operation_id=f"show_{operation}", response_model=PolicyItem)
     def show(
         user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath, name: NamePath
     ) -> Response:

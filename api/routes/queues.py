@@ -16,6 +16,7 @@ from api.control_plane import ControlPlane
 from api.counts import Held
 from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
 from api.errors import bad_request, object_not_found
+from api.items import QueueItem, paged
 from api.listing import Costly, Item, ListingParameters
 from api.scope import visible_vhost, visible_vhosts
 from api.statistics import with_rates
@@ -118,7 +119,7 @@ class _View:
             item.update(count_fields(content))
 
 
-@router.get("/queues", summary="List queues")
+@router.get("/queues", summary="List queues", response_model=paged(QueueItem))
 def list_all(
     plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, x_vhost: VhostHeader = None
 ) -> Response:
@@ -129,7 +130,7 @@ def list_all(
     return answer(listing.paged(found, costly=view.costly))
 
 
-@router.get("/queues/{vhost:segment}", summary="List queues of a vhost")
+@router.get("/queues/{vhost:segment}", summary="List queues of a vhost", response_model=paged(QueueItem))
 def list_in_vhost(
     plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath
 ) -> Response:
@@ -140,7 +141,7 @@ def list_in_vhost(
     return answer(listing.paged(found, costly=view.costly))
 
 
-@router.get(_ONE, summary="Show a queue")
+@router.get(_ONE, summary="Show a queue", response_model=QueueItem)
 def show(
     plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath, name: NamePath
 ) -> Response:

@@ -18,6 +18,7 @@ from api.bodies import Body, Flag, documented
 from api.control_plane import ControlPlane
 from api.deps import ManagementUser, Plane, json_body, resource
 from api.errors import bad_request
+from api.items import Explained
 from api.scope import visible_vhost
 from router.errors import InvalidRecord
 from router.explain import Explainer
@@ -53,7 +54,12 @@ class RouteBody(Body):
     )
 
 
-@router.post("/route", summary="Explain messages", openapi_extra=documented(RouteBody, _EXAMPLE, required=True))
+@router.post(
+    "/route",
+    summary="Explain messages",
+    response_model=Explained,
+    openapi_extra=documented(RouteBody, _EXAMPLE, required=True),
+)
 def explain(
     plane: Plane,
     user: ManagementUser,

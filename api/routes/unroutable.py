@@ -14,6 +14,7 @@ from api.auth import Identity
 from api.bodies import Body, Flag, documented
 from api.deps import ManagementUser, Plane, VhostPath, json_body, resource
 from api.errors import bad_request
+from api.items import Document
 from api.presence import while_present
 from api.scope import visible_vhost
 from router.filters import parse
@@ -68,7 +69,7 @@ def _moment(text: str | None, name: str) -> datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-@router.get("/unroutable/{vhost:segment}", summary="Count unroutable messages")
+@router.get("/unroutable/{vhost:segment}", summary="Count unroutable messages", response_model=Document)
 async def show(
     request: Request,
     plane: Plane,
@@ -99,6 +100,7 @@ async def show(
 @router.post(
     "/unroutable/{vhost:segment}/redrive",
     summary="Redrive unroutable messages",
+    response_model=Document,
     openapi_extra=documented(SelectionBody, _EXAMPLE),
 )
 async def redrive(

@@ -12,7 +12,8 @@ from api.auth import Identity
 from api.bodies import UserBody, UsersBody, documented
 from api.deps import AdministratorUser, ManagementUser, NamePath, Plane, json_body, resource
 from api.errors import bad_request, object_not_found
-from api.listing import Item, ListingParameters
+from api.items import PermissionItem, TopicPermissionItem, UserItem, WhoAmI, paged
+from api.listing import ListingParameters
 from api.routes.permissions import permission_item, topic_permission_item
 from store.access import AccessEditor, User, with_password
 from store.access_definitions import algorithm_of
@@ -23,7 +24,7 @@ _ONE: Final = "/users/{name:segment}"
 _EXAMPLE: Final = {"password": "a long passphrase", "tags": "management"}
 
 
-def user_item(user: User) -> Item:
+def user_item(user: User) -> UserItem:
     """A user as administrators and definitions files see them."""
     return {
         "name": user.name,
@@ -34,19 +35,19 @@ def user_item(user: User) -> Item:
     }
 
 
-@router.get("/whoami", summary="Who am I")
+@router.get("/whoami", summary="Who am I", response_model=WhoAmI)
 def whoami(user: ManagementUser) -> Response:
     """The caller's name and tags."""
     return answer({"name": user.name, "tags": list(user.user.tags)})
 
 
-@router.get("/users", summary="List users")
+@router.get("/users", summary="List users", response_model=paged(UserItem))
 def list_all(plane: Plane, _: AdministratorUser, listing: ListingParameters) -> Response:
     """Every user, with hashes of passwords; administrators only."""
     return answer(listing.paged(map(user_item, plane.access.load().users.values()), order=("name",)))
 
 
-@router.get("/users/without-permissions", summary="List users without permissions")
+@router.get("/users/without-permissions", summary="List users without permissions", response_model=paged(UserItem))
 def list_without_permissions(plane: Plane, _: AdministratorUser, listing: ListingParameters) -> Response:
     """Users who have no permission in any vhost."""
     access = plane.access.load()
@@ -77,7 +78,7 @@ async def delete_many(
     return no_content()
 
 
-@router.get(_ONE, summary="Show a user")
+@router.get(_ONE, summary="Show a user", response_model=UserItem)
 def show(plane: Plane, _: AdministratorUser, listing: ListingParameters, name: NamePath) -> Response:
     """One user, with the hash of the password; administrators only."""
     user = plane.access.load().users.get(name)
@@ -116,7 +117,7 @@ async def delete(plane: Plane, user: AdministratorUser, name: NamePath) -> Respo
     return no_content()
 
 
-@router.get(_ONE + "/permissions", summary="List permissions of a user")
+@router.get(_ONE + "/permissions", summary="List permissions of a user", response_model=list[PermissionItem])
 def list_permissions(plane: Plane, _: AdministratorUser, listing: ListingParameters, name: NamePath) -> Response:
     """What the user may do, per vhost."""
     access = plane.access.load()
@@ -126,7 +127,9 @@ def list_permissions(plane: Plane, _: AdministratorUser, listing: ListingParamet
     return answer(listing.whole(found, order=("vhost", "user")))
 
 
-@router.get(_ONE + "/topic-permissions", summary="List topic permissions of a user")
+@router.get(
+    _ONE + "/topic-permissions", summary="List topic permissions of a user", response_model=list[TopicPermissionItem]
+)
 def list_topic_permissions(plane: Plane, _: AdministratorUser, listing: ListingParameters, name: NamePath) -> Response:
     """Which routing keys the user may use, per vhost and topic exchange."""
     access = plane.access.load()

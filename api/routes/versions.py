@@ -14,6 +14,7 @@ from api.as_of import Version
 from api.bodies import Body, Count, documented, read_object
 from api.deps import AdministratorUser, ManagementUser, MonitoringUser, Plane, json_body, resource
 from api.errors import Refusal, bad_request, object_not_found
+from api.items import Document, Versions
 from api.masking import masked_for
 from router.definitions import parse_definitions
 from router.errors import DefinitionsRefused
@@ -38,7 +39,7 @@ class RollbackBody(Body):
     expected: Count | None = Field(None, description="refuse (412) unless this is the newest version")
 
 
-@router.get("/topology/versions", summary="List versions")
+@router.get("/topology/versions", summary="List versions", response_model=Versions)
 def versions(
     plane: Plane,
     _: MonitoringUser,
@@ -53,7 +54,7 @@ def versions(
     return answer({"newest": plane.topology().version, "versions": [info.as_data() for info in found]})
 
 
-@router.get("/topology/versions/{version:segment}", summary="Show a version")
+@router.get("/topology/versions/{version:segment}", summary="Show a version", response_model=Document)
 def show(
     plane: Plane,
     user: MonitoringUser,
@@ -70,7 +71,7 @@ def show(
     return answer(info.as_data() | masked_for(user, as_page(changes, offset=offset, limit=limit)))
 
 
-@router.get("/topology/diff", summary="Compare two versions")
+@router.get("/topology/diff", summary="Compare two versions", response_model=Document)
 def diff(
     plane: Plane,
     user: ManagementUser,
@@ -96,7 +97,10 @@ def diff(
 
 
 @router.post(
-    "/topology/diff", summary="Compare a document with now", openapi_extra=documented(Body, _DOCUMENT, required=True)
+    "/topology/diff",
+    summary="Compare a document with now",
+    response_model=Document,
+    openapi_extra=documented(Body, _DOCUMENT, required=True),
 )
 async def diff_document(
     plane: Plane,
@@ -138,6 +142,7 @@ def _compared(
 @router.post(
     "/topology/rollback",
     summary="Roll back",
+    response_model=Document,
     openapi_extra=documented(RollbackBody, {"to": 41, "expected": 45}, required=True),
 )
 async def rollback(

@@ -16,6 +16,7 @@ from api.control_plane import ControlPlane
 from api.counts import Held
 from api.deps import AdministratorUser, ManagementUser, NamePath, Plane, json_body, resource
 from api.errors import Refusal, object_not_found
+from api.items import VhostItem, paged
 from api.listing import Costly, Item, ListingParameters
 from api.scope import visible_vhost
 from api.statistics import with_rates
@@ -56,14 +57,14 @@ def _costly(plane: ControlPlane, topology: Topology) -> Costly:
     return Costly(_COUNTED, look_up)
 
 
-@router.get("/vhosts", summary="List vhosts")
+@router.get("/vhosts", summary="List vhosts", response_model=paged(VhostItem))
 def list_all(plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters) -> Response:
     """Every vhost that the caller sees."""
     found = [_item(plane, topology, vhost) for vhost in topology.vhosts.values() if user.sees(vhost.name)]
     return answer(listing.paged(found, order=("name",), costly=_costly(plane, topology)))
 
 
-@router.get(_ONE, summary="Show a vhost")
+@router.get(_ONE, summary="Show a vhost", response_model=VhostItem)
 def show(plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, name: NamePath) -> Response:
     """One vhost."""
     visible_vhost(topology, user, name)

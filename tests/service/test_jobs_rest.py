@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema_rs import Draft202012Validator
 
 from api.settings import JobSettings
 from tests.service.conftest import PASSWORD, USER, Server
@@ -138,6 +139,10 @@ def test_a_job_is_submitted_shown_stopped_restarted_and_forgotten(service: Servi
     assert job["progress"] == {"batches": 0, "records": 0, "copies": 0, "unroutable": {}, "stages": {}}
     assert job["document"] == service.document("a/b ✓")
     assert [item["stream"] for item in client.get("/jobs").json] == ["a/b ✓"]
+    document = service.server.app.openapi()
+    described = {"$ref": "#/components/schemas/JobItem", "components": document["components"]}
+    assert list(Draft202012Validator(described).iter_errors(job)) == []
+    assert job.keys() == document["components"]["schemas"]["JobItem"]["properties"].keys()
     name = segment("a/b ✓")
     assert client.post("/jobs", service.document("a/b ✓")).status == 409
     assert client.delete(f"/jobs/{name}").status == 409

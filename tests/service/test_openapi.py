@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import base64
 import http.client
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
-from schemathesis.checks import not_a_server_error, status_code_conformance
+from jsonschema_rs import Draft202012Validator
+from schemathesis.checks import not_a_server_error, response_schema_conformance, status_code_conformance
 
 from tests.service.conftest import PASSWORD, USER, Server
+from tests.service.http import Answer
+from tests.service.test_access_matrix import Caller, Matrix
 
 pytestmark = pytest.mark.service
 
@@ -66,6 +71,90 @@ def test_every_body_has_an_example(document: Any) -> None:
             assert "example" in content, f"{method} {path}"
 
 
+def _references(schema: Any) -> Iterator[str]:
+    match schema:
+        case {"$ref": str(reference)}:
+            yield reference
+    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _references(inner)
+    if isinstance(schema, dict) and isinstance(schema.get("discriminator"), dict):
+        yield from schema["discriminator"].get("mapping", {}).values()
+
+
+def test_every_reference_leads_to_a_schema(document: Any) -> None:
+    known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    found = set(_references(document))
+    assert found <= known
+    assert "#/components/schemas/QueueSource" in found
+    assert "$defs" not in json.dumps(document)
+
+
+def test_every_answer_has_a_schema_or_no_body(document: Any) -> None:
+    for path, method, operation in operations(document):
+        for status, described in operation["responses"].items():
+            if not status.startswith("2") or path == "/metrics":
+                continue
+            name = f"{method} {path} {status}"
+            if status in ("201", "204"):
+                assert "content" not in described, name
+            else:
+                assert described["content"]["application/json"]["schema"].keys() & {"type", "anyOf", "$ref"}, name
+
+
+#: Objects whose fields the service gives, each of them in one answer or another of the test below.
+_SHOWN = (
+    *("BindingItem", "DivertItem", "ExchangeItem", "PolicyItem", "QueueItem", "VhostItem", "OverviewItem"),
+    *("UserItem", "PermissionItem", "TopicPermissionItem", "ParameterItem", "GlobalParameterItem"),
+    *("VhostLimitsItem", "UserLimitsItem", "WhoAmI", "Health", "Capabilities", "Versions", "Explained"),
+    *("GotMessage", "Routed", "Ingested", "MessageTotals", "BackingQueueStatus"),
+)
+
+
+def test_answers_are_what_the_document_says(tmp_path: Path) -> None:
+    """Every GET, and every POST that answers a document, on objects that exist; with columns and pages, too.
+
+    An answer has no field that the document does not name, and every named field stands in some answer.
+    """
+    running = Server(tmp_path / "data", failed_logins=10**9).start()
+    try:
+        matrix = Matrix(running)
+        document = running.app.openapi()
+        fields = {name: set(document["components"]["schemas"][name]["properties"]) for name in _SHOWN}
+        seen: set[str] = set()
+        wrong: list[str] = []
+
+        def judge(label: str, operation: Any, answer: Answer) -> None:
+            assert answer.status == 200, f"{label}: {answer.status} {answer.raw!r}"
+            schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+            whole = {**schema, "components": document["components"]}
+            wrong.extend(
+                f"{label}: {error.message[:300]}" for error in Draft202012Validator(whole).iter_errors(answer.json)
+            )
+            seen.update(_names(answer.json))
+
+        for path, method, operation in operations(document):
+            skipped = path.startswith(("/metrics", "/api/jobs/"))
+            if skipped or "200" not in operation["responses"] or (method, path) == ("post", "/api/topology/rollback"):
+                continue
+            label = f"{method} {path}"
+            judge(label, operation, matrix.call("administrator", method.upper(), path))
+            if any(parameter["name"] == "page" for parameter in operation.get("parameters", ())) and "{" not in path:
+                for query in ("?page=1", "?columns=name", "?page=1&columns=vhost&disable_stats=true"):
+                    judge(label + query, operation, matrix.send(USER, Caller("", (), PASSWORD), "GET", path + query))
+        assert not wrong, "\n".join(wrong)
+        assert {name: known - seen for name, known in fields.items() if known - seen} == {}
+    finally:
+        running.stop()
+
+
+def _names(content: Any) -> Iterator[str]:
+    """Every name of a field, at any depth."""
+    if isinstance(content, dict):
+        yield from content
+    for inner in content.values() if isinstance(content, dict) else content if isinstance(content, list) else ():
+        yield from _names(inner)
+
+
 def test_operations_have_names_of_their_own(document: Any) -> None:
     names = [operation["operationId"] for _, _, operation in operations(document)]
     assert len(names) == len(set(names))
@@ -96,7 +185,11 @@ def test_requests_made_from_the_document_never_break_the_server(tmp_path: Path) 
 
 def _exercise(operation: Any) -> None:
     # a health check that fails says so with 503
-    checks = [status_code_conformance, *([] if "/health/" in operation.path else [not_a_server_error])]
+    checks = [
+        status_code_conformance,
+        response_schema_conformance,
+        *([] if "/health/" in operation.path else [not_a_server_error]),
+    ]
 
     @settings(max_examples=6, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(operation.as_strategy())
