@@ -85,8 +85,11 @@ class Counts:
         wanted = list(queues)
         if len(wanted) < _MANY:
             return [self.of(*key) for key in wanted]
+        share = -(-len(wanted) // _WORKERS)
+        shares = [wanted[start : start + share] for start in range(0, len(wanted), share)]
+        # a task a thread: handing over one queue at a time costs far more than looking at it
         with ThreadPoolExecutor(_WORKERS, "counts") as pool:
-            return list(pool.map(lambda key: self.of(*key), wanted))
+            return [held for found in pool.map(lambda keys: [self.of(*key) for key in keys], shares) for held in found]
 
     def _look(self, queue: _Queue, vhost: str, name: str) -> Held:
         path = self._data.queue(vhost, name)

@@ -44,10 +44,14 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Costly:
-    """Fields that are worth looking up only for items that are shown; `look_up` sets them in place."""
+    """Fields that are worth looking up only for items that are shown; `look_up` sets them in place.
+
+    Statistics are left out where a client asks for none (`disable_stats`).
+    """
 
     fields: frozenset[str]
     look_up: Callable[[list[Item]], None]
+    are_statistics: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +64,12 @@ class Listing:
     page: Page | None
     stats: bool = True
 
-    def wants(self, fields: Collection[str]) -> bool:
+    def wants(self, fields: Collection[str], *, are_statistics: bool = True) -> bool:
         """Whether one of the fields is asked for, or needed for the order."""
         if self.sort is not None and self.sort[0] in fields:
             return True
         if self.columns is None:
-            return self.stats
+            return self.stats or not are_statistics
         return any(column[0] in fields for column in self.columns)
 
     def whole(
@@ -73,11 +77,11 @@ class Listing:
         items: Iterable[Mapping[str, Any]],
         *,
         order: Sequence[str] = ("vhost", "name"),
-        costly: Costly | None = None,
+        costly: Sequence[Costly] = (),
     ) -> list[Item]:
         """The list sorted and cut to its columns, for resources that the broker never pages."""
         found = self._sorted(self._ready_to_sort(items, costly), order)
-        self._complete(found, costly)
+        self._complete(found, [one for one in costly if not self._orders_by(one)])
         return [self.cut(item) for item in found]
 
     def paged(
@@ -85,7 +89,7 @@ class Listing:
         items: Iterable[Mapping[str, Any]],
         *,
         order: Sequence[str] = ("vhost", "name"),
-        costly: Costly | None = None,
+        costly: Sequence[Costly] = (),
     ) -> list[Item] | Item:
         """The list, or the page of it that was asked for; raises Refusal for a page out of range.
 
@@ -104,7 +108,7 @@ class Listing:
                 f"Page out of range, page: {page.number} page size: {page.size}, len: {len(found)}",
             )
         shown = found[start : start + page.size]
-        self._complete(shown, costly)
+        self._complete(shown, [one for one in costly if not self._orders_by(one)])
         return {
             "total_count": len(everything),
             "filtered_count": len(found),
@@ -115,22 +119,26 @@ class Listing:
             "items": [self.cut(item) for item in shown],
         }
 
-    def one(self, item: Mapping[str, Any], *, costly: Costly | None = None) -> Item:
+    def one(self, item: Mapping[str, Any], *, costly: Sequence[Costly] = ()) -> Item:
         """A single object, cut to its columns."""
         found = cast(Item, item)
         self._complete([found], costly)
         return self.cut(found)
 
-    def _ready_to_sort(self, items: Iterable[Mapping[str, Any]], costly: Costly | None) -> list[Item]:
+    def _ready_to_sort(self, items: Iterable[Mapping[str, Any]], costly: Sequence[Costly]) -> list[Item]:
         found = cast(list[Item], list(items))  # JSON objects, whatever their type says of their fields
-        if costly is not None and self.sort is not None and self.sort[0] in costly.fields:
-            costly.look_up(found)
+        for one in costly:
+            if self._orders_by(one):
+                one.look_up(found)
         return found
 
-    def _complete(self, items: list[Item], costly: Costly | None) -> None:
-        if costly is None or not self.wants(costly.fields):
-            return
-        costly.look_up(items)
+    def _orders_by(self, costly: Costly) -> bool:
+        return self.sort is not None and self.sort[0] in costly.fields
+
+    def _complete(self, items: list[Item], costly: Sequence[Costly]) -> None:
+        for one in costly:
+            if self.wants(one.fields, are_statistics=one.are_statistics):
+                one.look_up(items)
 
     def cut(self, item: Item) -> Item:
         """The item with the columns that were asked for; unknown columns are dropped."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -86,37 +86,44 @@ def count_fields(held: Held) -> Item:
     }
 
 
+_KEY_FIELDS: Final = frozenset({"vhost", "name"})
 _COUNT_FIELDS: Final = frozenset(count_fields(Held()))
+_OTHER_FIELDS: Final = frozenset(QueueItem.__annotations__) - _KEY_FIELDS - _COUNT_FIELDS
 
 
 class _View:
-    """Queues of one topology as items."""
+    """Queues of one topology as items; what is more than vhost and name is made for those that are shown."""
 
     def __init__(self, plane: ControlPlane, topology: Topology) -> None:
         self._plane = plane
         self._policies = plane.policies(topology)
         self._operator_policies = Policies(topology, kind=OPERATOR_POLICY)
-        self.costly = Costly(_COUNT_FIELDS, self._count)
-
-    def item(self, queue: Queue) -> Item:
-        """A queue, without its counts."""
-        item = queue_item(
-            queue,
-            node=self._plane.node,
-            policy=self._policies.applying("queues", queue.vhost, queue.name),
-            operator_policy=self._operator_policies.applying("queues", queue.vhost, queue.name),
+        self._queues = topology.queues
+        self.costly = (
+            Costly(_OTHER_FIELDS, self._describe, are_statistics=False),
+            Costly(_COUNT_FIELDS, self._count),
         )
-        counted = self._plane.statistics.of_queue(queue.vhost, queue.name)
-        return {**item, **_NO_PROCESS, **({"message_stats": counted} if counted else {})}
 
-    def items(self, queues: Iterable[Queue]) -> Iterable[Item]:
-        """Queues, without their counts."""
-        return map(self.item, queues)
+    def _describe(self, items: list[Item]) -> None:
+        for item in items:
+            key = vhost, name = item["vhost"], item["name"]
+            described = queue_item(
+                self._queues[key],
+                node=self._plane.node,
+                policy=self._policies.applying("queues", vhost, name),
+                operator_policy=self._operator_policies.applying("queues", vhost, name),
+            )
+            counted = self._plane.statistics.of_queue(vhost, name)
+            item.update(described, **_NO_PROCESS, **({"message_stats": counted} if counted else {}))
 
     def _count(self, items: list[Item]) -> None:
         held = self._plane.counts.of_many((item["vhost"], item["name"]) for item in items)
         for item, content in zip(items, held, strict=True):
             item.update(count_fields(content))
+
+
+def _key_item(key: tuple[str, str]) -> Item:
+    return {"vhost": key[0], "name": key[1]}
 
 
 @router.get("/queues", summary="List queues", response_model=paged(QueueItem))
@@ -126,7 +133,7 @@ def list_all(
     """Every queue of every vhost that the caller sees."""
     vhosts = set(visible_vhosts(topology, user, x_vhost))
     view = _View(plane, topology)
-    found = view.items(queue for queue in topology.queues.values() if queue.vhost in vhosts)
+    found = [_key_item(key) for key in topology.queues if key[0] in vhosts]
     return answer(listing.paged(found, costly=view.costly))
 
 
@@ -137,7 +144,7 @@ def list_in_vhost(
     """Every queue of the vhost."""
     visible_vhost(topology, user, vhost)
     view = _View(plane, topology)
-    found = view.items(queue for queue in topology.queues.values() if queue.vhost == vhost)
+    found = [_key_item(key) for key in topology.queues if key[0] == vhost]
     return answer(listing.paged(found, costly=view.costly))
 
 
@@ -147,12 +154,10 @@ def show(
 ) -> Response:
     """One queue."""
     visible_vhost(topology, user, vhost)
-    queue = topology.queues.get((vhost, name))
-    if queue is None:
+    if (vhost, name) not in topology.queues:
         raise object_not_found()
-    view = _View(plane, topology)
-    item = {**view.item(queue), "consumer_details": [], "deliveries": [], "incoming": []}
-    return answer(listing.one(item, costly=view.costly))
+    item = {**_key_item((vhost, name)), "consumer_details": [], "deliveries": [], "incoming": []}
+    return answer(listing.one(item, costly=_View(plane, topology).costly))
 
 
 @router.put(_ONE, status_code=201, summary="Declare a queue", openapi_extra=documented(QueueBody, _EXAMPLE))

@@ -61,14 +61,14 @@ def _costly(plane: ControlPlane, topology: Topology) -> Costly:
 def list_all(plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters) -> Response:
     """Every vhost that the caller sees."""
     found = [_item(plane, topology, vhost) for vhost in topology.vhosts.values() if user.sees(vhost.name)]
-    return answer(listing.paged(found, order=("name",), costly=_costly(plane, topology)))
+    return answer(listing.paged(found, order=("name",), costly=[_costly(plane, topology)]))
 
 
 @router.get(_ONE, summary="Show a vhost", response_model=VhostItem)
 def show(plane: Plane, user: ManagementUser, topology: AsOf, listing: ListingParameters, name: NamePath) -> Response:
     """One vhost."""
     visible_vhost(topology, user, name)
-    return answer(listing.one(_item(plane, topology, topology.vhosts[name]), costly=_costly(plane, topology)))
+    return answer(listing.one(_item(plane, topology, topology.vhosts[name]), costly=[_costly(plane, topology)]))
 
 
 @router.put(_ONE, status_code=201, summary="Create a vhost", openapi_extra=documented(VhostBody, _EXAMPLE))

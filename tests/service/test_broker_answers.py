@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from api.counts import Counts
+from api.routes import queues
 from store.access import hash_password
 from tests.service.conftest import Server
 from tests.service.http import Client
@@ -275,6 +278,35 @@ def test_what_a_broker_can_be_told_to_do_about_nothing_is_done(client: Client) -
     assert client.call("POST", "/rebalance/queues").status == 204
     assert client.delete("/connections/username/guest").status == 204
     assert client.get("/connections/username/guest").json == []
+
+
+@pytest.mark.parametrize(
+    ("query", "described", "counted"),
+    [
+        ("?page=2&page_size=5", 5, 5),
+        ("?page=1&page_size=5&sort=name&sort_reverse=true", 5, 5),
+        ("?page=1&page_size=5&name=q-1&columns=vhost,name", 0, 0),
+        ("?page=1&page_size=5&columns=name,durable", 5, 0),
+        ("?disable_stats=true", 20, 0),
+        ("?page=1&page_size=5&sort=state", 20, 5),
+        ("?page=1&page_size=5&sort=messages", 5, 20),
+        ("", 20, 20),
+    ],
+)
+def test_a_page_of_queues_costs_no_more_than_its_queues(
+    client: Client, monkeypatch: pytest.MonkeyPatch, query: str, described: int, counted: int
+) -> None:
+    for number in range(20):
+        client.put(f"/queues/{AT}/q-{number:02}")
+    shown: Counter[str] = Counter()
+    describe, look = queues.queue_item, Counts.of
+    monkeypatch.setattr(queues, "queue_item", lambda *a, **k: shown.update(["described"]) or describe(*a, **k))
+    monkeypatch.setattr(Counts, "of", lambda *a: shown.update(["counted"]) or look(*a))
+    answer = client.get(f"/queues/{AT}{query}")
+    items = answer.json["items"] if query.startswith("?page") else answer.json
+    assert len(items) == (5 if query.startswith("?page") else 20)
+    # a lookup that serves the order does not serve the page once more
+    assert (shown["described"], shown["counted"]) == (described, counted)
 
 
 def test_deleting_users_is_all_or_nothing(client: Client) -> None:

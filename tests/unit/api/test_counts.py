@@ -62,6 +62,15 @@ def test_a_count_follows_the_queue(data: DataDir, store: TopologyStore, counts: 
     assert counts.of("/", "none") == Held()
 
 
+def test_many_queues_are_handed_to_threads_in_shares(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    handed: list[object] = []
+    submit = ThreadPoolExecutor.submit
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", lambda *a, **k: handed.append(a) or submit(*a, **k))
+    wanted = [("/", f"q{number}") for number in range(1_000)]
+    assert counts.of_many(wanted) == [Held()] * 1_000
+    assert len(handed) <= 4
+
+
 def test_a_look_reads_only_what_was_committed_since(data: DataDir, store: TopologyStore, counts: Counts) -> None:
     with fill(data, store, "q", batches=6) as committer:
         assert counts.of("/", "q").messages == 18
