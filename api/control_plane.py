@@ -16,6 +16,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.auth import FailedLogins
 from api.counts import Counts
+from api.inbox_writer import InboxWriter
 from api.publisher import Publisher
 from api.settings import Settings
 from api.statistics import Statistics
@@ -89,6 +90,11 @@ class ControlPlane:
         if self.upkeep is None:
             return Publisher(self.data, self.topology, app_id=app_id)
         return Publisher(self.data, self.topology, app_id=app_id, committed=self.upkeep.committed)
+
+    @_part
+    def inboxes(self) -> InboxWriter:
+        """Appends to inboxes, sharing commits among concurrent requests."""
+        return InboxWriter(self.data)
 
     @_part
     def upkeep(self) -> Upkeep | None:
@@ -174,6 +180,8 @@ class ControlPlane:
         """Finish what was accepted and release the threads."""
         if "publisher" in self.__dict__:
             self.publisher.close()
+        if "inboxes" in self.__dict__:
+            self.inboxes.close()
         if "committer" in self.__dict__:
             self.committer.close()
         upkeep = self.__dict__.get("upkeep")

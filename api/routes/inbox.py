@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, Final
 
@@ -45,6 +46,8 @@ _BODY: Final[dict[str, Any]] = {
 async def ingest(plane: Plane, user: ManagementUser, request: Request, vhost: VhostPath) -> Response:
     """Append message records to the vhost's inbox in one commit, or none of them.
 
+    Requests that wait at the same time share a commit, and then its version.
+
     One JSON message a line, or an Arrow IPC stream (by content type) with the columns of the message
     schema. Bad records are reported by line. The caller needs write permission on every exchange named, and
     a user id may only be the caller's own, unless they hold the tag `impersonator` or `administrator`.
@@ -52,10 +55,15 @@ async def ingest(plane: Plane, user: ManagementUser, request: Request, vhost: Vh
     user.require_sight(vhost)
     raw = await read_bytes(request, plane.settings.inbox_limit)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return await run_in_threadpool(_ingest, plane, user, vhost, raw, kind in inbox.ARROW_TYPES)
+    records = await run_in_threadpool(_read, plane, user, vhost, raw, kind in inbox.ARROW_TYPES)
+    if not records.num_rows:
+        return answer({"records": 0})
+    version = await asyncio.wrap_future(plane.inboxes.append(vhost, records, author=user.name))
+    return answer({"records": records.num_rows, "version": version})
 
 
-def _ingest(plane: ControlPlane, user: Identity, vhost: str, raw: bytes, is_arrow: bool) -> Response:
+def _read(plane: ControlPlane, user: Identity, vhost: str, raw: bytes, is_arrow: bool) -> pa.Table:
+    """The records of a body that the caller may publish; raises Refusal."""
     if vhost not in plane.topology().vhosts:
         raise not_found("vhost_not_found")
     try:
@@ -70,10 +78,7 @@ def _ingest(plane: ControlPlane, user: Identity, vhost: str, raw: bytes, is_arro
             problems=[problem.as_data() for problem in error.problems],
         ) from None
     _check(plane.topology(), user, vhost, records)
-    if not records.num_rows:
-        return answer({"records": 0})
-    version = inbox.append(plane.data, vhost, records, author=user.name)
-    return answer({"records": records.num_rows, "version": version})
+    return records
 
 
 def _check(topology: Topology, user: Identity, vhost: str, records: pa.Table) -> None:

@@ -252,6 +252,25 @@ def test_the_inbox_takes_records_and_publishes_nothing_yet(server: Server, clien
     assert get(client) == []
 
 
+def test_clients_that_ingest_at_once_share_commits(server: Server, client: Client) -> None:
+    path = DataDir.open(server.settings.data).inbox(NAME)
+    client.call("POST", f"/inbox/{AT}", raw=b"{}")
+    before = DeltaTable(path).version()
+    keys = [f"at once {number}" for number in range(64)]
+
+    def send(key: str) -> Any:
+        answer = client.call("POST", f"/inbox/{AT}", raw=json.dumps({"exchange": "x", "routing_key": key}).encode())
+        assert (answer.status, answer.json["records"]) == (200, 1), answer.raw
+        return answer.json["version"]
+
+    with ThreadPoolExecutor(len(keys)) as pool:
+        versions = list(pool.map(send, keys))
+    rows = DeltaTable(path).to_pyarrow_table()["routing_key"].to_pylist()
+    assert sorted(key for key in rows if key in keys) == sorted(keys)
+    assert set(versions) == set(range(before + 1, DeltaTable(path).version() + 1))
+    assert len(set(versions)) < len(keys)
+
+
 def test_one_bad_record_stores_nothing(server: Server, client: Client) -> None:
     client.call("POST", f"/inbox/{AT}", raw=b"{}")
     path = DataDir.open(server.settings.data).inbox(NAME)
