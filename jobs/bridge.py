@@ -1,4 +1,4 @@
-"""Bridges (seed 004): a job whose source is a queue must not feed that queue.
+"""Bridges (Artemis): a job whose source is a queue must not feed that queue.
 
 The check errs on the safe side: it follows every binding, divert and alternate (those of policies too) from
 the exchange that the bridge feeds, whatever the keys and filters on the way. So the exchange must be

@@ -101,7 +101,7 @@ class FileSource(_Part):
 
 
 class QueueSource(_Part):
-    """A queue table as a source: the job is a bridge (seed 004)."""
+    """A queue table as a source: the job is a bridge."""
 
     format: Literal["queue"]
     queue: Name

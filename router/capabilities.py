@@ -1,6 +1,6 @@
 """AMQP capabilities: which filters may be used where, by the names that the specifications give.
 
-Sources: seeds 000 and 001 name the `APACHE.ORG:` capabilities, the AMQP filter expressions (seed 002) the
+Sources: the Apache AMQP filters name the `APACHE.ORG:` capabilities, the AMQP Filter Expressions the
 `AMQP_FILTEX_` ones. A capability is offered by the service, by an exchange (a source on it is an exclusive
 queue whose one binding carries the filter set; docs/filter-sets.md says which binding) or by a queue (its
 consumers take filter sets).

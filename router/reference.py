@@ -243,7 +243,7 @@ class NaiveRouter:
 
 
 def topic_matches(pattern: str, key: str) -> bool:
-    """Whether a topic binding key accepts a routing key; the empty text is zero words (seed 003 §4.6.2.2)."""
+    """Whether a topic binding key accepts a routing key; the empty text is zero words (Broker-J §4.6.2.2)."""
     words = key.split(".") if key else []
     # positions[i]: the pattern so far accepts the first i words
     positions = [True] + [False] * len(words)

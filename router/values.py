@@ -1,7 +1,7 @@
 """Typed values: what an AMQP value folds to, and its JSON form.
 
 A value is one of None, bool, int (64 bits), float, str, bytes, `Timestamp`, tuple (a list or array)
-or `Table` (a map); nested content that has none of these forms is `Opaque`. Widths fold as in seed 000,
+or `Table` (a map); nested content that has none of these forms is `Opaque`. Widths fold as in the Apache AMQP filters,
 "Mapping AMQP types to JMS types": every integer width becomes int, float/double/decimal become float, symbol
 and char become str, uuid becomes 16 bytes.
 

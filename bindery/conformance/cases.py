@@ -11,7 +11,7 @@ from typing import Any, Final
 from router.errors import InvalidInput
 
 #: The family under which the cases of a dialect are counted; any other dialect is a family of its own.
-#: The second name of JMS selectors over AMQP (seeds 000, 001) belongs to the JMS family.
+#: The second name of JMS selectors over AMQP (Apache AMQP filters) belongs to the JMS family.
 DIALECT_FAMILIES: Final[Mapping[str, str]] = {"apache-selector": "jms"}
 
 

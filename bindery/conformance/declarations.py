@@ -19,7 +19,7 @@ Declared = tuple[object, ...]
 def refusal(raw: Raw) -> str | None:
     """Why the declarations of a case are refused, or None when all are accepted.
 
-    Each rule is written out once (seed 003 §4.6.1, §4.6.3; AMQP 0-9-1 §3.1), without the model. Filters are
+    Each rule is written out once (Broker-J §4.6.1, §4.6.3; AMQP 0-9-1 §3.1), without the model. Filters are
     still read by the one parser that there is.
     """
     exchanges = dict(_PREDECLARED)

@@ -1,7 +1,7 @@
 """Which topic pattern accepts everything that another accepts, decided exactly.
 
 A pattern is words split on "."; `*` is one word, `#` any number of words (the empty key has no words;
-seed 003 §4.6.2.2). The question whether `wide` covers `narrow` needs no search over keys: a wildcard
+Broker-J §4.6.2.2). The question whether `wide` covers `narrow` needs no search over keys: a wildcard
 of `narrow` is hardest to accept when it stands for words that occur in no pattern, because only
 wildcards of `wide` take those. So `narrow` becomes the words of one automaton whose `#` are loops over
 one foreign word, and it is run against the position set of `wide` (a bit mask). Position sets that

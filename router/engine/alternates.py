@@ -1,4 +1,4 @@
-"""Alternate bindings: where a message goes that reached no queue through an exchange (seed 003 §4.6.4)."""
+"""Alternate bindings: where a message goes that reached no queue through an exchange (Broker-J §4.6.4)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ REASONS: Final = (
     "too_large",
     "filter_error",
 )
-#: What became of it: given back to a mandatory publisher, refused (seed 003 §4.6.4 REJECT), or dropped; `delivered`
+#: What became of it: given back to a mandatory publisher, refused (Broker-J §4.6.4 REJECT), or dropped; `delivered`
 #: to some queues, while a defect in a filter may have kept it from others.
 DISPOSITIONS: Final = ("returned", "rejected", "discarded", "delivered")
 
@@ -51,7 +51,7 @@ class Unroutable:
     reason       int8[u]   positions in REASONS
     disposition  int8[u]   positions in DISPOSITIONS
     detail       u texts   which exchange, alternate or filter it was
-    recorded     bool[u]   False: counted only (seed 003 DISCARD with `x-record-unroutable: false`)
+    recorded     bool[u]   False: counted only (Broker-J DISCARD with `x-record-unroutable: false`)
     """
 
     rows: Int32s

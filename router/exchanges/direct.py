@@ -1,4 +1,4 @@
-"""Direct exchanges: a routing key equals the binding key, byte for byte (seed 003 §4.6.2.1)."""
+"""Direct exchanges: a routing key equals the binding key, byte for byte (Broker-J §4.6.2.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fanout exchanges: every binding, whatever the key (seed 003 §4.6.2.3)."""
+"""Fanout exchanges: every binding, whatever the key (Broker-J §4.6.2.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers exchanges: typed equality of application properties (seed 003 §4.6.3.2; AMQP 0-9-1 §3.1.3.4).
+"""Headers exchanges: typed equality of application properties (Broker-J §4.6.3.2; AMQP 0-9-1 §3.1.3.4).
 
 Never a scan over bindings: a message looks up its own entries in an inverted index. `any` rules stand in
 the posting of each of their criteria. `all` rules over the same names form a group; the group stands in the

@@ -1,4 +1,4 @@
-"""Topic exchanges: patterns of words with `*` and `#` (seed 003 §4.6.2.2; AMQP 0-9-1 §3.1.3.3).
+"""Topic exchanges: patterns of words with `*` and `#` (Broker-J §4.6.2.2; AMQP 0-9-1 §3.1.3.3).
 
 Patterns form one trie over words in flat arrays. A `#` is a node that every word leads back to, so a
 key is matched by advancing the set of reached nodes word by word: polynomial, whatever the number of `#`.

@@ -1,6 +1,6 @@
 """Numbers of one value at a time, to the letter of the rules: exact comparison, 64-bit integers, IEEE 754.
 
-`text_as_number` and `text_as_flag` are the conversions of Artemis' `convert_string_expressions:` (seed 004).
+`text_as_number` and `text_as_flag` are the conversions of Artemis' `convert_string_expressions:`.
 """
 
 from __future__ import annotations

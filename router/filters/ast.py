@@ -215,7 +215,7 @@ class IsNull(Condition):
 
 @dataclass(frozen=True, slots=True)
 class XPath(Condition):
-    """An XPath 1.0 expression over the body, two-valued (seed 004, section XPath)."""
+    """An XPath 1.0 expression over the body, two-valued (Artemis filter expressions, "XPath")."""
 
     expression: str
 

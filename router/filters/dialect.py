@@ -183,7 +183,7 @@ AMQP_SQL: Final = Dialect(
         "LPAR": r"\(",
         "RPAR": r"\)",
         "COMMA": ",",
-        # letters, symbols and digits (seed 002: delimited_identifier), so no control character
+        # letters, symbols and digits (AMQP Filter Expressions: delimited_identifier), so no control character
         "QUOTED": r"\[(?:[^\[\]\x00-\x1f\x7f-\x9f]|\]\]|\[\[)*\]",
         "LSQB": r"\[",
         "RSQB": r"\]",

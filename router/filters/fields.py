@@ -1,7 +1,7 @@
 """Names by which filter languages refer to message fields, and fields derived from others.
 
-Sources of the tables: seed 000 and 001, "Mapping JMS Headers to AMQP fields"; seed 004 for the AMQ names;
-seed 002, "Property References and Values", for the sections.
+Sources of the tables: Apache AMQP filters, "Mapping JMS Headers to AMQP fields"; Artemis filter expressions for the
+AMQ names; AMQP Filter Expressions, "Property References and Values", for the sections.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ JMS_NAMES: Final[Mapping[str, Ref]] = {
     "JMSXUserID": _derived("user_text"),
 }
 
-#: `amqp.<field>` names of the Apache selector filter (seed 000: hyphens replaced by underscores).
+#: `amqp.<field>` names of the Apache selector filter (hyphens replaced by underscores).
 AMQP_NAMES: Final[Mapping[str, Ref]] = {
     **{f"amqp.{name}": Ref(section, name) for section, names in SECTION_FIELDS.items() for name in names},
     "amqp.jms_type": _derived("jms_type"),
@@ -156,7 +156,7 @@ AMQP_NAMES: Final[Mapping[str, Ref]] = {
     "amqp.redelivered": _derived("redelivered"),
 }
 
-#: Identifiers of Artemis core filters (seed 004); every other name is a property.
+#: Identifiers of Artemis core filters; every other name is a property.
 ARTEMIS_NAMES: Final[Mapping[str, Ref]] = {
     "AMQUserID": _properties("message_id"),
     "AMQAddress": _derived("address"),
@@ -168,7 +168,7 @@ ARTEMIS_NAMES: Final[Mapping[str, Ref]] = {
     "AMQSize": _derived("body_size"),
 }
 
-#: Section qualifiers of the AMQP SQL filter (seed 002), long and short, underscore and hyphen.
+#: Section qualifiers of the AMQP SQL filter, long and short, underscore and hyphen.
 SQL_SECTIONS: Final[Mapping[str, str]] = {
     spelling: section
     for section, short in (

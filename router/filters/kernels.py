@@ -138,7 +138,7 @@ def _mapped(codes: npt.NDArray[Any], table: npt.NDArray[Any] | None) -> npt.NDAr
 
 
 def convert_text(vector: Vector, other: Vector) -> Vector:
-    """Strings that meet a number or boolean, read as one where they parse (seed 004)."""
+    """Strings that meet a number or boolean, read as one where they parse (Artemis filter expressions)."""
     if not vector.may_hold(STRING) or not other.may_hold(BOOL, INT, DOUBLE, TIMESTAMP):
         return vector
     as_numbers = per_distinct(_number_or_same, vector)

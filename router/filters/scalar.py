@@ -112,7 +112,7 @@ def _number(value: int | float | Timestamp) -> int | float:
 
 
 def _converted(value: Value | Trouble, other: Value | Trouble) -> Value | Trouble:
-    """A string that meets a number or boolean, read as one when it parses (seed 004)."""
+    """A string that meets a number or boolean, read as one when it parses (Artemis filter expressions)."""
     if isinstance(value, str):
         read: Value = None
         if isinstance(other, bool):

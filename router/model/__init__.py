@@ -1,4 +1,4 @@
-"""The model of a topology: its objects, its states, and how it is changed (AMQP 0-9-1 §3.1; seeds 003, 004).
+"""The model of a topology: its objects, its states, and how it is changed (AMQP 0-9-1 §3.1; Broker-J §4.6, Artemis).
 
 `Topology` is one consistent, read-only state over all vhosts. `TopologyEditor` applies declarations,
 bindings and deletions to a copy: every operation checks its rule first and raises without having

@@ -1,4 +1,4 @@
-"""The rules that a declaration must meet: names, arguments, equivalence, filters (AMQP 0-9-1 §3.1; seeds 003, 004)."""
+"""The rules of a declaration: names, arguments, equivalence, filters (AMQP 0-9-1 §3.1, Broker-J §4.6, Artemis)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The objects of a topology, as values (AMQP 0-9-1 §3.1; seeds 003, 004)."""
+"""The objects of a topology, as values (AMQP 0-9-1 §3.1; Broker-J §4.6, Artemis)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_BINDING_ID: Final = 0
 MAX_ID: Final = 2**31 - 1
 
 EXCHANGE_TYPES: Final = ("direct", "topic", "fanout", "headers")
-#: Exchanges that every vhost has from the start (seed 003 §4.6.1; AMQP 0-9-1 §3.1.3).
+#: Exchanges that every vhost has from the start (Broker-J §4.6.1; AMQP 0-9-1 §3.1.3).
 PREDECLARED: Final[Mapping[str, str]] = {
     "": "direct",
     "amq.direct": "direct",
@@ -77,7 +77,7 @@ class Exchange:
 
     @property
     def rejects_unroutable(self) -> bool:
-        """Whether unroutable messages are rejected rather than discarded (seed 003 §4.6.4)."""
+        """Whether unroutable messages are rejected rather than discarded (Broker-J §4.6.4)."""
         return self.arguments.get(UNROUTABLE_BEHAVIOUR) == "REJECT"
 
     @property
@@ -124,7 +124,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Divert:
-    """A divert (seed 004): a filtered copy, or with `exclusive` a detour, to another exchange.
+    """A divert (Artemis): a filtered copy, or with `exclusive` a detour, to another exchange.
 
     `filter` is text in the artemis dialect, blank for every message; `routing_key` replaces all keys.
     """

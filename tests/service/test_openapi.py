@@ -89,6 +89,10 @@ def test_every_reference_leads_to_a_schema(document: Any) -> None:
     assert "$defs" not in json.dumps(document)
 
 
+def test_texts_name_specifications_by_their_own_names(document: Any) -> None:
+    assert not re.search(r"seeds? \d", json.dumps(document))
+
+
 def test_every_answer_has_a_schema_or_no_body(document: Any) -> None:
     for path, method, operation in operations(document):
         for status, described in operation["responses"].items():

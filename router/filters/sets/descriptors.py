@@ -1,7 +1,7 @@
 """Which filters exist: their descriptors, by symbol and by 64-bit code, and how their values are read.
 
-Symbols compare exactly. Numeric codes are those of seeds 000 and 001 (domain 0x0000468C); the filters of
-seed 002 have no assigned code and are named by symbol alone.
+Symbols compare exactly. Numeric codes are those of the Apache AMQP filters (domain 0x0000468C); those of
+AMQP Filter Expressions have no assigned code and are named by symbol alone.
 """
 
 from __future__ import annotations

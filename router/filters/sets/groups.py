@@ -1,4 +1,4 @@
-"""Filters that combine filters: all, any, none, and the Apache or, and, not (seed 001 §3, AMQP filter sets).
+"""Filters that combine filters: all, any, none, and the Apache or, and, not (Apache AMQP filters §3, AMQP filter sets).
 
 Groups are two-valued: a member whose condition is unknown does not accept, so its negation accepts.
 """

@@ -1,4 +1,4 @@
-"""Filters of seeds 000 and 001 that test the message: legacy bindings and no-local."""
+"""Apache AMQP filters that test the message: legacy bindings and no-local."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a property filter's reference value matches a message's value (seed 002, "property filters")."""
+"""When a property filter's reference value matches a message's value (AMQP Filter Expressions, "property filters")."""
 
 from __future__ import annotations
 

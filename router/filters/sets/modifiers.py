@@ -1,4 +1,4 @@
-"""String references of property filters and the modifiers that open them (seed 002, "property filters").
+"""String references of property filters and the modifiers that open them (AMQP Filter Expressions, "property filters").
 
     &S:end   ends with            &s:end   … ignoring case
     &P:start starts with          &p:start … ignoring case

@@ -1,4 +1,4 @@
-"""Property filters: one reference value per section of the message (seed 002, "property filters")."""
+"""Property filters: one reference value per section of the message (AMQP Filter Expressions, "property filters")."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     evaluate(compiled, b"<book lang='en'><price>25</price></book>")    # True
 
 The context node is the document; the result is XPath's boolean(). No body, a body that is not XML, a DOCTYPE
-of any kind, a passed limit and a type error while evaluating all give false. Seed 004, "XPath"; the
+of any kind, a passed limit and a type error while evaluating all give false. Artemis filter expressions, "XPath"; the
 recommendation is XPath 1.0 (W3C, 16 November 1999).
 
 The evaluator is our own because libxml2 offers neither a bound on evaluation time nor a check of functions
