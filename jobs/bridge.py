@@ -1,4 +1,4 @@
-"""Bridges (Artemis): a job whose source is a queue must not feed that queue.
+"""Bridges (Artemis): jobs whose source is a queue, what they read of it, and that they must not feed it.
 
 The check errs on the safe side: it follows every binding, divert and alternate (those of policies too) from
 the exchange that the bridge feeds, whatever the keys and filters on the way. So the exchange must be
@@ -10,11 +10,25 @@ from __future__ import annotations
 import re
 
 from jobs.config import Job, JobFile, QueueSource
-from router.errors import Refused
+from router.errors import InvalidInput, Refused
+from router.filters import Filter
 from router.model import Topology
 from router.policies import Policies
+from store.read import consumer_filter
 
 _LITERAL = re.compile(r"\s*'((?:[^'\\]|'')*)'\s*")
+
+
+def bridge_filter(source: QueueSource, file: JobFile) -> Filter | None:
+    """The filter of a bridge; its own connection is what no-local compares with (seed 001 §2.1).
+
+    Raises FilterError or InvalidInput naming the place in the job file.
+    """
+    try:
+        return consumer_filter(source.filter, dialect=source.dialect, connection=source.connection)
+    except InvalidInput as error:
+        error.where = f"{file.place(('source', 'filter'))}: source.filter"
+        raise
 
 
 def check_bridge(file: JobFile, topology: Topology) -> None:

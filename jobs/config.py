@@ -101,13 +101,14 @@ class FileSource(_Part):
 
 
 class QueueSource(_Part):
-    """A queue table as a source: the job is a bridge."""
+    """A queue table as a source: the job is a bridge; `connection` is its own, for no-local filters."""
 
     format: Literal["queue"]
     queue: Name
     vhost: str | None = None
     filter: str | dict[str, Any] | None = None
     dialect: str = "artemis"
+    connection: Name | None = None
     options: dict[str, Annotated[str, BeforeValidator(_expression)]] = {}
 
     _no_own_options = field_validator("options")(FileSource._no_own_options.__func__)  # type: ignore[attr-defined]  # pydantic wraps the classmethod

@@ -7,14 +7,12 @@ from dataclasses import replace
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from jobs.bridge import bridge_filter
 from jobs.config import FileSource, JobFile, QueueSource
 from jobs.consume import Consumer
 from jobs.sources.files import spark_reason
 from jobs.sources.records import Records
-from router.errors import InvalidInput
-from router.filters import Filter
 from store.paths import DataDir
-from store.read import consumer_filter
 
 
 def read_delta(spark: SparkSession, data: DataDir, source: FileSource, file: JobFile) -> Records:
@@ -24,18 +22,10 @@ def read_delta(spark: SparkSession, data: DataDir, source: FileSource, file: Job
 
 def read_queue(spark: SparkSession, data: DataDir, source: QueueSource, file: JobFile) -> Records:
     """A queue table of this installation: rows as they arrive; rows that are taken from it are not seen."""
-    consumer = Consumer.of(_filter(source, file))
+    consumer = Consumer.of(bridge_filter(source, file))
     path = data.queue(source.vhost or file.job.vhost, source.queue)
     records = _stream(spark, path, source.options, file, ("source", "queue"))
     return replace(records, consumer=consumer, is_queue=True)
-
-
-def _filter(source: QueueSource, file: JobFile) -> Filter | None:
-    try:
-        return consumer_filter(source.filter, dialect=source.dialect)
-    except InvalidInput as error:
-        error.where = f"{file.place(('source', 'filter'))}: source.filter"
-        raise
 
 
 def _stream(spark: SparkSession, path: str, options: dict[str, str], file: JobFile, key: tuple[str, ...]) -> Records:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.bridge import check_bridge
-from jobs.config import JobFile, parse_job
-from router.errors import Refused
+from jobs.bridge import bridge_filter, check_bridge
+from jobs.config import JobFile, QueueSource, parse_job
+from router.errors import FilterError, Refused
+from router.filters import evaluate
+from router.message import Message
 from router.model import Exchange, Queue, Topology, TopologyEditor
 from router.policies import Policy
 from router.values import Table, Value
@@ -50,3 +52,35 @@ def test_a_policy_that_does_not_apply_closes_none(file: JobFile) -> None:
 
 def test_an_empty_alternate_exchange_is_none(file: JobFile) -> None:
     check_bridge(file, topology(alternate("rest", pattern="^other$"), **{"alternate-exchange": ""}))
+
+
+def filtering(source: str) -> JobFile:
+    return parse_job(BRIDGE.replace("queue: orders}", f"queue: orders, {source}}}"))
+
+
+NO_LOCAL = "filter: {f: {descriptor: 'apache.org:jms-no-local-filter:list', value: []}}"
+
+
+@pytest.mark.parametrize(
+    ("source", "accepted"),
+    [
+        (f"{NO_LOCAL}, connection: me", [False, True, True]),
+        (NO_LOCAL, [True, True, True]),
+        ("filter: a IS NULL, connection: me", [True, True, True]),
+    ],
+)
+def test_no_local_compares_with_the_connection_of_the_bridge(source: str, accepted: list[bool]) -> None:
+    job = filtering(source)
+    assert isinstance(job.job.source, QueueSource)
+    condition = bridge_filter(job.job.source, job)
+    assert condition is not None
+    messages = [Message(connection=name) for name in ("me", "you", None)]
+    assert [evaluate(condition, message) for message in messages] == accepted
+
+
+def test_a_bad_filter_names_its_line() -> None:
+    job = filtering("filter: 'a ='")
+    assert isinstance(job.job.source, QueueSource)
+    with pytest.raises(FilterError) as raised:
+        bridge_filter(job.job.source, job)
+    assert raised.value.where == "job.yaml, line 3: source.filter"
