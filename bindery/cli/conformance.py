@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bindery.conformance import Outcome, Report, Status, read_cases, run_cases
+from bindery.conformance import PUBLISHING, Outcome, Report, Status, read_cases, run_cases
 from router.errors import InvalidInput
 
 #: Failures that the table shows for each family; `--json` always has all of them.
@@ -60,11 +60,15 @@ def _print(report: Report) -> None:
             console.print(f"… and {len(failures) - SHOWN_FAILURES} more failures in {family}")
 
 
+#: Members of a case that a failure shows.
+_SHOWN: Final = ("filter", "filters", "topology", "bridges", "place", "exchange", "descriptors", "message")
+
+
 def _described(outcome: Outcome) -> Text:
     content = outcome.case.content
     lines = [("", outcome.case.id), ("at", outcome.case.where)]
-    lines += [(key, _shown(content[key])) for key in ("filter", "filters", "topology", "message") if key in content]
-    lines += _differing_messages(outcome) if outcome.case.kind == "route" else []
+    lines += [(key, _shown(content[key])) for key in _SHOWN if key in content]
+    lines += _differing_messages(outcome) if outcome.case.kind in PUBLISHING else []
     lines += [
         ("expected", _shown(outcome.case.expect)),
         ("engine", _shown(outcome.engine)),
@@ -74,12 +78,13 @@ def _described(outcome: Outcome) -> Text:
 
 
 def _differing_messages(outcome: Outcome) -> list[tuple[str, str]]:
-    """The messages of a routing case that went elsewhere than expected."""
+    """The messages of a case that went elsewhere than expected."""
+    expected = outcome.case.expect
     results = [result for result in (outcome.engine, outcome.reference) if isinstance(result, list)]
     return [
         ("message", _shown(message))
         for n, message in enumerate(outcome.case.content["messages"])
-        if any(result[n] != message["expect"] for result in results)
+        if any(result[n] != expected[n] for result in results)
     ]
 
 

@@ -7,8 +7,8 @@ the slow reference, one message at a time. A case passes when both give the expe
 
 from __future__ import annotations
 
-from bindery.conformance.cases import Case, read_cases
+from bindery.conformance.cases import PUBLISHING, Case, read_cases
 from bindery.conformance.report import Outcome, Report, Status
 from bindery.conformance.run import run_cases
 
-__all__ = ["Case", "Outcome", "Report", "Status", "read_cases", "run_cases"]
+__all__ = ["PUBLISHING", "Case", "Outcome", "Report", "Status", "read_cases", "run_cases"]

@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from router.capabilities import PLACES
 from router.errors import InvalidInput
 
 #: The family under which the cases of a dialect are counted; any other dialect is a family of its own.
 #: The second name of JMS selectors over AMQP (Apache AMQP filters) belongs to the JMS family.
 DIALECT_FAMILIES: Final[Mapping[str, str]] = {"apache-selector": "jms"}
+#: Kinds of cases that publish messages.
+PUBLISHING: Final = ("route", "bridge")
+#: What may become of a message that reaches no queue (docs/routing.md).
+DISPOSITIONS: Final = ("returned", "rejected", "discarded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +34,17 @@ class Case:
     def expect(self) -> Any:
         """The expected result, in the form in which evaluators report theirs.
 
-        true, false or "error" for filters, "ok" or "error" for declarations; for a routing case one
-        sorted list of queues a message.
+        true, false or "error" for filters, "ok" or "error" for declarations, names for capabilities; for a
+        case with messages, `became` of each.
         """
-        if self.kind == "route":
-            return [message["expect"] for message in self.content["messages"]]
+        if self.kind in PUBLISHING:
+            return [became(item, item["expect"], item.get("disposition")) for item in self.content["messages"]]
         return self.content["expect"]
+
+
+def became(item: Mapping[str, Any], queues: list[str], disposition: str | None) -> Any:
+    """What became of a message of a case: its sorted queues, with the disposition where the case states one."""
+    return {"queues": queues, "disposition": disposition} if "disposition" in item else queues
 
 
 def read_cases(paths: Iterable[Path]) -> list[Case]:
@@ -81,6 +91,8 @@ def _read_line(line: bytes, where: str) -> Case:
     kind = content["kind"]
     for key, accepts in _REQUIRED.get(kind, {}).items():
         _require(content, key, accepts, where)
+    if kind == "capabilities" and content["place"] == "exchange":
+        _require(content, "exchange", _is_text, where)
     return Case(content["id"], kind, _family(content), content, where)
 
 
@@ -119,12 +131,23 @@ def _is_topology(value: Any) -> bool:
     )
 
 
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
 def _is_published(value: Any) -> bool:
     return isinstance(value, list) and all(
         isinstance(message, dict)
-        and isinstance(message.get("expect"), list)
-        and all(isinstance(queue, str) for queue in message["expect"])
+        and _is_names(message.get("expect"))
+        and message.get("disposition") in (None, *DISPOSITIONS)
         for message in value
+    )
+
+
+def _is_bridges(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(bridge, dict) and _is_text(bridge.get("queue")) and _is_text(bridge.get("exchange"))
+        for bridge in value
     )
 
 
@@ -133,5 +156,7 @@ _REQUIRED: Final[Mapping[str, Mapping[str, Callable[[Any], bool]]]] = {
     "filter": {"dialect": _is_text, "filter": _is_text, "message": _is_object, "expect": _is_verdict},
     "filter-set": {"filters": _is_object, "message": _is_object, "expect": _is_verdict},
     "route": {"topology": _is_topology, "messages": _is_published},
+    "bridge": {"topology": _is_topology, "bridges": _is_bridges, "messages": _is_published},
+    "capabilities": {"place": lambda value: value in PLACES, "descriptors": _is_names, "expect": _is_names},
     "declare": {"topology": _is_topology, "expect": _is_acceptance},
 }

@@ -36,8 +36,10 @@ def run_text_filters(cases: list[Case], clock_ms: int) -> list[Outcome]:
 
 
 def run_filter_sets(cases: list[Case], clock_ms: int) -> list[Outcome]:
-    """Runs cases with an AMQP filter set, as of a reader of whom no connection is known."""
-    return _run(cases, lambda case: parse_filter_set(case.content["filters"], owner=None), clock_ms)
+    """Runs cases with an AMQP filter set; `connection` is the reader's, unknown where it is not stated."""
+    return _run(
+        cases, lambda case: parse_filter_set(case.content["filters"], owner=case.content.get("connection")), clock_ms
+    )
 
 
 def _run(cases: list[Case], define: Callable[[Case], Filter], clock_ms: int) -> list[Outcome]:

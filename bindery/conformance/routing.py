@@ -1,20 +1,24 @@
-"""Running `route` and `declare` cases."""
+"""Running `route`, `bridge` and `declare` cases."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any, Final
 
-from bindery.conformance.cases import Case
+from bindery.conformance.cases import Case, became
 from bindery.conformance.declarations import refusal
 from bindery.conformance.guard import defined, evaluated
 from bindery.conformance.report import Outcome
 from bindery.conformance.topology import declare
-from router.engine import Router
+from jobs.consume import Consumer
+from router.engine import DISPOSITIONS, Router
 from router.errors import InvalidRecord
+from router.filters import Filter, evaluate
 from router.message import Message, to_batch
 from router.model import DEFAULT_VHOST
 from router.reference import NaiveRouter
+from store.read import consumer_filter
 
 
 def run_declare(case: Case) -> Outcome:
@@ -34,6 +38,33 @@ def run_route(case: Case, *, clock_ms: int) -> Outcome:
     )
 
 
+def run_bridge(case: Case, *, clock_ms: int) -> Outcome:
+    """Publishes the messages of a case and lets its bridges feed exchanges with what enters their queues."""
+    content = case.content
+
+    def engine() -> list[list[str]]:
+        router = Router.compile(declare(content["topology"]), DEFAULT_VHOST)
+
+        def route(message: Message) -> set[str]:
+            return {router.queues[n] for n in router.route(to_batch([message]), clock_ms=clock_ms).queue.tolist()}
+
+        def accepts(condition: Filter | None, message: Message) -> bool:
+            consumer = Consumer.of(condition)
+            return consumer is None or bool(consumer.accepted(to_batch([message]), clock_ms=clock_ms).size)
+
+        return _bridged(content, route, accepts)
+
+    def reference() -> list[list[str]]:
+        naive = NaiveRouter(declare(content["topology"]), DEFAULT_VHOST)
+        return _bridged(
+            content,
+            lambda message: naive.route(message, clock_ms=clock_ms).queues,
+            lambda condition, message: condition is None or evaluate(condition, message, clock_ms=clock_ms) is True,
+        )
+
+    return Outcome(case, engine=evaluated(engine), reference=evaluated(reference))
+
+
 def _accepted(topology: Mapping[str, Any]) -> str:
     declare(topology)
     return "ok"
@@ -44,7 +75,13 @@ def _allowed(topology: Mapping[str, Any]) -> str:
 
 
 def _messages(content: Mapping[str, Any]) -> list[Message | None]:
-    return [_message({key: part for key, part in item.items() if key != "expect"}) for item in content["messages"]]
+    return [
+        _message({key: part for key, part in item.items() if key not in _EXPECTATIONS}) for item in content["messages"]
+    ]
+
+
+#: Members of a message of a case that are no part of the record.
+_EXPECTATIONS: Final = ("expect", "disposition")
 
 
 def _message(raw: Mapping[str, Any]) -> Message | None:
@@ -54,7 +91,7 @@ def _message(raw: Mapping[str, Any]) -> Message | None:
         return None
 
 
-def _routed(content: Mapping[str, Any], clock_ms: int) -> list[list[str]]:
+def _routed(content: Mapping[str, Any], clock_ms: int) -> list[Any]:
     router = Router.compile(declare(content["topology"]), DEFAULT_VHOST)
     messages = _messages(content)
     places = [n for n, message in enumerate(messages) if message is not None]
@@ -63,12 +100,51 @@ def _routed(content: Mapping[str, Any], clock_ms: int) -> list[list[str]]:
     for number in deliveries.queue.tolist():
         for row in deliveries.rows_of(number).tolist():
             routed[places[row]].append(router.queues[number])
-    return [sorted(queues) for queues in routed]
-
-
-def _routed_naively(content: Mapping[str, Any], clock_ms: int) -> list[list[str]]:
-    naive = NaiveRouter(declare(content["topology"]), DEFAULT_VHOST)
+    lost = deliveries.unroutable
+    ends = {
+        places[row]: DISPOSITIONS[number]
+        for row, number in zip(lost.rows.tolist(), lost.disposition.tolist(), strict=True)
+    }
     return [
-        [] if message is None else sorted(naive.route(message, clock_ms=clock_ms).queues)
-        for message in _messages(content)
+        became(item, sorted(queues), ends.get(place))
+        for place, (item, queues) in enumerate(zip(content["messages"], routed, strict=True))
     ]
+
+
+def _routed_naively(content: Mapping[str, Any], clock_ms: int) -> list[Any]:
+    naive = NaiveRouter(declare(content["topology"]), DEFAULT_VHOST)
+    found: list[Any] = []
+    for item, message in zip(content["messages"], _messages(content), strict=True):
+        if message is None:
+            found.append(became(item, [], None))
+        else:
+            outcome = naive.route(message, clock_ms=clock_ms)
+            found.append(became(item, sorted(outcome.queues), outcome.disposition))
+    return found
+
+
+def _bridged(
+    content: Mapping[str, Any],
+    route: Callable[[Message], Collection[str]],
+    accepts: Callable[[Filter | None, Message], bool],
+) -> list[list[str]]:
+    """The sorted queues that hold each message in the end; a bridge takes up a copy once, and leaves it there."""
+    bridges = [
+        (item["queue"], item["exchange"], consumer_filter(item.get("filter"), dialect=item.get("dialect", "artemis")))
+        for item in content["bridges"]
+    ]
+    found = []
+    for published in _messages(content):
+        held: set[str] = set()
+        pending = [] if published is None else [published]
+        while pending:
+            message = pending.pop()
+            entered = set(route(message)) - held
+            held |= entered
+            pending += [
+                replace(message, exchange=exchange)
+                for queue, exchange, condition in bridges
+                if queue in entered and accepts(condition, message)
+            ]
+        found.append(sorted(held))
+    return found

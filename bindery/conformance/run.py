@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from bindery.conformance.capabilities import run_capabilities
 from bindery.conformance.cases import Case
 from bindery.conformance.filters import run_filter_sets, run_text_filters
 from bindery.conformance.report import Outcome, Report
-from bindery.conformance.routing import run_declare, run_route
+from bindery.conformance.routing import run_bridge, run_declare, run_route
 
 Runner = Callable[[list[Case], int], list[Outcome]]
 
@@ -18,6 +19,8 @@ _RUNNERS: Final[Mapping[str, Runner]] = {
     "filter": run_text_filters,
     "filter-set": run_filter_sets,
     "route": lambda cases, clock_ms: [run_route(case, clock_ms=clock_ms) for case in cases],
+    "bridge": lambda cases, clock_ms: [run_bridge(case, clock_ms=clock_ms) for case in cases],
+    "capabilities": lambda cases, _: [run_capabilities(case) for case in cases],
     "declare": lambda cases, _: [run_declare(case) for case in cases],
 }
 

@@ -55,6 +55,13 @@ ROUTE = {
     "topology": {"exchanges": [], "queues": [{"name": "q"}], "bindings": []},
     "messages": [{"routing_key": "q", "expect": ["q"]}, {"routing_key": "r", "expect": []}],
 }
+CAPABILITIES: dict[str, object] = {
+    "id": "capabilities-1",
+    "kind": "capabilities",
+    "place": "queue",
+    "descriptors": ["apache.org:selector-filter:string"],
+    "expect": ["APACHE.ORG:SELECTOR"],
+}
 DECLARE = {"id": "declare-1", "kind": "declare", "topology": {"queues": [{"name": "amq.q"}]}, "expect": "error"}
 SET = {
     "id": "set-1",
@@ -117,6 +124,12 @@ def test_the_family_is_the_dialect_or_the_kind_whatever_the_file_is_called(tmp_p
         json.dumps(DECLARE | {"topology": {"queues": ["q"]}}).encode(),
         json.dumps(ROUTE | {"messages": [{"routing_key": "q"}]}).encode(),
         json.dumps(ROUTE | {"messages": {}}).encode(),
+        json.dumps(ROUTE | {"messages": [{"expect": [], "disposition": "delivered"}]}).encode(),
+        json.dumps(ROUTE | {"kind": "bridge"}).encode(),
+        json.dumps(ROUTE | {"kind": "bridge", "bridges": [{"queue": "q"}]}).encode(),
+        json.dumps(CAPABILITIES | {"place": "link"}).encode(),
+        json.dumps(CAPABILITIES | {"place": "exchange"}).encode(),
+        json.dumps(CAPABILITIES | {"descriptors": "d"}).encode(),
     ],
     ids=lambda line: line[:40].decode(errors="replace"),
 )
@@ -167,6 +180,50 @@ def test_outcomes_come_in_the_order_of_the_cases(tmp_path: Path) -> None:
 def test_a_case_passes_only_when_both_give_the_expected_result(engine: object, reference: object, status: str) -> None:
     case = Case("c", "filter", "jms", CASE, "here:1")
     assert Outcome(case, engine, reference).status == status
+
+
+@pytest.mark.parametrize(
+    ("said", "stated", "status"),
+    [
+        ({}, {}, Status.PASSED),
+        ({}, {"disposition": "discarded"}, Status.PASSED),
+        ({}, {"disposition": "returned"}, Status.FAILED),
+        ({}, {"disposition": None}, Status.FAILED),
+        ({"mandatory": True}, {"disposition": "returned"}, Status.PASSED),
+        ({"reject_unroutable": True}, {"disposition": "rejected"}, Status.PASSED),
+        ({"routing_key": "q"}, {"expect": ["q"], "disposition": None}, Status.PASSED),
+        ({"routing_key": "q"}, {"expect": ["q"], "disposition": "discarded"}, Status.FAILED),
+    ],
+)
+def test_a_disposition_counts_where_it_is_stated(
+    tmp_path: Path, said: dict[str, object], stated: dict[str, object], status: Status
+) -> None:
+    case = ROUTE | {"messages": [{"routing_key": "r", **said, "expect": [], **stated}]}
+    (outcome,) = run_cases(read_cases([write(tmp_path / "a.jsonl", case)]), clock_ms=CLOCK_MS).outcomes
+    assert outcome.status is status
+
+
+@pytest.mark.parametrize(("filter", "status"), [("a = 1", Status.PASSED), ("a = 2", Status.FAILED)])
+def test_a_bridge_feeds_what_its_filter_accepts(tmp_path: Path, filter: str, status: Status) -> None:
+    case = ROUTE | {
+        "kind": "bridge",
+        "topology": {
+            "exchanges": [{"name": "x", "type": "fanout"}],
+            "queues": [{"name": "q"}, {"name": "r"}],
+            "bindings": [{"source": "x", "destination": "r"}],
+        },
+        "bridges": [{"queue": "q", "filter": filter, "exchange": "x"}],
+        "messages": [{"routing_key": "q", "application_properties": {"a": 1}, "expect": ["q", "r"]}],
+    }
+    (outcome,) = run_cases(read_cases([write(tmp_path / "a.jsonl", case)]), clock_ms=CLOCK_MS).outcomes
+    assert outcome.status is status
+
+
+@pytest.mark.parametrize(("expect", "status"), [(["APACHE.ORG:SELECTOR"], Status.PASSED), ([], Status.FAILED)])
+def test_capabilities_are_compared(tmp_path: Path, expect: list[str], status: Status) -> None:
+    case = CAPABILITIES | {"expect": expect}
+    (outcome,) = run_cases(read_cases([write(tmp_path / "a.jsonl", case)]), clock_ms=CLOCK_MS).outcomes
+    assert outcome.status is status
 
 
 def test_an_unknown_kind_is_unsupported(tmp_path: Path) -> None:
@@ -230,6 +287,15 @@ def test_exit_1_and_the_failure_with_message_and_both_results(command, tmp_path:
     assert ran.code == 1
     for part in ("jms-1", f"{file}:1", "a = 1", '{"application_properties": {"a": 1}}', '[["z"]]', '[["q"]]'):
         assert part in ran.out
+
+
+def test_a_message_whose_disposition_differs_is_shown(command, tmp_path: Path) -> None:
+    wrong = {"routing_key": "r", "expect": [], "disposition": "returned"}
+    right = {"routing_key": "s", "expect": [], "disposition": "discarded"}
+    ran = command(write(tmp_path / "a.jsonl", ROUTE | {"messages": [wrong, right]}))
+    assert ran.code == 1
+    assert json.dumps(wrong) in ran.out
+    assert json.dumps(right) not in ran.out
 
 
 def test_only_the_first_failures_of_a_family_are_shown(command, tmp_path: Path) -> None:
