@@ -47,18 +47,11 @@ class _Parts:
 
 
 def publish_record(
-    *,
-    exchange: str,
-    routing_key: str,
-    payload: bytes,
-    properties: Mapping[str, Any],
-    user: str,
-    reject_unroutable: bool = False,
+    *, exchange: str, routing_key: str, payload: bytes, properties: Mapping[str, Any], user: str
 ) -> Message:
     """The canonical record of a published message; raises Refusal for properties of a wrong type.
 
-    Unknown properties are ignored, as the broker does. Published messages are mandatory, but for those of a
-    sender who asks for their rejection, as one of AMQP 1.0 does with the capability REJECT_UNROUTABLE.
+    Unknown properties are ignored, as the broker does. Published messages are mandatory.
     """
     parts = _Parts({}, {}, {}, {})
     for name, value in properties.items():
@@ -73,8 +66,7 @@ def publish_record(
         routing_key=routing_key,
         cc=parts.cc,
         bcc=parts.bcc,
-        mandatory=not reject_unroutable,
-        reject_unroutable=reject_unroutable,
+        mandatory=True,
         header=parts.header,
         message_annotations=Table(parts.annotations),
         properties=parts.properties,

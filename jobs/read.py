@@ -53,13 +53,6 @@ class _Accepted:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             messages = pa.RecordBatch.from_arrays(
-                [_column(batch, field) for field in MESSAGE_SCHEMA], schema=MESSAGE_SCHEMA
+                [conformed(batch.column(field.name), field.type) for field in MESSAGE_SCHEMA], schema=MESSAGE_SCHEMA
             )
             yield batch.take(pa.array(self.consumer.accepted(messages, clock_ms=self.clock_ms)))
-
-
-def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
-    """A message column; tables of an older version may lack some."""
-    if field.name not in batch.schema.names:
-        return pa.nulls(batch.num_rows, field.type)
-    return conformed(batch.column(field.name), field.type)

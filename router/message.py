@@ -87,7 +87,6 @@ MESSAGE_SCHEMA = pa.schema(
         ("cc", pa.list_(pa.string())),
         ("bcc", pa.list_(pa.string())),
         ("mandatory", pa.bool_()),
-        ("reject_unroutable", pa.bool_()),
         ("connection", pa.string()),
         ("header", HEADER),
         ("delivery_annotations", VALUE_MAP),
@@ -177,8 +176,6 @@ class Message:
     cc: tuple[str, ...] = ()
     bcc: tuple[str, ...] = ()
     mandatory: bool = False
-    #: The sender asks for rejection, as an AMQP 1.0 link does with the target capability REJECT_UNROUTABLE.
-    reject_unroutable: bool = False
     connection: str | None = None
     header: Mapping[str, Value] = field(default_factory=dict)
     delivery_annotations: Table = _NO_TABLE
@@ -220,8 +217,6 @@ class Message:
             out["bcc"] = list(self.bcc)
         if self.mandatory:
             out["mandatory"] = True
-        if self.reject_unroutable:
-            out["reject_unroutable"] = True
         if self.connection is not None:
             out["connection"] = self.connection
         for section in ("header", *MAP_SECTIONS, "properties"):
@@ -243,7 +238,6 @@ class Message:
             "cc": list(self.cc) or None,
             "bcc": list(self.bcc) or None,
             "mandatory": self.mandatory,
-            "reject_unroutable": self.reject_unroutable or None,
             "connection": self.connection,
             "header": dict(self.header) or None,
             **{name: _map_row(getattr(self, name)) for name in MAP_SECTIONS},
@@ -349,7 +343,6 @@ def _from_row(row: Mapping[str, Any]) -> Message:
         cc=tuple(row["cc"] or ()),
         bcc=tuple(row["bcc"] or ()),
         mandatory=bool(row["mandatory"]),
-        reject_unroutable=bool(row["reject_unroutable"]),
         connection=row["connection"],
         header={name: value for name, value in (row["header"] or {}).items() if value is not None},
         properties=properties,
@@ -429,7 +422,6 @@ _READERS: Mapping[str, Any] = {
     "cc": _read_texts,
     "bcc": _read_texts,
     "mandatory": _read_flag,
-    "reject_unroutable": _read_flag,
     "connection": _read_text,
     "header": _read_fields,
     **dict.fromkeys(MAP_SECTIONS, _read_section),

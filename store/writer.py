@@ -213,15 +213,14 @@ class QueueWriter:
     def add_refused(self, batch: pa.RecordBatch, *, reason: pa.Array, detail: pa.Array, raw: pa.Array) -> None:
         """Take over records (BATCH_SCHEMA) that were never routed, each with its reason, detail and raw form.
 
-        A mandatory record is returned, one whose sender asks for it rejected, every other one discarded
-        (docs/routing.md).
+        A mandatory record is returned, every other one discarded (docs/routing.md).
         """
         rows = batch.num_rows
         if not rows:
             return
+        mandatory = batch.column("mandatory").fill_null(False)
         lineage = pa.ListArray.from_arrays(pa.array(np.zeros(rows + 1, np.int32)), pa.array([], pa.int32()))
-        asked = pc.if_else(batch.column("reject_unroutable").fill_null(False), _REJECTED, _DISCARDED)
-        disposition = pc.if_else(batch.column("mandatory").fill_null(False), _RETURNED, asked)
+        disposition = pc.if_else(mandatory, _RETURNED, _DISCARDED)
         self._lost.append(_Lost(batch, reason, disposition, detail, raw, lineage))
         self._buffered_bytes += batch.nbytes + raw.nbytes
         if self._buffered_bytes >= self._buffer_bytes:
@@ -329,7 +328,6 @@ _CONSTANT: Final = (
     "routing.batch_id",
     "routed_at",
     "mandatory",
-    "reject_unroutable",
     "reason",
     "disposition",
     "detail",
@@ -352,7 +350,6 @@ _WITH_STATISTICS: Final = [
 _REASONS: Final = pa.array(REASONS)
 _DISPOSITIONS: Final = pa.array(DISPOSITIONS)
 _RETURNED: Final = pa.scalar("returned")
-_REJECTED: Final = pa.scalar("rejected")
 _DISCARDED: Final = pa.scalar("discarded")
 
 

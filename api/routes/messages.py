@@ -65,8 +65,7 @@ async def publish(
 ) -> Response:
     """Publish to an exchange and wait until the copies are durable; `routed` says whether there is any.
 
-    A message that reaches no queue is returned to its publisher; its row is in the unroutable table. With
-    `reject_unroutable` it is rejected instead.
+    A message that reaches no queue is returned to its publisher; its row is in the unroutable table.
     """
     user.require_sight(vhost)
     exchange = exchange_name(name)
@@ -89,13 +88,12 @@ async def publish(
         payload=payload,
         properties=body.properties,
         user=user.name,
-        reject_unroutable=body.reject_unroutable,
     )
     if present.type == "topic":
         for key in (message.routing_key, *(message.cc or ()), *(message.bcc or ())):
             user.check_topic("write", vhost, exchange, key)
     queues = await asyncio.wrap_future(plane.publisher.publish(vhost, message))
-    plane.statistics.published(vhost, exchange, queues, mandatory=message.mandatory)
+    plane.statistics.published(vhost, exchange, queues)
     return answer({"routed": bool(queues)})
 
 

@@ -104,17 +104,17 @@ def _unroutable(
     plan = walk.plan
     published = exchange[rows]
     known = published >= 0
-    rejects = (known & plan.exchanges.rejects[published]) | _flags(batch, "reject_unroutable")[rows]
+    rejects = known & plan.exchanges.rejects[published]
     records = ~known | plan.exchanges.records[published]
-    mandatory = _flags(batch, "mandatory")[rows]
+    mandatory = _mandatory(batch)[rows]
     disposition = np.where(mandatory, RETURNED, np.where(rejects, REJECTED, DISCARDED)).astype(np.int8)
     reason, detail = _reasons(walk, batch, published, rows, failures)
-    recorded = records | rejects | mandatory | (reason == FILTER_ERROR)  # a defect of ours is never only counted
+    recorded = records | mandatory | (reason == FILTER_ERROR)  # a defect of ours is never only counted
     return Unroutable(rows.astype(np.int32), reason, disposition, detail, recorded)
 
 
-def _flags(batch: pa.RecordBatch, name: str) -> Bools:
-    column = batch.column(name)
+def _mandatory(batch: pa.RecordBatch) -> Bools:
+    column = batch.column("mandatory")
     return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
 
 

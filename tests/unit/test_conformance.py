@@ -190,7 +190,6 @@ def test_a_case_passes_only_when_both_give_the_expected_result(engine: object, r
         ({}, {"disposition": "returned"}, Status.FAILED),
         ({}, {"disposition": None}, Status.FAILED),
         ({"mandatory": True}, {"disposition": "returned"}, Status.PASSED),
-        ({"reject_unroutable": True}, {"disposition": "rejected"}, Status.PASSED),
         ({"routing_key": "q"}, {"expect": ["q"], "disposition": None}, Status.PASSED),
         ({"routing_key": "q"}, {"expect": ["q"], "disposition": "discarded"}, Status.FAILED),
     ],

@@ -43,7 +43,6 @@ def test_arrow_round_trips(batch):
         ({"cc": "x"}, "cc"),
         ({"cc": [1]}, "cc[0]"),
         ({"mandatory": 1}, "mandatory"),
-        ({"reject_unroutable": "yes"}, "reject_unroutable"),
         ({"header": {"priority": "4"}}, "header.priority"),
         ({"header": {"priority": 2**31}}, "header.priority"),
         ({"header": {"colour": 1}}, "header.colour"),
