@@ -10,10 +10,12 @@ import functools
 import inspect
 import os
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Collection
+from typing import Any, Final, TypeVar
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, seed, settings
+
+T = TypeVar("T")
 
 #: Times the default number of examples.
 FACTOR: Final = float(os.environ.get("BINDERY_EXAMPLES", "1"))
@@ -39,3 +41,23 @@ def examples(count: int, **options: Any) -> Callable[[Callable[..., None]], Call
         )(counted)
 
     return decorate
+
+
+#: Examples for tests of what generators bring: none is kept, and none is looked for beyond the generator's own.
+GENERATED: Final = settings(
+    derandomize=True, deadline=None, phases=[Phase.generate], database=None, suppress_health_check=list(HealthCheck)
+)
+_ROUNDS: Final = 8
+
+
+def missing_after(draw: Callable[[], None], missing: Callable[[], Collection[T]]) -> Collection[T]:
+    """What a generator has not brought after a few rounds; the first round mostly brings everything.
+
+    Hypothesis puts constants of the modules that were imported among its examples, so those of one seed are
+    others when other tests ran before.
+    """
+    for number in range(_ROUNDS):
+        seed(number)(draw)()
+        if not missing():
+            break
+    return missing()
