@@ -17,7 +17,7 @@ COPY bindery bindery
 RUN pip install --no-cache-dir .
 # Delta's jars, so that no job downloads anything
 RUN ln -s "$(python -c 'import pyspark; print(*pyspark.__path__)')" /opt/spark \
-    && python -c "from jobs.session import build_session; \
+    && python -c "from bindery.jobs.session import build_session; \
     build_session('image', master='local[1]', settings={'spark.jars.ivy': '/opt/ivy'}).stop()" \
     && mv /opt/ivy/jars /opt/delta
 
@@ -27,7 +27,7 @@ COPY --from=build /opt/delta /opt/delta
 COPY configs /opt/bindery/configs
 # Spark and the installed jobs under names that do not depend on the version of Python
 RUN ln -s "$(python -c 'import pyspark; print(*pyspark.__path__)')" /opt/spark \
-    && ln -s "$(python -c 'import jobs; print(*jobs.__path__)')" /opt/bindery/jobs
+    && ln -s "$(python -c 'import bindery.jobs; print(*bindery.jobs.__path__)')" /opt/bindery/jobs
 # What Spark and numba write besides data goes to /tmp: everything else may be read-only
 ENV NUMBA_CACHE_DIR=/tmp/numba SPARK_LOCAL_DIRS=/tmp/spark PYTHONDONTWRITEBYTECODE=1
 RUN useradd --uid 10001 --create-home bindery \

@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: $(STAMP) ## Route a year of flights through four exchange types (data in DATA=data/demo)
-	$(BIN)/python -m jobs.demo --data $(DATA)
+	$(BIN)/python -m bindery.jobs.demo --data $(DATA)
 
 test: $(STAMP) ## Run every test
 	$(BIN)/python -m pytest

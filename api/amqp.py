@@ -23,10 +23,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from api.errors import Reason, bad_request
-from router.errors import InvalidInput
-from router.message import Message
-from router.values import INT64_MAX, INT64_MIN, Table, Timestamp, Value, decode, encode
+from bindery.api.errors import Reason, bad_request
+from bindery.router.errors import InvalidInput
+from bindery.router.message import Message
+from bindery.router.values import INT64_MAX, INT64_MIN, Table, Timestamp, Value, decode, encode
 
 _ANNOTATIONS: Final = {"type": "x-opt-jms-type", "app_id": "x-basic-app-id", "cluster_id": "x-basic-cluster-id"}
 _SENDER_SELECTED: Final = ("CC", "BCC")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from fastapi import Response
 
-from api.errors import VARY
+from bindery.api.errors import VARY
 
 #: Names arguments and policy keys that were stored and do nothing (docs/arguments.md).
 WITHOUT_EFFECT: Final = "x-bindery-without-effect"

@@ -8,12 +8,12 @@ from typing import Final
 
 from fastapi import FastAPI
 
-from api import errors
-from api.control_plane import ControlPlane
-from api.document import describe
-from api.metrics import Latencies, Metrics
-from api.raw_path import RawPath
-from api.routes import (
+from bindery.api import errors
+from bindery.api.control_plane import ControlPlane
+from bindery.api.document import describe
+from bindery.api.metrics import Latencies, Metrics
+from bindery.api.raw_path import RawPath
+from bindery.api.routes import (
     bindings,
     capabilities,
     definitions,
@@ -35,7 +35,7 @@ from api.routes import (
     versions,
     vhosts,
 )
-from api.settings import Settings
+from bindery.api.settings import Settings
 
 _DESCRIPTION: Final = """The control plane of Bindery, compatible with the HTTP API of RabbitMQ's management plugin.
 

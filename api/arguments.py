@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api.errors import Refusal, bad_request
-from router.errors import InequivalentArgument, InvalidDeclaration
-from router.model import ALTERNATE_EXCHANGE, X_MATCH
-from router.values import Table, Timestamp, Value, encode
+from bindery.api.errors import Refusal, bad_request
+from bindery.router.errors import InequivalentArgument, InvalidDeclaration
+from bindery.router.model import ALTERNATE_EXCHANGE, X_MATCH
+from bindery.router.values import Table, Timestamp, Value, encode
 
 #: AMQP 0-9-1 names of the types that JSON values become.
 _TYPE_NAMES: Final[tuple[tuple[type, str], ...]] = (

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from fastapi import Depends, Query
 
-from api.deps import Plane
-from api.errors import bad_request
-from router.model import Topology
+from bindery.api.deps import Plane
+from bindery.api.errors import bad_request
+from bindery.router.model import Topology
 
 Version = Annotated[int | None, Query(description="a topology version; the newest by default", ge=0)]
 At = Annotated[

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 from fastapi import Request
 
-from api.errors import Refusal, Unauthenticated, access_refused, login_failed, object_not_found
-from store.access import Access, Operation, User, hash_password
+from bindery.api.errors import Refusal, Unauthenticated, access_refused, login_failed, object_not_found
+from bindery.store.access import Access, Operation, User, hash_password
 
 log = logging.getLogger("bindery.api")
 

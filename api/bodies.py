@@ -16,7 +16,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from api.errors import Reason, Refusal, bad_request, payload_too_large
+from bindery.api.errors import Reason, Refusal, bad_request, payload_too_large
 
 Model = TypeVar("Model", bound="Body")
 

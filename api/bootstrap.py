@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from api.settings import Settings
-from store.access import Access, AccessEditor, AccessStore, Permission, User, with_password
+from bindery.api.settings import Settings
+from bindery.store.access import Access, AccessEditor, AccessStore, Permission, User, with_password
 
 GENERATED_NAME = "admin"
 

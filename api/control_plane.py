@@ -14,23 +14,23 @@ from typing import Any, Final, Self, TypeVar, overload
 
 from fastapi.concurrency import run_in_threadpool
 
-from api.auth import FailedLogins
-from api.counts import Counts
-from api.inbox_writer import InboxWriter
-from api.publisher import Publisher
-from api.settings import Settings
-from api.statistics import Statistics
-from router.errors import BinderyError
-from router.model import Topology, TopologyEditor
-from router.policies import Policies
-from store.access import Access, AccessEditor, AccessStore
-from store.group_commit import GroupCommitter
-from store.jobs import JobRegistry
-from store.maintenance import Upkeep
-from store.paths import DataDir
-from store.tables import open_log
-from store.topology import TOPOLOGY, TopologyStore
-from store.totals import ManifestTotals
+from bindery.api.auth import FailedLogins
+from bindery.api.counts import Counts
+from bindery.api.inbox_writer import InboxWriter
+from bindery.api.publisher import Publisher
+from bindery.api.settings import Settings
+from bindery.api.statistics import Statistics
+from bindery.router.errors import BinderyError
+from bindery.router.model import Topology, TopologyEditor
+from bindery.router.policies import Policies
+from bindery.store.access import Access, AccessEditor, AccessStore
+from bindery.store.group_commit import GroupCommitter
+from bindery.store.jobs import JobRegistry
+from bindery.store.maintenance import Upkeep
+from bindery.store.paths import DataDir
+from bindery.store.tables import open_log
+from bindery.store.topology import TOPOLOGY, TopologyStore
+from bindery.store.totals import ManifestTotals
 
 T = TypeVar("T")
 _LOGGER: Final = logging.getLogger("bindery.api")

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from router.errors import StorageFailed, UnsupportedTable
-from store import tables
-from store.log import TableLog
-from store.paths import DataDir
+from bindery.router.errors import StorageFailed, UnsupportedTable
+from bindery.store import tables
+from bindery.store.log import TableLog
+from bindery.store.paths import DataDir
 
 #: Age, in nanoseconds, from which on a folder's time stamp is trusted.
 _SETTLED_NS: Final = 100_000_000

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Depends, Header, Path, Request
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBasic
 
-from api.auth import Identity, Role, identify
-from api.bodies import Body, read_object, validate
-from api.control_plane import ControlPlane
-from api.errors import ErrorBody, bad_request
+from bindery.api.auth import Identity, Role, identify
+from bindery.api.bodies import Body, read_object, validate
+from bindery.api.control_plane import ControlPlane
+from bindery.api.errors import ErrorBody, bad_request
 
 BodyType = TypeVar("BodyType", bound=Body)
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
-from router.values import Table, Timestamp, Value
+from bindery.router.values import Table, Timestamp, Value
 
 _WORD: Final = 0xFFFFFFFF
 _GOLDEN: Final = 0x9E3779B9

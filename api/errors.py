@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from router.errors import (
+from bindery.router.errors import (
     AccessRefused,
     BinderyError,
     CommitConflict,

@@ -15,12 +15,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from api.bodies import finite_float
-from router.errors import InvalidInput, InvalidRecord
-from router.message import MESSAGE_SCHEMA, VALUE, Message, to_batch
-from router.values import MAX_DEPTH, from_nested_text
-from store import data_files, tables
-from store.paths import DataDir
+from bindery.api.bodies import finite_float
+from bindery.router.errors import InvalidInput, InvalidRecord
+from bindery.router.message import MESSAGE_SCHEMA, VALUE, Message, to_batch
+from bindery.router.values import MAX_DEPTH, from_nested_text
+from bindery.store import data_files, tables
+from bindery.store.paths import DataDir
 
 ARROW_TYPES: Final = frozenset({"application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.file"})
 #: Problems that one answer names; more are counted.

@@ -15,9 +15,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from api import inbox
-from router.errors import BinderyError
-from store.paths import DataDir
+from bindery.api import inbox
+from bindery.router.errors import BinderyError
+from bindery.store.paths import DataDir
 
 #: Requests that share one commit at most, and bytes of records from which on no more join them.
 MAX_GROUP: Final = 512

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final, cast
 
 from fastapi import Depends, Query
 
-from api.errors import Refusal, bad_request
-from router.errors import InvalidInput
-from router.regex import Regex
+from bindery.api.errors import Refusal, bad_request
+from bindery.router.errors import InvalidInput
+from bindery.router.regex import Regex
 
 Item = dict[str, Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from api.auth import Identity
-from router.regex import Regex
+from bindery.api.auth import Identity
+from bindery.router.regex import Regex
 
 MASK: Final = "***"
 #: user:password@ in an address; everything up to the last @ of its authority is the password.

@@ -16,9 +16,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Summa
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.counts import Counts
-from router.model import Topology
-from store.totals import Totals
+from bindery.api.counts import Counts
+from bindery.router.model import Topology
+from bindery.store.totals import Totals
 
 Labels = tuple[str, ...]
 Family = CounterMetricFamily | GaugeMetricFamily | SummaryMetricFamily

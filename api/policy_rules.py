@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from api.errors import bad_request
-from router.errors import InvalidInput
-from router.model import ALTERNATE_EXCHANGE
-from router.regex import Regex, regex
-from router.values import Table, Value, encode
+from bindery.api.errors import bad_request
+from bindery.router.errors import InvalidInput
+from bindery.router.model import ALTERNATE_EXCHANGE
+from bindery.router.regex import Regex, regex
+from bindery.router.values import Table, Value, encode
 
 _Accepts = Callable[[Value], bool]
 #: A number and a unit: years, months, days, hours, minutes, seconds.

@@ -11,7 +11,7 @@ from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from router.errors import Stopped
+from bindery.router.errors import Stopped
 
 Result = TypeVar("Result")
 

@@ -10,10 +10,10 @@ import base64
 from collections.abc import Iterable
 from urllib.parse import quote, quote_plus, unquote_plus, unquote_to_bytes
 
-from api.erlang_hash import arguments_hash
-from api.errors import bad_request, object_not_found
-from router.model import Binding
-from router.values import Table
+from bindery.api.erlang_hash import arguments_hash
+from bindery.api.errors import bad_request, object_not_found
+from bindery.router.model import Binding
+from bindery.router.values import Table
 
 
 def properties_key(routing_key: str, arguments: Table) -> str:

@@ -25,17 +25,17 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from router.engine import REASONS, Deliveries, Router
-from router.errors import BinderyError, CommitUnknown, Refused, StorageFailed
-from router.message import MESSAGE_SCHEMA, SOURCE, Message, to_batch
-from router.model import Topology
-from store import tables
-from store.commit import BatchCommitter, BatchCounts, Pin, TableCommit, WrittenFile
-from store.filter_counts import filter_counts
-from store.log import TableLog
-from store.paths import DataDir
-from store.streams import EPOCH_BATCHES, next_epoch
-from store.writer import BATCH_SCHEMA, SEQ, BatchStamp, QueueWriter
+from bindery.router.engine import REASONS, Deliveries, Router
+from bindery.router.errors import BinderyError, CommitUnknown, Refused, StorageFailed
+from bindery.router.message import MESSAGE_SCHEMA, SOURCE, Message, to_batch
+from bindery.router.model import Topology
+from bindery.store import tables
+from bindery.store.commit import BatchCommitter, BatchCounts, Pin, TableCommit, WrittenFile
+from bindery.store.filter_counts import filter_counts
+from bindery.store.log import TableLog
+from bindery.store.paths import DataDir
+from bindery.store.streams import EPOCH_BATCHES, next_epoch
+from bindery.store.writer import BATCH_SCHEMA, SEQ, BatchStamp, QueueWriter
 
 _LOGGER: Final = logging.getLogger("bindery.api")
 STREAM: Final = "api"

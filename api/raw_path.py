@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote_to_bytes
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.errors import bad_request
+from bindery.api.errors import bad_request
 
 #: Longest path that is looked at, in bytes as sent: two names of 255 bytes, each byte encoded, fit many times.
 MAX_PATH: Final = 16_384

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from api.auth import Identity
-from api.errors import object_not_found
-from router.model import Topology
+from bindery.api.auth import Identity
+from bindery.api.errors import object_not_found
+from bindery.router.model import Topology
 
 
 def visible_vhosts(topology: Topology, identity: Identity, header: str | None = None) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
-from store.maintenance.options import MaintenanceOptions
+from bindery.store.maintenance.options import MaintenanceOptions
 
 CONFIG_VARIABLE: Final = "BINDERY_CONFIG"
 #: Shortest password of the first administrator where other machines reach the service.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from api.items import BindingItem, DivertItem, PolicyItem
-from api.listing import Item
-from api.properties_key import properties_key
-from router.arguments import encode_arguments
-from router.model import Binding, Divert, Queue, Topology, Vhost
-from router.policies import Policy
-from router.values import Table, encode_table
+from bindery.api.items import BindingItem, DivertItem, PolicyItem
+from bindery.api.listing import Item
+from bindery.api.properties_key import properties_key
+from bindery.router.arguments import encode_arguments
+from bindery.router.model import Binding, Divert, Queue, Topology, Vhost
+from bindery.router.policies import Policy
+from bindery.router.values import Table, encode_table
 
 #: How bindings order when a client does not say.
 BINDING_ORDER = ("vhost", "source", "type", "destination", "routing_key", "properties_key")

@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.scratch import scratch
-from store import data_files, tables
-from store.actions import AddFile, Transaction
-from store.log import TableLog
-from store.paths import DataDir
+from bindery.store import data_files, tables
+from bindery.store.actions import AddFile, Transaction
+from bindery.store.log import TableLog
+from bindery.store.paths import DataDir
 
 POINTS = (100, 300, 1_200, 2_400, 5_000)
 #: Commits by deltalake at each point.

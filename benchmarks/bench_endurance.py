@@ -33,15 +33,15 @@ from rich.table import Table
 
 from benchmarks import workload
 from benchmarks.scratch import scratch
-from jobs.config import parse_job
-from jobs.route import BatchReport, RouteJob
-from jobs.session import build_session
-from router.model import Binding, Exchange, Queue, TopologyEditor
-from store.maintenance import Upkeep
-from store.maintenance.policy import Policy
-from store.paths import DataDir
-from store.tables import count_rows
-from store.topology import TopologyStore
+from bindery.jobs.config import parse_job
+from bindery.jobs.route import BatchReport, RouteJob
+from bindery.jobs.session import build_session
+from bindery.router.model import Binding, Exchange, Queue, TopologyEditor
+from bindery.store.maintenance import Upkeep
+from bindery.store.maintenance.policy import Policy
+from bindery.store.paths import DataDir
+from bindery.store.tables import count_rows
+from bindery.store.topology import TopologyStore
 
 QUEUES = 100
 #: Batches between two looks at the disk.

@@ -18,11 +18,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from benchmarks.scratch import scratch
-from jobs.config import parse_job
-from jobs.route import RouteJob
-from jobs.session import build_session
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.jobs.config import parse_job
+from bindery.jobs.route import RouteJob
+from bindery.jobs.session import build_session
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 
 JOB = "stream: files\nsource: {{format: json, path: {path}}}\ntrigger: available-now\n"
 LINE = '{"exchange": "amq.fanout"}\n'

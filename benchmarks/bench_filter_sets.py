@@ -15,11 +15,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from router.arguments import decode_arguments
-from router.engine import Router
-from router.message import MESSAGE_SCHEMA, Message, to_batch
-from router.model import Binding, Exchange, Queue, Topology, Vhost
-from router.values import Table
+from bindery.router.arguments import decode_arguments
+from bindery.router.engine import Router
+from bindery.router.message import MESSAGE_SCHEMA, Message, to_batch
+from bindery.router.model import Binding, Exchange, Queue, Topology, Vhost
+from bindery.router.values import Table
 
 Sets = Callable[[int], Mapping[str, Any]]
 Messages = Callable[[int], Message]

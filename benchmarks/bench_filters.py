@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.columns import BatchView, Ref
-from router.filters import Filter, FilterGroups, parse
-from router.filters.vector import Batch, Pairs
-from router.message import MESSAGE_SCHEMA, VALUE
+from bindery.router.columns import BatchView, Ref
+from bindery.router.filters import Filter, FilterGroups, parse
+from bindery.router.filters.vector import Batch, Pairs
+from bindery.router.message import MESSAGE_SCHEMA, VALUE
 
 TYPES = 1_000
 PRICES = 1_000

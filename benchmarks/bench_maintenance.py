@@ -21,14 +21,14 @@ from rich.table import Table
 
 from benchmarks import workload
 from benchmarks.scratch import scratch
-from router.engine import Router
-from router.message import SOURCE
-from router.model import Binding, Exchange, Queue, TopologyEditor
-from store.commit import BatchCommitter, BatchCounts, WrittenFile
-from store.maintenance import Policy, Upkeep, maintain
-from store.paths import DataDir
-from store.topology import TopologyStore
-from store.writer import BATCH_SCHEMA, BatchStamp, QueueWriter
+from bindery.router.engine import Router
+from bindery.router.message import SOURCE
+from bindery.router.model import Binding, Exchange, Queue, TopologyEditor
+from bindery.store.commit import BatchCommitter, BatchCounts, WrittenFile
+from bindery.store.maintenance import Policy, Upkeep, maintain
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
+from bindery.store.writer import BATCH_SCHEMA, BatchStamp, QueueWriter
 
 QUEUES = 100
 MESSAGES = 20

@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from benchmarks.workload import messages as workload_messages
 from benchmarks.workload import topology as workload_topology
-from router.engine import Router
-from router.exchanges import TopicMatcher
-from router.message import Message, to_batch
-from router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology
-from router.values import Table
+from bindery.router.engine import Router
+from bindery.router.exchanges import TopicMatcher
+from bindery.router.message import Message, to_batch
+from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology
+from bindery.router.values import Table
 
 ROWS = 100_000
 #: Distinct keys, header values or property values that the messages of a comparison use.

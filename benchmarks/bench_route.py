@@ -21,12 +21,12 @@ from rich.table import Table
 
 from benchmarks import workload
 from benchmarks.scratch import scratch
-from jobs.config import JobFile, parse_job
-from jobs.route import BatchReport, RouteJob
-from jobs.session import build_session
-from router.model import TopologyEditor
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.jobs.config import JobFile, parse_job
+from bindery.jobs.route import BatchReport, RouteJob
+from bindery.jobs.session import build_session
+from bindery.router.model import TopologyEditor
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 
 FILES = 4
 JOB = "stream: {stream}\nsource: {{format: parquet, path: {path}}}\ntrigger: available-now\n"

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from router.message import MESSAGE_SCHEMA, VALUE_MAP
-from router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology
-from router.values import Table
+from bindery.router.message import MESSAGE_SCHEMA, VALUE_MAP
+from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology
+from bindery.router.values import Table
 
 QUEUES: Final = 100
 #: Bindings per exchange; together 1,300.

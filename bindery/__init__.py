@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from store.read import read_queue as read_queue
+    from bindery.store.read import read_queue as read_queue
 
 __all__ = ["read_queue"]
 
@@ -13,7 +13,7 @@ __all__ = ["read_queue"]
 def __getattr__(name: str) -> Any:
     """What the package offers, imported at its first use: `import bindery` alone stays fast."""
     if name == "read_queue":
-        from store.read import read_queue  # noqa: PLC0415  # lazily, see above
+        from bindery.store.read import read_queue  # noqa: PLC0415  # lazily, see above
 
         return read_queue
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 
-from jobs.config import Job, JobFile, QueueSource
-from router.errors import InvalidInput, Refused
-from router.filters import Filter
-from router.model import Topology
-from router.policies import Policies
-from store.read import consumer_filter
+from bindery.jobs.config import Job, JobFile, QueueSource
+from bindery.router.errors import InvalidInput, Refused
+from bindery.router.filters import Filter
+from bindery.router.model import Topology
+from bindery.router.policies import Policies
+from bindery.store.read import consumer_filter
 
 _LITERAL = re.compile(r"\s*'((?:[^'\\]|'')*)'\s*")
 

@@ -12,9 +12,9 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.errors import CheckpointMismatch
-from store import effects
-from store.commit import OLDER_CHECKPOINT
+from bindery.router.errors import CheckpointMismatch
+from bindery.store import effects
+from bindery.store.commit import OLDER_CHECKPOINT
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from router.explain import Explainer, Explanation
-from router.message import Message, to_batch
-from router.model import Topology
+from bindery.router.explain import Explainer, Explanation
+from bindery.router.message import Message, to_batch
+from bindery.router.model import Topology
 
 #: Differing messages that are kept per queue and direction, and differences that are explained.
 EXAMPLES: Final = 3

@@ -23,11 +23,11 @@ from pydantic import (
     model_validator,
 )
 
-from router.errors import InvalidInput
-from router.message import MAP_SECTIONS, MESSAGE_SCHEMA, SECTION_FIELDS
-from router.model import DEFAULT_VHOST, MAX_NAME_BYTES
-from store.maintenance.options import MaintenanceOptions
-from store.writer import DEFAULT_BUFFER_BYTES
+from bindery.router.errors import InvalidInput
+from bindery.router.message import MAP_SECTIONS, MESSAGE_SCHEMA, SECTION_FIELDS
+from bindery.router.model import DEFAULT_VHOST, MAX_NAME_BYTES
+from bindery.store.maintenance.options import MaintenanceOptions
+from bindery.store.writer import DEFAULT_BUFFER_BYTES
 
 AVAILABLE_NOW: Final = "available-now"
 FORMATS: Final = ("json", "csv", "parquet", "delta", "queue")

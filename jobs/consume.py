@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from router.columns import BatchView
-from router.filters import Filter, FilterGroups
+from bindery.router.columns import BatchView
+from bindery.router.filters import Filter, FilterGroups
 
 
 @dataclass(frozen=True, slots=True)

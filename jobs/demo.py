@@ -24,14 +24,14 @@ from rich.console import Console
 from rich.table import Table
 
 from bindery.cli.render import render_error
-from jobs.config import FileSource, JobFile, load_job
-from jobs.demo_control_plane import control_plane, next_steps
-from jobs.local import default_log, local_session, run_stream
-from jobs.progress import StreamProgress
-from router.errors import BinderyError, InvalidInput
-from store.paths import DataDir
-from store.tables import count_rows
-from store.topology import TopologyStore
+from bindery.jobs.config import FileSource, JobFile, load_job
+from bindery.jobs.demo_control_plane import control_plane, next_steps
+from bindery.jobs.local import default_log, local_session, run_stream
+from bindery.jobs.progress import StreamProgress
+from bindery.router.errors import BinderyError, InvalidInput
+from bindery.store.paths import DataDir
+from bindery.store.tables import count_rows
+from bindery.store.topology import TopologyStore
 
 _LATE: Final = """\
 SELECT application_properties['carrier']."string" AS carrier,

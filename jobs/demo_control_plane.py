@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from router.errors import BinderyError, InvalidInput
+from bindery.router.errors import BinderyError, InvalidInput
 
 USER: Final = "demo"
 #: Where the last lines of the demo expect a control plane that goes on running.

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from jobs.config import FileSource, JobFile, QueueSource, job_of
-from jobs.references import is_reference, without_secrets
-from router.errors import InvalidInput
-from store.paths import DataDir
-from store.read import consumer_filter
+from bindery.jobs.config import FileSource, JobFile, QueueSource, job_of
+from bindery.jobs.references import is_reference, without_secrets
+from bindery.router.errors import InvalidInput
+from bindery.store.paths import DataDir
+from bindery.store.read import consumer_filter
 
 _NAMES: Final = """
     maxFilesPerTrigger maxBytesPerTrigger latestFirst maxFileAge fileNameOnly maxCachedFiles discardCachedInputRatio

@@ -11,8 +11,8 @@ from typing import Any, Final
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
-from jobs.config import JobFile
-from jobs.sources.files import spark_reason
+from bindery.jobs.config import JobFile
+from bindery.jobs.sources.files import spark_reason
 
 _CATALYST: Final = "org.apache.spark.sql.catalyst."
 _SUBQUERY: Final = _CATALYST + "expressions.PlanExpression"

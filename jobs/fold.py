@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.consume import Consumer
-from router.errors import InvalidInput
-from router.message import MESSAGE_SCHEMA, SOURCE, VALUE, VALUE_MAP, Message, to_batch
-from router.utf8 import repaired, rows_not_utf8
-from store.writer import BATCH_SCHEMA
+from bindery.jobs.consume import Consumer
+from bindery.router.errors import InvalidInput
+from bindery.router.message import MESSAGE_SCHEMA, SOURCE, VALUE, VALUE_MAP, Message, to_batch
+from bindery.router.utf8 import repaired, rows_not_utf8
+from bindery.store.writer import BATCH_SCHEMA
 
 Bools = npt.NDArray[np.bool_]
 

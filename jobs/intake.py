@@ -19,16 +19,16 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession, functions
 
-from jobs.fold import SOURCE_COLUMN
-from jobs.mapping import Projection
-from jobs.sources.format import FileFormat
-from jobs.sources.lines import long_lines
-from jobs.sources.planned import PlannedFile, place_of, planned_files
-from jobs.sources.records import Records
-from jobs.sources.refused import Refusals, RefusedPart
-from jobs.sources.storage import FileState, Storage
-from router.errors import Refused
-from store import effects
+from bindery.jobs.fold import SOURCE_COLUMN
+from bindery.jobs.mapping import Projection
+from bindery.jobs.sources.format import FileFormat
+from bindery.jobs.sources.lines import long_lines
+from bindery.jobs.sources.planned import PlannedFile, place_of, planned_files
+from bindery.jobs.sources.records import Records
+from bindery.jobs.sources.refused import Refusals, RefusedPart
+from bindery.jobs.sources.storage import FileState, Storage
+from bindery.router.errors import Refused
+from bindery.store import effects
 
 Action = Callable[[DataFrame], list[Row]]
 

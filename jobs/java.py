@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from router.errors import BinderyError
+from bindery.router.errors import BinderyError
 
 _NOT_STARTED: Final = "JAVA_GATEWAY_EXITED"
 #: Seconds in which a process on this machine takes a connection, if it lives.

@@ -3,7 +3,7 @@
 The process is the leader of its own session, so that no signal to the service reaches it, and writes to a
 log. It first waits in a shell until the run is on record: whoever starts it may die at any moment and
 leaves either a recorded run or none. The shell, Spark's scripts and the JVM replace each other in one
-process; the driver (`jobs.managed`) is a child of the JVM.
+process; the driver (`bindery.jobs.managed`) is a child of the JVM.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from jobs.packages import DELTA_PACKAGE, DELTA_SETTINGS, NO_PAGES
-from jobs.references import ENVIRONMENT_PREFIX, references
-from router.errors import InvalidInput, StorageFailed
-from store.jobs import JobFolder, JobRecord, Process, Run
-from store.paths import DataDir, encode_name
+from bindery.jobs.packages import DELTA_PACKAGE, DELTA_SETTINGS, NO_PAGES
+from bindery.jobs.references import ENVIRONMENT_PREFIX, references
+from bindery.router.errors import InvalidInput, StorageFailed
+from bindery.store.jobs import JobFolder, JobRecord, Process, Run
+from bindery.store.paths import DataDir, encode_name
 
 _MANAGED: Final = Path(__file__).with_name("managed.py")
-_ROOT: Final = Path(__file__).parents[1]
+#: The folder that `bindery` is imported from.
+_ROOT: Final = Path(__file__).parents[2]
 _SHELL: Final = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "bindery-job")
 #: Formats that are read through Delta's own Spark classes.
 _DELTA_FORMATS: Final = frozenset({"delta", "queue"})

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.config import JobFile
-from jobs.java import JavaEnded, java_needed
-from jobs.plan import check_fit
-from jobs.progress import StreamProgress
-from jobs.route import RouteJob, StreamFailed, stop_on_signals
-from jobs.session import build_session
-from store.paths import DataDir, encode_name
-from store.topology import TopologyStore
+from bindery.jobs.config import JobFile
+from bindery.jobs.java import JavaEnded, java_needed
+from bindery.jobs.plan import check_fit
+from bindery.jobs.progress import StreamProgress
+from bindery.jobs.route import RouteJob, StreamFailed, stop_on_signals
+from bindery.jobs.session import build_session
+from bindery.store.paths import DataDir, encode_name
+from bindery.store.topology import TopologyStore
 
 
 def default_log(stream: str) -> Path:

@@ -1,7 +1,7 @@
 """The driver of a submitted job: `spark-submit … jobs/managed.py --job FOLDER --data DIR --run ID`.
 
 The control plane writes this command line (jobs/launch.py). The driver checks the document again, now with
-Spark's parser, resolves its secrets, routes as `jobs.route` does, and says in the job's folder what it does.
+Spark's parser, resolves its secrets, routes as `bindery.jobs.route` does, and says in the job's folder what it does.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from jobs.config import FileSource, JobFile, job_of
-from jobs.document_rules import DocumentRules
-from jobs.launch import this_process
-from jobs.references import masked, resolved
-from router.errors import BinderyError, Refused
-from store.jobs import JobFolder, RunStatus
-from store.paths import DataDir
+from bindery.jobs.config import FileSource, JobFile, job_of
+from bindery.jobs.document_rules import DocumentRules
+from bindery.jobs.launch import this_process
+from bindery.jobs.references import masked, resolved
+from bindery.router.errors import BinderyError, Refused
+from bindery.store.jobs import JobFolder, RunStatus
+from bindery.store.paths import DataDir
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from jobs.route import BatchReport, RouteJob
+    from bindery.jobs.route import BatchReport, RouteJob
 
 #: Seconds between two looks at the query, and between two reports without news.
 _LOOK: Final = 1.0
@@ -183,10 +183,10 @@ def _checked(
 
 def _run(data: DataDir, file: JobFile, reporter: Reporter, stopping: _Stopping, *, new_epoch: bool) -> None:
     # Spark is imported after the document was checked: a bad one fails at once
-    from jobs.expressions import check_expressions  # noqa: PLC0415
-    from jobs.java import java_needed  # noqa: PLC0415
-    from jobs.route import RouteJob  # noqa: PLC0415
-    from jobs.session import build_session  # noqa: PLC0415
+    from bindery.jobs.expressions import check_expressions  # noqa: PLC0415
+    from bindery.jobs.java import java_needed  # noqa: PLC0415
+    from bindery.jobs.route import RouteJob  # noqa: PLC0415
+    from bindery.jobs.session import build_session  # noqa: PLC0415
 
     spark = build_session(f"bindery {file.job.stream}")
     ended = threading.Event()
@@ -205,7 +205,7 @@ def _run(data: DataDir, file: JobFile, reporter: Reporter, stopping: _Stopping, 
 
 
 def _watch(spark: SparkSession, reporter: Reporter, ended: threading.Event) -> None:
-    from jobs.java import java_is_gone  # noqa: PLC0415  # as above
+    from bindery.jobs.java import java_is_gone  # noqa: PLC0415  # as above
 
     while not ended.wait(_LOOK):
         try:

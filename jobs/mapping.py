@@ -19,13 +19,13 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 from pyspark.sql.types import DataType
 
-from jobs.config import JobFile
-from jobs.determinism import HINT, variation
-from jobs.fold import CORRUPT_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn
-from jobs.sources.files import spark_reason
-from jobs.sources.records import CORRUPT, Records
-from router.errors import InvalidInput
-from router.message import MESSAGE_SCHEMA
+from bindery.jobs.config import JobFile
+from bindery.jobs.determinism import HINT, variation
+from bindery.jobs.fold import CORRUPT_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn
+from bindery.jobs.sources.files import spark_reason
+from bindery.jobs.sources.records import CORRUPT, Records
+from bindery.router.errors import InvalidInput
+from bindery.router.message import MESSAGE_SCHEMA
 
 #: The name under which expressions find the time of the micro-batch, unless the source has such a column.
 BATCH_TIME: Final = "batch_time"

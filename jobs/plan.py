@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 from pyspark import Broadcast
 
-from jobs.bridge import check_bridge
-from jobs.checkpoint import Checkpoint
-from jobs.config import JobFile
-from jobs.routers import Routers
-from jobs.sources.planned import batch_clock
-from jobs.splits import Splits
-from router.engine import Router
-from router.errors import BinderyError, CheckpointMismatch, UnsupportedTable, UnusablePin
-from router.model import Topology
-from store.commit import BatchCommitter, Pin
-from store.streams import StreamEpoch, reopen
-from store.topology import TopologyStore
+from bindery.jobs.bridge import check_bridge
+from bindery.jobs.checkpoint import Checkpoint
+from bindery.jobs.config import JobFile
+from bindery.jobs.routers import Routers
+from bindery.jobs.sources.planned import batch_clock
+from bindery.jobs.splits import Splits
+from bindery.router.engine import Router
+from bindery.router.errors import BinderyError, CheckpointMismatch, UnsupportedTable, UnusablePin
+from bindery.router.model import Topology
+from bindery.store.commit import BatchCommitter, Pin
+from bindery.store.streams import StreamEpoch, reopen
+from bindery.store.topology import TopologyStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from jobs.route import BatchReport
+from bindery.jobs.route import BatchReport
 
 
 class StreamProgress:

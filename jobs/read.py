@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.consume import Consumer
-from jobs.fold import conformed
-from router.message import MESSAGE_SCHEMA
-from store.paths import DataDir
-from store.read import ConsumerFilter, consumer_filter
-from store.tables import QUEUE, open_table
+from bindery.jobs.consume import Consumer
+from bindery.jobs.fold import conformed
+from bindery.router.message import MESSAGE_SCHEMA
+from bindery.store.paths import DataDir
+from bindery.store.read import ConsumerFilter, consumer_filter
+from bindery.store.tables import QUEUE, open_table
 
 
 def read_queue_df(
@@ -30,7 +30,7 @@ def read_queue_df(
 ) -> DataFrame:
     """The rows of a queue that a filter accepts, as a DataFrame of the queue columns; nothing is taken.
 
-    Arguments and errors as for `store.read.read_queue`; a DataFrame has no row order: sort by `routing`.
+    Arguments and errors as for `bindery.store.read.read_queue`; a DataFrame has no row order: sort by `routing`.
     """
     directory = data if isinstance(data, DataDir) else DataDir.open(data)
     path = directory.queue(vhost, queue)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from router.errors import InvalidInput
+from bindery.router.errors import InvalidInput
 
 ENVIRONMENT_PREFIX: Final = "BINDERY_SECRET_"
 _NAME: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")

@@ -7,7 +7,7 @@ messages of which none is left, and those that were counted only, are not replay
 without bcc keys, on both sides of the comparison.
 
 A Spark task gets groups of files in which all copies of a message stand together
-(`store.routed_files`), so nothing is shuffled and each message is read about once.
+(`bindery.store.routed_files`), so nothing is shuffled and each message is read about once.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ import pyarrow.compute as pc
 from pyspark import Broadcast
 from pyspark.sql import SparkSession
 
-from jobs.comparison import EXAMPLES, Comparison, Example
-from router.engine import REASONS, Deliveries, Router
-from router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA, from_batch
-from router.model import Topology
-from store.paths import DataDir
-from store.redrive import STREAM_PREFIX
-from store.routed_files import RoutedFile, batches_of, file_groups, group_of, group_text, identities_of
-from store.topology import TopologyStore
-from store.unroutable import UNREADABLE
+from bindery.jobs.comparison import EXAMPLES, Comparison, Example
+from bindery.router.engine import REASONS, Deliveries, Router
+from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA, from_batch
+from bindery.router.model import Topology
+from bindery.store.paths import DataDir
+from bindery.store.redrive import STREAM_PREFIX
+from bindery.store.routed_files import RoutedFile, batches_of, file_groups, group_of, group_text, identities_of
+from bindery.store.topology import TopologyStore
+from bindery.store.unroutable import UNREADABLE
 
 RESULT_SCHEMA: Final = "result string"
 BATCH_ROWS: Final = 65_536

@@ -25,27 +25,27 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bindery.cli.render import render_error
-from jobs.checkpoint import Checkpoint
-from jobs.config import AVAILABLE_NOW, JobFile, load_job
-from jobs.intake import intake
-from jobs.java import java_is_gone, java_needed
-from jobs.mapping import mapped
-from jobs.plan import Planner, check_fit
-from jobs.routers import Routers
-from jobs.session import build_session, configure
-from jobs.sources import SOURCES
-from jobs.splits import Splits
-from jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask, TaskCounts
-from router.errors import BinderyError
-from router.model import Topology
-from store.commit import BatchCommitter, BatchCounts, WrittenFile
-from store.filter_counts import by_filter_text
-from store.maintenance import Upkeep
-from store.maintenance.options import MaintenanceOptions
-from store.paths import DataDir
-from store.streams import StreamEpoch, register
-from store.topology import TopologyStore
-from store.writer import BatchStamp
+from bindery.jobs.checkpoint import Checkpoint
+from bindery.jobs.config import AVAILABLE_NOW, JobFile, load_job
+from bindery.jobs.intake import intake
+from bindery.jobs.java import java_is_gone, java_needed
+from bindery.jobs.mapping import mapped
+from bindery.jobs.plan import Planner, check_fit
+from bindery.jobs.routers import Routers
+from bindery.jobs.session import build_session, configure
+from bindery.jobs.sources import SOURCES
+from bindery.jobs.splits import Splits
+from bindery.jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask, TaskCounts
+from bindery.router.errors import BinderyError
+from bindery.router.model import Topology
+from bindery.store.commit import BatchCommitter, BatchCounts, WrittenFile
+from bindery.store.filter_counts import by_filter_text
+from bindery.store.maintenance import Upkeep
+from bindery.store.maintenance.options import MaintenanceOptions
+from bindery.store.paths import DataDir
+from bindery.store.streams import StreamEpoch, register
+from bindery.store.topology import TopologyStore
+from bindery.store.writer import BatchStamp
 
 #: Seconds between two looks at a running query.
 _POLL: Final = 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark import Broadcast
 from pyspark.sql import SparkSession
 
-from router.engine import Router
-from router.message import Message, to_batch
-from router.model import Topology
-from router.values import Table
+from bindery.router.engine import Router
+from bindery.router.message import Message, to_batch
+from bindery.router.model import Topology
+from bindery.router.values import Table
 
 
 class Routers:

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import Broadcast, TaskContext
 
-from jobs.fold import Fold
-from jobs.sources.refused import RefusedPart
-from router.engine import REASONS, Deliveries, Router
-from router.message import MESSAGE_SCHEMA, SOURCE
-from store.paths import DataDir
-from store.writer import BATCH_SCHEMA, NUMBERS_PER_TASK, BatchStamp, QueueWriter
+from bindery.jobs.fold import Fold
+from bindery.jobs.sources.refused import RefusedPart
+from bindery.router.engine import REASONS, Deliveries, Router
+from bindery.router.message import MESSAGE_SCHEMA, SOURCE
+from bindery.store.paths import DataDir
+from bindery.store.writer import BATCH_SCHEMA, NUMBERS_PER_TASK, BatchStamp, QueueWriter
 
 RESULT_SCHEMA: Final = "result string"
 #: Records are routed in groups of about so many bytes or rows: Spark's batches are smaller than is efficient.

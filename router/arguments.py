@@ -2,7 +2,7 @@
 
 Arguments are typed values like any others, but for filter sets: their reference maps are plain objects
 (`{"symbol": "x"}` is a map with one key there, not a typed value), so a filter set is kept as it was
-written and only `router.filters.sets` interprets it.
+written and only `bindery.router.filters.sets` interprets it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from router.errors import InvalidInput
-from router.values import MAX_DEPTH, Table, Value, decode, encode
+from bindery.router.errors import InvalidInput
+from bindery.router.values import MAX_DEPTH, Table, Value, decode, encode
 
 #: Arguments that hold a filter set when they hold an object.
 FILTER_SET_ARGUMENTS: Final = frozenset({"x-filters", "x-queue-filter"})

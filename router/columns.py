@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from router.message import HEADER_DEFAULTS, MAP_SECTIONS
-from router.utf8 import repaired
-from router.values import Timestamp, Value, nested_value, to_nested_text
+from bindery.router.message import HEADER_DEFAULTS, MAP_SECTIONS
+from bindery.router.utf8 import repaired
+from bindery.router.values import Timestamp, Value, nested_value, to_nested_text
 
 Bytes = npt.NDArray[np.uint8]
 Codes = npt.NDArray[np.int32]

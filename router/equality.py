@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from router.values import Table, Timestamp, Value
+from bindery.router.values import Table, Timestamp, Value
 
 
 def family_equal(argument: Value, actual: Value) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from router.model import (
+from bindery.router.model import (
     ALTERNATE_BINDING,
     ALTERNATE_EXCHANGE,
     FILTERS_ARGUMENT,
@@ -27,8 +27,8 @@ from router.model import (
     Queue,
     Setting,
 )
-from router.policies import APPLY_TO, OPERATOR_POLICY, POLICY, policy_of
-from router.values import Table, Value
+from bindery.router.policies import APPLY_TO, OPERATOR_POLICY, POLICY, policy_of
+from bindery.router.values import Table, Value
 
 Kind = Literal["exchange", "queue", "binding", "policy"]
 KINDS: Final[tuple[Kind, ...]] = ("exchange", "queue", "binding", "policy")

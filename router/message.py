@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.errors import InvalidInput, InvalidRecord
-from router.utf8 import repaired_batch
-from router.values import (
+from bindery.router.errors import InvalidInput, InvalidRecord
+from bindery.router.utf8 import repaired_batch
+from bindery.router.values import (
     Table,
     Timestamp,
     Value,

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
-from router.errors import InvalidDeclaration, InvalidInput
-from router.model import ALTERNATE_EXCHANGE, Exchange, Setting, Topology
-from router.regex import Regex, regex
-from router.values import Table, Value
+from bindery.router.errors import InvalidDeclaration, InvalidInput
+from bindery.router.model import ALTERNATE_EXCHANGE, Exchange, Setting, Topology
+from bindery.router.regex import Regex, regex
+from bindery.router.values import Table, Value
 
 POLICY: Final = "policy"
 OPERATOR_POLICY: Final = "operator-policy"

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from router.definitions import apply, parse_definitions
-from router.errors import InvalidInput, NotFound
-from router.model import Topology, TopologyEditor, Vhost
+from bindery.router.definitions import apply, parse_definitions
+from bindery.router.errors import InvalidInput, NotFound
+from bindery.router.model import Topology, TopologyEditor, Vhost
 
 _KEYS: Final = frozenset({"delete", "definitions", "replace"})
 

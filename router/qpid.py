@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from router.arguments import decode_arguments
-from router.model import ALTERNATE_BINDING, UNROUTABLE_BEHAVIOUR
-from router.values import Table
+from bindery.router.arguments import decode_arguments
+from bindery.router.model import ALTERNATE_BINDING, UNROUTABLE_BEHAVIOUR
+from bindery.router.values import Table
 
 #: Qpid's attribute -> the argument that means the same.
 ATTRIBUTES: Final[Mapping[str, str]] = {

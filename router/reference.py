@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from router.equality import family_equal
-from router.filters import Filter, evaluate
-from router.filters import parse as parse_filter
-from router.message import Message
-from router.model import (
+from bindery.router.equality import family_equal
+from bindery.router.filters import Filter, evaluate
+from bindery.router.filters import parse as parse_filter
+from bindery.router.message import Message
+from bindery.router.model import (
     DEFAULT_BINDING_ID,
     NOT_HEADER_CRITERIA,
     OWNER_CONNECTION,
@@ -26,8 +26,8 @@ from router.model import (
     binding_filters,
     queue_filter,
 )
-from router.policies import Policies
-from router.values import Table
+from bindery.router.policies import Policies
+from bindery.router.values import Table
 
 Keys = frozenset[str]
 #: One evaluation of an exchange for a message: the exchange's name and the set of routing keys.

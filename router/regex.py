@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import re2
 
-from router.errors import InvalidInput
+from bindery.router.errors import InvalidInput
 
 #: Longest expression, in characters, and the memory that its program may take.
 MAX_LENGTH: Final = 1_000

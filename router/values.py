@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Union
 
-from router.errors import InvalidInput
+from bindery.router.errors import InvalidInput
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 #: Milliseconds that still fit a 64-bit count of microseconds, the unit of Delta timestamps. AMQP's 64 bits of

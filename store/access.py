@@ -29,9 +29,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-from router.errors import InvalidDeclaration, InvalidInput, NotFound, StorageFailed, UnsupportedTable
-from router.regex import regex
-from store import effects
+from bindery.router.errors import InvalidDeclaration, InvalidInput, NotFound, StorageFailed, UnsupportedTable
+from bindery.router.regex import regex
+from bindery.store import effects
 
 _LOGGER: Final = logging.getLogger(__name__)
 FORMAT_VERSION: Final = 1

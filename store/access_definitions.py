@@ -7,9 +7,17 @@ import binascii
 from collections.abc import Mapping
 from typing import Any, Final
 
-from router.definitions import Definitions
-from router.errors import InvalidInput
-from store.access import DEFAULT_ALGORITHM, SALT_BYTES, AccessEditor, Permission, TopicPermission, User, with_password
+from bindery.router.definitions import Definitions
+from bindery.router.errors import InvalidInput
+from bindery.store.access import (
+    DEFAULT_ALGORITHM,
+    SALT_BYTES,
+    AccessEditor,
+    Permission,
+    TopicPermission,
+    User,
+    with_password,
+)
 
 #: Old documents do not name the algorithm: the length of the hash tells it.
 _BY_SIZE: Final = {

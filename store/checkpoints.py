@@ -18,7 +18,7 @@ from typing import Final
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from store import faults
+from bindery.store import faults
 
 #: Entries after a checkpoint at which the next one is due: a reader reads that many small files at most …
 ENTRIES: Final = 100

@@ -21,11 +21,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
-from router.errors import CheckpointMismatch, Fenced, InvalidInput, Refused, UnsupportedTable, UnusablePin
-from store import data_files, faults, tables
-from store.actions import Transaction
-from store.log import TableLog
-from store.manifest import (
+from bindery.router.errors import CheckpointMismatch, Fenced, InvalidInput, Refused, UnsupportedTable, UnusablePin
+from bindery.store import data_files, faults, tables
+from bindery.store.actions import Transaction
+from bindery.store.log import TableLog
+from bindery.store.manifest import (
     BatchCounts,
     TableCommit,
     manifest_row,
@@ -34,9 +34,9 @@ from store.manifest import (
     read_manifest,
     write_rows,
 )
-from store.paths import DataDir
-from store.pins import Pin, Pins
-from store.streams import Claim
+from bindery.store.paths import DataDir
+from bindery.store.pins import Pin, Pins
+from bindery.store.streams import Claim
 
 __all__ = ["BatchCommitter", "BatchCounts", "BatchResult", "Pin", "TableCommit", "WrittenFile"]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from router.definitions import Definitions, Report, apply, protection_key
-from router.model import Binding, ObjectKey, Topology, Vhost, object_key
-from store.history import ObjectChange, changes_between
+from bindery.router.definitions import Definitions, Report, apply, protection_key
+from bindery.router.model import Binding, ObjectKey, Topology, Vhost, object_key
+from bindery.store.history import ObjectChange, changes_between
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from router.errors import StorageFailed
-from store import effects
-from store.actions import AddFile, RemoveFile, Transaction
-from store.log import TableLog
-from store.statistics import statistics_of
+from bindery.router.errors import StorageFailed
+from bindery.store import effects
+from bindery.store.actions import AddFile, RemoveFile, Transaction
+from bindery.store.log import TableLog
+from bindery.store.statistics import statistics_of
 
 
 class Draft:
@@ -67,7 +67,7 @@ class Draft:
 def write_file(path: str, rows: pa.Table, *, prefix: str = "part") -> AddFile:
     """Write one Parquet file into a table's folder; what adds it, not committed yet. Raises StorageFailed.
 
-    Its name tells who reads it that it may hold rows of any batch (`store.routed_files`).
+    Its name tells who reads it that it may hold rows of any batch (`bindery.store.routed_files`).
     """
     name = f"{prefix}-{uuid.uuid4().hex}.parquet"
     size = effects.write_parquet(Path(path, name), rows, compression="zstd")

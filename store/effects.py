@@ -19,8 +19,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from router.errors import CommitUnknown, StorageFailed
-from store import faults
+from bindery.router.errors import CommitUnknown, StorageFailed
+from bindery.store import faults
 
 #: Files that are synced at once.
 _SYNCS: Final = 8

@@ -1,6 +1,6 @@
 """Points at which a test stops a process, or loses an answer, around every durable effect.
 
-`store.effects` reaches a point before and after whatever it does to the disk, named
+`bindery.store.effects` reaches a point before and after whatever it does to the disk, named
 "<effect>.before" and "<effect>.after", with the path that is touched. A hook that raises at "after" stands for
 an effect that was done and whose answer was lost; one that raises something that nobody catches stands
 for a process that died there. Committers reach points of their own between effects, such as

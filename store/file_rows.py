@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from router.errors import StorageFailed, UnsupportedTable
+from bindery.router.errors import StorageFailed, UnsupportedTable
 
 #: Rows that are looked at together.
 BATCH_ROWS: Final = 65_536

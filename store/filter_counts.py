@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from router.engine import Deliveries
-from router.model import FILTERS_ARGUMENT, QUEUE_FILTER, SELECTOR_ARGUMENT, Topology
-from router.values import Value, to_nested_text
+from bindery.router.engine import Deliveries
+from bindery.router.model import FILTERS_ARGUMENT, QUEUE_FILTER, SELECTOR_ARGUMENT, Topology
+from bindery.router.values import Value, to_nested_text
 
 
 def filter_counts(deliveries: Deliveries, topology: Topology, vhost: str) -> dict[str, dict[str, int]]:
@@ -22,7 +22,7 @@ def filter_counts(deliveries: Deliveries, topology: Topology, vhost: str) -> dic
 
 
 def by_filter_text(topology: Topology, vhost: str, by_owner: Mapping[int, int]) -> dict[str, int]:
-    """Evaluations of filters, given by owner as in `router.engine.Counts`."""
+    """Evaluations of filters, given by owner as in `bindery.router.engine.Counts`."""
     if not by_owner:
         return {}
     diverts = {divert.id: divert.filter for divert in topology.diverts.values()}

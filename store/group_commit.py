@@ -9,11 +9,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from router.errors import BinderyError
-from router.model import ObjectKey, TopologyEditor
+from bindery.router.errors import BinderyError
+from bindery.router.model import ObjectKey, TopologyEditor
 
 if TYPE_CHECKING:
-    from store.topology import Edit, TopologyStore
+    from bindery.store.topology import Edit, TopologyStore
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from router.definitions import as_entry
-from router.errors import NotFound, UnsupportedTable
-from router.model import Object, ObjectKey, Sequence, Topology, object_key
+from bindery.router.definitions import as_entry
+from bindery.router.errors import NotFound, UnsupportedTable
+from bindery.router.model import Object, ObjectKey, Sequence, Topology, object_key
 
 _AUTHOR: Final = "bindery.author"
 _REASON: Final = "bindery.reason"

@@ -25,9 +25,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
-from router.errors import BinderyError, NotFound, StorageFailed, UnsupportedTable
-from store import effects
-from store.paths import DataDir, encode_name
+from bindery.router.errors import BinderyError, NotFound, StorageFailed, UnsupportedTable
+from bindery.store import effects
+from bindery.store.paths import DataDir, encode_name
 
 _LOGGER: Final = logging.getLogger(__name__)
 FORMAT_VERSION: Final = 1

@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import Schema
 
-from router.errors import CommitUnknown, StorageFailed, UnsupportedTable
-from store import checkpoints, effects
-from store.actions import TOKEN, Action, AddFile, TableState, Transaction, actions_of, added_file, entry_text
+from bindery.router.errors import CommitUnknown, StorageFailed, UnsupportedTable
+from bindery.store import checkpoints, effects
+from bindery.store.actions import TOKEN, Action, AddFile, TableState, Transaction, actions_of, added_file, entry_text
 
 _LOG: Final = "_delta_log"
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")

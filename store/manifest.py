@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from router.errors import UnsupportedTable
-from router.message import TIMESTAMP
-from store import data_files, tables
-from store.actions import AddFile
-from store.log import TableLog
-from store.paths import DataDir
+from bindery.router.errors import UnsupportedTable
+from bindery.router.message import TIMESTAMP
+from bindery.store import data_files, tables
+from bindery.store.actions import AddFile
+from bindery.store.log import TableLog
+from bindery.store.paths import DataDir
 
 _COMMITTED: Final = "committed_at"
 _EVERY: Final = pc.scalar(True)

@@ -13,10 +13,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.errors import InvalidInput
-from router.message import VALUE_MAP, value_from_row, value_row
-from router.model import Binding, Divert, Exchange, Object, Queue, Setting, Vhost
-from router.values import Table, from_nested_text, to_nested_text
+from bindery.router.errors import InvalidInput
+from bindery.router.message import VALUE_MAP, value_from_row, value_row
+from bindery.router.model import Binding, Divert, Exchange, Object, Queue, Setting, Vhost
+from bindery.router.values import Table, from_nested_text, to_nested_text
 
 ROW_SCHEMA: Final = pa.schema(
     [

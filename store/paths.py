@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from router.errors import InvalidInput
+from bindery.router.errors import InvalidInput
 
 #: Longest encoded name that is used as it is; file systems end at 255 bytes a component.
 MAX_ENCODED: Final = 200

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from router.errors import UnusablePin
-from store import effects
-from store.paths import DataDir
+from bindery.router.errors import UnusablePin
+from bindery.store import effects
+from bindery.store.paths import DataDir
 
 #: Pins of finished batches that are kept: Spark replays at most the last one.
 _KEPT: Final = 1

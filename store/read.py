@@ -17,17 +17,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.columns import BatchView
-from router.errors import InvalidInput, NotFound
-from router.filters import Filter, FilterGroups, parse
-from router.filters.sets import parse_filter_set
-from router.message import HEADER, MESSAGE_SCHEMA, QUEUE_SCHEMA
-from store import file_rows, tables
-from store.log import TableLog
-from store.paths import DataDir
-from store.rewriting import UNCHANGED, Rewriting, Unchanged
-from store.row_bag import Places, RowBag, RowSearch
-from store.row_order import ORDER_COLUMNS, Chosen, first_rows, in_order
+from bindery.router.columns import BatchView
+from bindery.router.errors import InvalidInput, NotFound
+from bindery.router.filters import Filter, FilterGroups, parse
+from bindery.router.filters.sets import parse_filter_set
+from bindery.router.message import HEADER, MESSAGE_SCHEMA, QUEUE_SCHEMA
+from bindery.store import file_rows, tables
+from bindery.store.log import TableLog
+from bindery.store.paths import DataDir
+from bindery.store.rewriting import UNCHANGED, Rewriting, Unchanged
+from bindery.store.row_bag import Places, RowBag, RowSearch
+from bindery.store.row_order import ORDER_COLUMNS, Chosen, first_rows, in_order
 
 #: What a consumer's filter may be: text in a dialect, a filter set in JSON form, or an already parsed one.
 ConsumerFilter = str | Mapping[str, Any] | Filter

@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.columns import BatchView
-from router.errors import InvalidInput, NotFound
-from router.filters import Filter, FilterGroups
-from router.message import MESSAGE_SCHEMA
-from router.model import Topology
-from store import file_rows, tables
-from store.manifest import read_manifest
-from store.paths import DataDir
-from store.read import RowId
+from bindery.router.columns import BatchView
+from bindery.router.errors import InvalidInput, NotFound
+from bindery.router.filters import Filter, FilterGroups
+from bindery.router.message import MESSAGE_SCHEMA
+from bindery.router.model import Topology
+from bindery.store import file_rows, tables
+from bindery.store.manifest import read_manifest
+from bindery.store.paths import DataDir
+from bindery.store.read import RowId
 
 _ROW: Final = re.compile(r"(.+):(-?[0-9]{1,19}):([0-9]{1,19})", re.DOTALL)
 

@@ -1,10 +1,10 @@
 """Redrive: unroutable rows routed again under the present topology, exactly once.
 
 1. Rows are chosen and routed. Those that now reach a queue are written to a plan, with the topology
-   version and the clock; the plan is durable before anything else happens (`store.redrive_plans`).
+   version and the clock; the plan is durable before anything else happens (`bindery.store.redrive_plans`).
 2. The plan's rows are marked `redriven` in one commit of the unroutable table. The commit is the claim:
    it takes all rows of the plan or none, and whoever finds one of the rows marked by another plan gives
-   up its own (`store.redrive_marks`).
+   up its own (`bindery.store.redrive_marks`).
 3. The copies are committed to the queue tables by the batch protocol. All redrives of a vhost are one
    stream, a plan's number is the number of its batch, and plans are delivered in the order of numbers:
    tables remember the newest batch of a stream only.
@@ -29,21 +29,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.engine import REASONS, Deliveries, Router
-from router.errors import CommitConflict, Fenced, InvalidInput, Stopped, StorageFailed
-from router.message import MESSAGE_SCHEMA
-from router.model import Topology
-from store import faults, tables
-from store.commit import BatchCommitter, BatchCounts
-from store.filter_counts import filter_counts
-from store.manifest import read_manifest
-from store.paths import DataDir
-from store.recorded import rows_of
-from store.redrive_marks import Marks
-from store.redrive_plans import STREAM_PREFIX, Plan, Plans, one_batch
-from store.topology import TopologyStore
-from store.unroutable import UNREADABLE, Selection, may_be_routed_again
-from store.writer import BatchStamp, QueueWriter
+from bindery.router.engine import REASONS, Deliveries, Router
+from bindery.router.errors import CommitConflict, Fenced, InvalidInput, Stopped, StorageFailed
+from bindery.router.message import MESSAGE_SCHEMA
+from bindery.router.model import Topology
+from bindery.store import faults, tables
+from bindery.store.commit import BatchCommitter, BatchCounts
+from bindery.store.filter_counts import filter_counts
+from bindery.store.manifest import read_manifest
+from bindery.store.paths import DataDir
+from bindery.store.recorded import rows_of
+from bindery.store.redrive_marks import Marks
+from bindery.store.redrive_plans import STREAM_PREFIX, Plan, Plans, one_batch
+from bindery.store.topology import TopologyStore
+from bindery.store.unroutable import UNREADABLE, Selection, may_be_routed_again
+from bindery.store.writer import BatchStamp, QueueWriter
 
 __all__ = ["MAX_ROWS", "STREAM_PREFIX", "Outcome", "Redriver"]
 

@@ -15,13 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.message import REDRIVEN, UNROUTABLE_SCHEMA
-from store import faults, file_rows, tables
-from store.actions import Transaction
-from store.paths import DataDir
-from store.redrive_plans import Plan
-from store.rewriting import UNCHANGED, Rewriting, Unchanged
-from store.row_bag import Places, RowBag, RowSearch
+from bindery.router.message import REDRIVEN, UNROUTABLE_SCHEMA
+from bindery.store import faults, file_rows, tables
+from bindery.store.actions import Transaction
+from bindery.store.paths import DataDir
+from bindery.store.redrive_plans import Plan
+from bindery.store.rewriting import UNCHANGED, Rewriting, Unchanged
+from bindery.store.row_bag import Places, RowBag, RowSearch
 
 _COLUMN: Final = "redriven"
 

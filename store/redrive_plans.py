@@ -17,11 +17,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from router.errors import StorageFailed, UnsupportedTable
-from router.message import MESSAGE_SCHEMA, UNROUTABLE_SCHEMA
-from store import effects, file_rows
-from store.paths import DataDir, encode_name
-from store.writer import BATCH_SCHEMA, SEQ
+from bindery.router.errors import StorageFailed, UnsupportedTable
+from bindery.router.message import MESSAGE_SCHEMA, UNROUTABLE_SCHEMA
+from bindery.store import effects, file_rows
+from bindery.store.paths import DataDir, encode_name
+from bindery.store.writer import BATCH_SCHEMA, SEQ
 
 #: Streams of redrives begin so; there is one for each vhost.
 STREAM_PREFIX: Final = "redrive:"

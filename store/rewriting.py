@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from router.errors import StorageFailed
-from store.actions import Action, AddFile, RemoveFile, Transaction
-from store.data_files import drop_unused, write_file
-from store.log import TableLog
+from bindery.router.errors import StorageFailed
+from bindery.store.actions import Action, AddFile, RemoveFile, Transaction
+from bindery.store.data_files import drop_unused, write_file
+from bindery.store.log import TableLog
 
 
 class Unchanged(Enum):

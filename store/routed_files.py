@@ -1,7 +1,7 @@
 """Files of queue and unroutable tables, grouped so that all copies of a message are in one group.
 
 What one task of one batch wrote, it wrote under one stream and batch and numbered from its own range
-(`store.writer`), and the statistics of each file say so. Files that were rewritten since (compacted, or a
+(`bindery.store.writer`), and the statistics of each file say so. Files that were rewritten since (compacted, or a
 message was consumed) are looked into: they hold rows of many batches. The batches that such files hold are
 cut, stream by stream, into slices of about `SLICE_ROWS` rows, and a file is part of every slice that it has
 rows of, with those rows alone. So a group stays small however large the files have become.
@@ -26,9 +26,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from store import tables
-from store.paths import DataDir
-from store.writer import NUMBERS_PER_TASK, stream_mark
+from bindery.store import tables
+from bindery.store.paths import DataDir
+from bindery.store.writer import NUMBERS_PER_TASK, stream_mark
 
 _WORKERS: Final = 8
 

@@ -15,11 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.errors import InvalidInput
-from store import file_rows
-from store.actions import AddFile
-from store.log import TableLog
-from store.statistics import span_of, stated_span
+from bindery.router.errors import InvalidInput
+from bindery.store import file_rows
+from bindery.store.actions import AddFile
+from bindery.store.log import TableLog
+from bindery.store.statistics import span_of, stated_span
 
 _KEY: Final = ("routing", "routed_at")
 

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.message import QUEUE_SCHEMA, TIMESTAMP
-from store import file_rows
-from store.actions import AddFile
-from store.statistics import stated_span
+from bindery.router.message import QUEUE_SCHEMA, TIMESTAMP
+from bindery.store import file_rows
+from bindery.store.actions import AddFile
+from bindery.store.statistics import stated_span
 
 #: Columns in which the order of a row stands.
 ORDER_COLUMNS: Final = ("routing", "routed_at")

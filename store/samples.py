@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from store.manifest import newest_batches
-from store.paths import DataDir
-from store.recorded import rows_of
+from bindery.store.manifest import newest_batches
+from bindery.store.paths import DataDir
+from bindery.store.recorded import rows_of
 
 #: Records, newest first, whose batches are looked at, and batches at most.
 RECORDS: Final = 50_000

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from router.message import TIMESTAMP
-from store import file_rows
-from store.actions import AddFile
+from bindery.router.message import TIMESTAMP
+from bindery.store import file_rows
+from bindery.store.actions import AddFile
 
 #: Members of `routing` that have statistics.
 _ROUTING: Final = ("topology_version", "batch_id", "seq")

@@ -16,13 +16,13 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from router.errors import CheckpointMismatch, Refused
-from router.message import TIMESTAMP
-from store import data_files, tables
-from store.actions import Transaction
-from store.log import TableLog
-from store.manifest import knows_stream
-from store.paths import DataDir
+from bindery.router.errors import CheckpointMismatch, Refused
+from bindery.router.message import TIMESTAMP
+from bindery.store import data_files, tables
+from bindery.store.actions import Transaction
+from bindery.store.log import TableLog
+from bindery.store.manifest import knows_stream
+from bindery.store.paths import DataDir
 
 STREAMS: Final = tables.Kind(
     "streams",

@@ -2,7 +2,7 @@
 
 Every table carries `bindery.format_version` and `bindery.kind`; tables that belong to a name carry it
 too, since folder names may be shortened. All commits are compare-and-swap on the table version
-(`store.log`): what was checked against version n can only become version n + 1.
+(`bindery.store.log`): what was checked against version n can only become version n + 1.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.schema import Field
 
-from router.errors import CommitConflict, UnsupportedTable
-from router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA
-from store import checkpoints, file_rows
-from store.actions import AddFile, TableState, Transaction
-from store.log import TableLog, create_log, is_table
-from store.paths import DataDir
-from store.rewriting import UNCHANGED, Rewriting, Unchanged
+from bindery.router.errors import CommitConflict, UnsupportedTable
+from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA
+from bindery.store import checkpoints, file_rows
+from bindery.store.actions import AddFile, TableState, Transaction
+from bindery.store.log import TableLog, create_log, is_table
+from bindery.store.paths import DataDir
+from bindery.store.rewriting import UNCHANGED, Rewriting, Unchanged
 
 FORMAT_VERSION: Final = 1
 #: Reader and writer version of a table without any optional feature.

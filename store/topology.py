@@ -31,12 +31,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from router.errors import BinderyError, InvalidInput, NotFound, UnsupportedTable
-from router.model import Object, ObjectKey, Queue, Sequence, Topology, TopologyEditor, object_key
-from store import data_files, faults, tables
-from store.actions import RemoveFile, Transaction
-from store.group_commit import GroupCommitter
-from store.history import (
+from bindery.router.errors import BinderyError, InvalidInput, NotFound, UnsupportedTable
+from bindery.router.model import Object, ObjectKey, Queue, Sequence, Topology, TopologyEditor, object_key
+from bindery.store import data_files, faults, tables
+from bindery.store.actions import RemoveFile, Transaction
+from bindery.store.group_commit import GroupCommitter
+from bindery.store.history import (
     ObjectChange,
     VersionInfo,
     changes_between,
@@ -45,9 +45,9 @@ from store.history import (
     read_version,
     version_at,
 )
-from store.log import TableLog
-from store.objects import ROW_SCHEMA, from_rows, to_rows
-from store.paths import DataDir
+from bindery.store.log import TableLog
+from bindery.store.objects import ROW_SCHEMA, from_rows, to_rows
+from bindery.store.paths import DataDir
 
 __all__ = ["Edit", "GroupCommitter", "ObjectChange", "TopologyStore", "VersionInfo"]
 

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from store import tables
-from store.log import TableLog
-from store.manifest import MANIFEST, SUMMED
-from store.paths import DataDir
+from bindery.store import tables
+from bindery.store.log import TableLog
+from bindery.store.manifest import MANIFEST, SUMMED
+from bindery.store.paths import DataDir
 
 _STREAM: Final = "stream"
 _AT_ONCE: Final = 512

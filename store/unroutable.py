@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.engine import REASONS
-from router.errors import InvalidInput, Stopped
-from router.exchanges.topic import TopicMatcher
-from router.filters import Filter
-from store.paths import DataDir
-from store.recorded import accepted, rows_of
+from bindery.router.engine import REASONS
+from bindery.router.errors import InvalidInput, Stopped
+from bindery.router.exchanges.topic import TopicMatcher
+from bindery.router.filters import Filter
+from bindery.store.paths import DataDir
+from bindery.store.recorded import accepted, rows_of
 
 #: Reasons of records that were never a message: they cannot be routed again.
 UNREADABLE: Final = frozenset({"invalid_record", "too_large"})

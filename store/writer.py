@@ -27,12 +27,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.engine.result import DISPOSITIONS, REASONS, Deliveries
-from router.message import MESSAGE_SCHEMA, ROUTING, SOURCE, TIMESTAMP
-from store import effects
-from store.commit import WrittenFile
-from store.data_files import drop_unused
-from store.paths import DataDir
+from bindery.router.engine.result import DISPOSITIONS, REASONS, Deliveries
+from bindery.router.message import MESSAGE_SCHEMA, ROUTING, SOURCE, TIMESTAMP
+from bindery.store import effects
+from bindery.store.commit import WrittenFile
+from bindery.store.data_files import drop_unused
+from bindery.store.paths import DataDir
 
 #: Bytes of messages that a task gathers before it writes files.
 DEFAULT_BUFFER_BYTES: Final = 128 * 1024 * 1024

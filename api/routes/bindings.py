@@ -9,21 +9,21 @@ from typing import Annotated, Final
 from fastapi import Depends, Path, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api import properties_key
-from api.answers import answer, created_at, no_content
-from api.arguments import in_brokers_words
-from api.as_of import AsOf
-from api.auth import DEFAULT_EXCHANGE, Identity
-from api.bodies import BindingBody, documented
-from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
-from api.errors import access_refused, bad_request, not_found, object_not_found
-from api.items import BindingItem
-from api.listing import ListingParameters
-from api.scope import visible_vhost, visible_vhosts
-from api.views import BINDING_ORDER, binding_item, bindings_in, bindings_of_queue, implicit_binding
-from router.arguments import decode_arguments
-from router.errors import InvalidDeclaration
-from router.model import Binding, DestinationType, Topology, TopologyEditor
+from bindery.api import properties_key
+from bindery.api.answers import answer, created_at, no_content
+from bindery.api.arguments import in_brokers_words
+from bindery.api.as_of import AsOf
+from bindery.api.auth import DEFAULT_EXCHANGE, Identity
+from bindery.api.bodies import BindingBody, documented
+from bindery.api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
+from bindery.api.errors import access_refused, bad_request, not_found, object_not_found
+from bindery.api.items import BindingItem
+from bindery.api.listing import ListingParameters
+from bindery.api.scope import visible_vhost, visible_vhosts
+from bindery.api.views import BINDING_ORDER, binding_item, bindings_in, bindings_of_queue, implicit_binding
+from bindery.router.arguments import decode_arguments
+from bindery.router.errors import InvalidDeclaration
+from bindery.router.model import Binding, DestinationType, Topology, TopologyEditor
 
 router = resource("bindings")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fastapi import Response
 
-from api.answers import answer
-from api.as_of import AsOf
-from api.deps import ManagementUser, NamePath, VhostPath, resource
-from api.errors import object_not_found
-from api.items import Capabilities
-from api.routes.bindings import exchange_name
-from api.scope import visible_vhost
-from router.capabilities import CAPABILITIES, capabilities
-from router.capabilities import of_exchange as offered_by_exchange
+from bindery.api.answers import answer
+from bindery.api.as_of import AsOf
+from bindery.api.deps import ManagementUser, NamePath, VhostPath, resource
+from bindery.api.errors import object_not_found
+from bindery.api.items import Capabilities
+from bindery.api.routes.bindings import exchange_name
+from bindery.api.scope import visible_vhost
+from bindery.router.capabilities import CAPABILITIES, capabilities
+from bindery.router.capabilities import of_exchange as offered_by_exchange
 
 router = resource("capabilities")
 

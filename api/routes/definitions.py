@@ -13,24 +13,24 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from api.answers import answer, no_content
-from api.as_of import AsOf
-from api.bodies import parse_object, read_bytes
-from api.control_plane import ControlPlane
-from api.deps import AdministratorUser, Plane, VhostPath, resource
-from api.errors import Refusal, bad_request, not_found
-from api.items import Document
-from api.policy_rules import check_policy
-from api.routes.overview import PRODUCT, RABBITMQ_VERSION, version
-from api.routes.permissions import permission_item, topic_permission_item
-from api.routes.users import user_item
-from router import definitions
-from router.definitions import Definitions, Report
-from router.errors import DefinitionsRefused, InvalidInput, NotFound
-from router.model import EXCHANGE_TYPES, Exchange, Setting, TopologyEditor, Vhost
-from router.policies import OPERATOR_POLICY, POLICY, policy_of
-from store.access import AccessEditor
-from store.access_definitions import apply_access
+from bindery.api.answers import answer, no_content
+from bindery.api.as_of import AsOf
+from bindery.api.bodies import parse_object, read_bytes
+from bindery.api.control_plane import ControlPlane
+from bindery.api.deps import AdministratorUser, Plane, VhostPath, resource
+from bindery.api.errors import Refusal, bad_request, not_found
+from bindery.api.items import Document
+from bindery.api.policy_rules import check_policy
+from bindery.api.routes.overview import PRODUCT, RABBITMQ_VERSION, version
+from bindery.api.routes.permissions import permission_item, topic_permission_item
+from bindery.api.routes.users import user_item
+from bindery.router import definitions
+from bindery.router.definitions import Definitions, Report
+from bindery.router.errors import DefinitionsRefused, InvalidInput, NotFound
+from bindery.router.model import EXCHANGE_TYPES, Exchange, Setting, TopologyEditor, Vhost
+from bindery.router.policies import OPERATOR_POLICY, POLICY, policy_of
+from bindery.store.access import AccessEditor
+from bindery.store.access_definitions import apply_access
 
 router = resource("definitions")
 

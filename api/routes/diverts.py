@@ -6,16 +6,16 @@ from typing import Annotated, Final
 
 from fastapi import Response
 
-from api.answers import answer, no_content, put_answer
-from api.as_of import AsOf
-from api.bodies import DivertBody, documented
-from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
-from api.errors import object_not_found
-from api.items import DivertItem, paged
-from api.listing import ListingParameters
-from api.scope import visible_vhost, visible_vhosts
-from api.views import divert_item
-from router.model import Divert, TopologyEditor
+from bindery.api.answers import answer, no_content, put_answer
+from bindery.api.as_of import AsOf
+from bindery.api.bodies import DivertBody, documented
+from bindery.api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
+from bindery.api.errors import object_not_found
+from bindery.api.items import DivertItem, paged
+from bindery.api.listing import ListingParameters
+from bindery.api.scope import visible_vhost, visible_vhosts
+from bindery.api.views import divert_item
+from bindery.router.model import Divert, TopologyEditor
 
 router = resource("diverts")
 

@@ -6,25 +6,25 @@ from typing import Annotated, Final
 
 from fastapi import Query, Response
 
-from api.answers import answer, no_content, put_answer
-from api.arguments import in_brokers_words, refuse_null
-from api.as_of import AsOf
-from api.auth import Identity
-from api.bodies import ExchangeBody, documented
-from api.control_plane import ControlPlane
-from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
-from api.errors import object_not_found
-from api.items import ExchangeItem, paged
-from api.listing import Item, ListingParameters
-from api.routes.bindings import exchange_name
-from api.scope import visible_vhost, visible_vhosts
-from router.arguments import encode_arguments
-from router.errors import InvalidDeclaration
-from router.known_arguments import without_effect
-from router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Exchange, Topology, TopologyEditor
-from router.policies import Policies
-from router.qpid import exchange_arguments
-from router.values import Table
+from bindery.api.answers import answer, no_content, put_answer
+from bindery.api.arguments import in_brokers_words, refuse_null
+from bindery.api.as_of import AsOf
+from bindery.api.auth import Identity
+from bindery.api.bodies import ExchangeBody, documented
+from bindery.api.control_plane import ControlPlane
+from bindery.api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
+from bindery.api.errors import object_not_found
+from bindery.api.items import ExchangeItem, paged
+from bindery.api.listing import Item, ListingParameters
+from bindery.api.routes.bindings import exchange_name
+from bindery.api.scope import visible_vhost, visible_vhosts
+from bindery.router.arguments import encode_arguments
+from bindery.router.errors import InvalidDeclaration
+from bindery.router.known_arguments import without_effect
+from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Exchange, Topology, TopologyEditor
+from bindery.router.policies import Policies
+from bindery.router.qpid import exchange_arguments
+from bindery.router.values import Table
 
 router = resource("exchanges")
 

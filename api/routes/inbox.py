@@ -10,15 +10,15 @@ import pyarrow as pa
 from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api import inbox
-from api.answers import answer
-from api.auth import Identity
-from api.bodies import read_bytes
-from api.control_plane import ControlPlane
-from api.deps import ManagementUser, Plane, VhostPath, resource
-from api.errors import access_refused, bad_request, not_found
-from api.items import Ingested
-from router.model import Topology
+from bindery.api import inbox
+from bindery.api.answers import answer
+from bindery.api.auth import Identity
+from bindery.api.bodies import read_bytes
+from bindery.api.control_plane import ControlPlane
+from bindery.api.deps import ManagementUser, Plane, VhostPath, resource
+from bindery.api.errors import access_refused, bad_request, not_found
+from bindery.api.items import Ingested
+from bindery.router.model import Topology
 
 router = resource("inbox")
 

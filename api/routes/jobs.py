@@ -13,21 +13,21 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api.answers import answer, created_at, no_content
-from api.bodies import documented, read_object
-from api.control_plane import ControlPlane
-from api.deps import AdministratorUser, Plane, resource
-from api.errors import ErrorBody, Refusal, bad_request, object_not_found
-from api.items import JobItem
-from api.raw_path import Segment
-from jobs.bridge import check_bridge
-from jobs.config import Job, JobFile
-from jobs.document_rules import DocumentRules
-from jobs.launch import Launcher, ask_to_end, kill, spark_submit
-from jobs.references import check_present, masked, present_values
-from router.errors import NotFound, Refused
-from store.jobs import Found, JobConflict, JobRecord
-from store.totals import Totals
+from bindery.api.answers import answer, created_at, no_content
+from bindery.api.bodies import documented, read_object
+from bindery.api.control_plane import ControlPlane
+from bindery.api.deps import AdministratorUser, Plane, resource
+from bindery.api.errors import ErrorBody, Refusal, bad_request, object_not_found
+from bindery.api.items import JobItem
+from bindery.api.raw_path import Segment
+from bindery.jobs.bridge import check_bridge
+from bindery.jobs.config import Job, JobFile
+from bindery.jobs.document_rules import DocumentRules
+from bindery.jobs.launch import Launcher, ask_to_end, kill, spark_submit
+from bindery.jobs.references import check_present, masked, present_values
+from bindery.router.errors import NotFound, Refused
+from bindery.store.jobs import Found, JobConflict, JobRecord
+from bindery.store.totals import Totals
 
 router = resource("jobs")
 

@@ -6,14 +6,14 @@ from typing import Annotated
 
 from fastapi import Query, Response
 
-from api.answers import answer
-from api.auth import Identity
-from api.control_plane import ControlPlane
-from api.deps import ManagementUser, Plane, VhostHeader, VhostPath, resource
-from api.items import Document
-from api.scope import visible_vhost, visible_vhosts
-from router.analysis import analyse
-from store.samples import recent_messages
+from bindery.api.answers import answer
+from bindery.api.auth import Identity
+from bindery.api.control_plane import ControlPlane
+from bindery.api.deps import ManagementUser, Plane, VhostHeader, VhostPath, resource
+from bindery.api.items import Document
+from bindery.api.scope import visible_vhost, visible_vhosts
+from bindery.router.analysis import analyse
+from bindery.store.samples import recent_messages
 
 router = resource("lint")
 

@@ -9,18 +9,18 @@ from typing import Annotated, Any, Final
 from fastapi import Response
 from fastapi.concurrency import run_in_threadpool
 
-from api.amqp import payload_of, publish_record, read_payload, shown_payload, shown_properties
-from api.answers import answer
-from api.auth import DEFAULT_EXCHANGE
-from api.bodies import GetBody, PublishBody, documented
-from api.deps import ManagementUser, NamePath, Plane, VhostPath, json_body, resource
-from api.errors import access_refused, bad_request, not_found, object_not_found
-from api.items import GotMessage, Routed
-from api.routes.bindings import exchange_name
-from router.errors import NotFound
-from router.message import Message, from_batch
-from router.model import Topology
-from store import read
+from bindery.api.amqp import payload_of, publish_record, read_payload, shown_payload, shown_properties
+from bindery.api.answers import answer
+from bindery.api.auth import DEFAULT_EXCHANGE
+from bindery.api.bodies import GetBody, PublishBody, documented
+from bindery.api.deps import ManagementUser, NamePath, Plane, VhostPath, json_body, resource
+from bindery.api.errors import access_refused, bad_request, not_found, object_not_found
+from bindery.api.items import GotMessage, Routed
+from bindery.api.routes.bindings import exchange_name
+from bindery.router.errors import NotFound
+from bindery.router.message import Message, from_batch
+from bindery.router.model import Topology
+from bindery.store import read
 
 router = resource("messages")
 

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, Response
 from prometheus_client.exposition import choose_encoder
 
-from api.deps import require, resource
-from api.errors import VARY
-from api.metrics import Metrics
+from bindery.api.deps import require, resource
+from bindery.api.errors import VARY
+from bindery.api.metrics import Metrics
 
 
 def router(metrics: Metrics, *, open_to_all: bool) -> APIRouter:

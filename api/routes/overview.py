@@ -13,10 +13,10 @@ from typing import Annotated, Final
 
 from fastapi import Path, Request, Response
 
-from api.answers import answer, no_content, put_answer
-from api.bodies import Body, documented
-from api.control_plane import ControlPlane
-from api.deps import (
+from bindery.api.answers import answer, no_content, put_answer
+from bindery.api.bodies import Body, documented
+from bindery.api.control_plane import ControlPlane
+from bindery.api.deps import (
     AdministratorUser,
     ManagementUser,
     MonitoringUser,
@@ -27,14 +27,14 @@ from api.deps import (
     json_body,
     resource,
 )
-from api.errors import Refusal, bad_request, object_not_found
-from api.items import Document, ExtensionItem, Health, NameItem, Nothing, OverviewItem
-from api.listing import Item, ListingParameters
-from api.routes.vhosts import message_totals
-from api.scope import visible_vhost, visible_vhosts
-from api.statistics import with_rates
-from router.definitions import GLOBAL_PARAMETER
-from router.model import EXCHANGE_TYPES, Setting
+from bindery.api.errors import Refusal, bad_request, object_not_found
+from bindery.api.items import Document, ExtensionItem, Health, NameItem, Nothing, OverviewItem
+from bindery.api.listing import Item, ListingParameters
+from bindery.api.routes.vhosts import message_totals
+from bindery.api.scope import visible_vhost, visible_vhosts
+from bindery.api.statistics import with_rates
+from bindery.router.definitions import GLOBAL_PARAMETER
+from bindery.router.model import EXCHANGE_TYPES, Setting
 
 router = resource("overview")
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final
 
 from fastapi import Path, Response
 
-from api.answers import answer, no_content, put_answer
-from api.as_of import AsOf
-from api.bodies import ValueBody, documented
-from api.control_plane import ControlPlane
-from api.deps import (
+from bindery.api.answers import answer, no_content, put_answer
+from bindery.api.as_of import AsOf
+from bindery.api.bodies import ValueBody, documented
+from bindery.api.control_plane import ControlPlane
+from bindery.api.deps import (
     AdministratorUser,
     ManagementUser,
     NamePath,
@@ -23,15 +23,15 @@ from api.deps import (
     json_body,
     resource,
 )
-from api.errors import bad_request, object_not_found
-from api.items import GlobalParameterItem, ParameterItem, UserLimitsItem, VhostLimitsItem
-from api.listing import Item, ListingParameters
-from api.masking import masked_for
-from api.scope import visible_vhost, visible_vhosts
-from router.definitions import GLOBAL_PARAMETER, PARAMETER_PREFIX
-from router.model import Setting, Topology, TopologyEditor
-from router.values import Table, decode, encode
-from store.access import AccessEditor
+from bindery.api.errors import bad_request, object_not_found
+from bindery.api.items import GlobalParameterItem, ParameterItem, UserLimitsItem, VhostLimitsItem
+from bindery.api.listing import Item, ListingParameters
+from bindery.api.masking import masked_for
+from bindery.api.scope import visible_vhost, visible_vhosts
+from bindery.router.definitions import GLOBAL_PARAMETER, PARAMETER_PREFIX
+from bindery.router.model import Setting, Topology, TopologyEditor
+from bindery.router.values import Table, decode, encode
+from bindery.store.access import AccessEditor
 
 router = resource("parameters")
 

@@ -6,14 +6,14 @@ from typing import Annotated, Final
 
 from fastapi import Path, Response
 
-from api.answers import answer, no_content, put_answer
-from api.bodies import PermissionBody, TopicPermissionBody, documented
-from api.control_plane import ControlPlane
-from api.deps import AdministratorUser, NamePath, Plane, VhostPath, json_body, resource
-from api.errors import bad_request, object_not_found
-from api.items import PermissionItem, TopicPermissionItem
-from api.listing import ListingParameters
-from store.access import Access, AccessEditor, Permission, TopicPermission
+from bindery.api.answers import answer, no_content, put_answer
+from bindery.api.bodies import PermissionBody, TopicPermissionBody, documented
+from bindery.api.control_plane import ControlPlane
+from bindery.api.deps import AdministratorUser, NamePath, Plane, VhostPath, json_body, resource
+from bindery.api.errors import bad_request, object_not_found
+from bindery.api.items import PermissionItem, TopicPermissionItem
+from bindery.api.listing import ListingParameters
+from bindery.store.access import Access, AccessEditor, Permission, TopicPermission
 
 router = resource("permissions")
 

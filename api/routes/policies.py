@@ -6,21 +6,30 @@ from typing import Annotated, Final, Literal
 
 from fastapi import Response
 
-from api.answers import answer, no_content, put_answer
-from api.as_of import AsOf
-from api.bodies import PolicyBody, documented
-from api.deps import ManagementUser, NamePath, Plane, PolicymakerUser, VhostHeader, VhostPath, json_body, resource
-from api.errors import bad_request, object_not_found
-from api.items import PolicyItem
-from api.listing import ListingParameters
-from api.policy_rules import check_policy, validation_failed
-from api.scope import visible_vhost, visible_vhosts
-from api.views import policy_item
-from router.arguments import decode_arguments
-from router.errors import InvalidDeclaration
-from router.known_arguments import without_effect
-from router.model import TopologyEditor
-from router.policies import OPERATOR_POLICY, POLICY, Policy, policies_of, policy_of
+from bindery.api.answers import answer, no_content, put_answer
+from bindery.api.as_of import AsOf
+from bindery.api.bodies import PolicyBody, documented
+from bindery.api.deps import (
+    ManagementUser,
+    NamePath,
+    Plane,
+    PolicymakerUser,
+    VhostHeader,
+    VhostPath,
+    json_body,
+    resource,
+)
+from bindery.api.errors import bad_request, object_not_found
+from bindery.api.items import PolicyItem
+from bindery.api.listing import ListingParameters
+from bindery.api.policy_rules import check_policy, validation_failed
+from bindery.api.scope import visible_vhost, visible_vhosts
+from bindery.api.views import policy_item
+from bindery.router.arguments import decode_arguments
+from bindery.router.errors import InvalidDeclaration
+from bindery.router.known_arguments import without_effect
+from bindery.router.model import TopologyEditor
+from bindery.router.policies import OPERATOR_POLICY, POLICY, Policy, policies_of, policy_of
 
 router = resource("policies")
 

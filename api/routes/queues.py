@@ -8,23 +8,23 @@ from typing import Annotated, Any, Final
 
 from fastapi import Query, Response
 
-from api.answers import answer, no_content, put_answer
-from api.arguments import check_queue_arguments, refuse_null
-from api.as_of import AsOf
-from api.bodies import QueueBody, documented
-from api.control_plane import ControlPlane
-from api.counts import Held
-from api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
-from api.errors import bad_request, object_not_found
-from api.items import QueueItem, paged
-from api.listing import Costly, Item, ListingParameters
-from api.scope import visible_vhost, visible_vhosts
-from api.statistics import with_rates
-from api.views import queue_item
-from router.arguments import FILTER_SET_ARGUMENTS, decode_arguments
-from router.known_arguments import without_effect
-from router.model import MAX_NAME_BYTES, Queue, Topology, TopologyEditor
-from router.policies import OPERATOR_POLICY, Policies
+from bindery.api.answers import answer, no_content, put_answer
+from bindery.api.arguments import check_queue_arguments, refuse_null
+from bindery.api.as_of import AsOf
+from bindery.api.bodies import QueueBody, documented
+from bindery.api.control_plane import ControlPlane
+from bindery.api.counts import Held
+from bindery.api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
+from bindery.api.errors import bad_request, object_not_found
+from bindery.api.items import QueueItem, paged
+from bindery.api.listing import Costly, Item, ListingParameters
+from bindery.api.scope import visible_vhost, visible_vhosts
+from bindery.api.statistics import with_rates
+from bindery.api.views import queue_item
+from bindery.router.arguments import FILTER_SET_ARGUMENTS, decode_arguments
+from bindery.router.known_arguments import without_effect
+from bindery.router.model import MAX_NAME_BYTES, Queue, Topology, TopologyEditor
+from bindery.router.policies import OPERATOR_POLICY, Policies
 
 router = resource("queues")
 

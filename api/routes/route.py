@@ -12,20 +12,20 @@ import pyarrow as pa
 from fastapi import Response
 from pydantic import Field
 
-from api.answers import answer
-from api.auth import Identity
-from api.bodies import Body, Flag, documented
-from api.control_plane import ControlPlane
-from api.deps import ManagementUser, Plane, json_body, resource
-from api.errors import bad_request
-from api.items import Explained
-from api.scope import visible_vhost
-from router.errors import InvalidRecord
-from router.explain import Explainer
-from router.message import Message, from_batch, to_batch
-from router.model import DEFAULT_VHOST, Topology
-from router.proposal import propose
-from store.recorded import RecordedMessage, find_row, parse_row
+from bindery.api.answers import answer
+from bindery.api.auth import Identity
+from bindery.api.bodies import Body, Flag, documented
+from bindery.api.control_plane import ControlPlane
+from bindery.api.deps import ManagementUser, Plane, json_body, resource
+from bindery.api.errors import bad_request
+from bindery.api.items import Explained
+from bindery.api.scope import visible_vhost
+from bindery.router.errors import InvalidRecord
+from bindery.router.explain import Explainer
+from bindery.router.message import Message, from_batch, to_batch
+from bindery.router.model import DEFAULT_VHOST, Topology
+from bindery.router.proposal import propose
+from bindery.store.recorded import RecordedMessage, find_row, parse_row
 
 router = resource("explain")
 

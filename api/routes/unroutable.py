@@ -9,20 +9,20 @@ from typing import Annotated, Any, Final
 from fastapi import Query, Request, Response
 from pydantic import Field
 
-from api.answers import answer
-from api.auth import Identity
-from api.bodies import Body, Flag, documented
-from api.deps import ManagementUser, Plane, VhostPath, json_body, resource
-from api.errors import bad_request
-from api.items import Document
-from api.presence import while_present
-from api.scope import visible_vhost
-from router.filters import parse
-from router.filters.sets import parse_filter_set
-from router.model import Topology
-from store.access import Operation
-from store.redrive import Outcome, Redriver
-from store.unroutable import Selection, Summary, summary
+from bindery.api.answers import answer
+from bindery.api.auth import Identity
+from bindery.api.bodies import Body, Flag, documented
+from bindery.api.deps import ManagementUser, Plane, VhostPath, json_body, resource
+from bindery.api.errors import bad_request
+from bindery.api.items import Document
+from bindery.api.presence import while_present
+from bindery.api.scope import visible_vhost
+from bindery.router.filters import parse
+from bindery.router.filters.sets import parse_filter_set
+from bindery.router.model import Topology
+from bindery.store.access import Operation
+from bindery.store.redrive import Outcome, Redriver
+from bindery.store.unroutable import Selection, Summary, summary
 
 router = resource("unroutable")
 

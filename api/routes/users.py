@@ -7,16 +7,16 @@ from typing import Annotated, Final
 
 from fastapi import Response
 
-from api.answers import answer, no_content, put_answer
-from api.auth import Identity
-from api.bodies import UserBody, UsersBody, documented
-from api.deps import AdministratorUser, ManagementUser, NamePath, Plane, json_body, resource
-from api.errors import bad_request, object_not_found
-from api.items import PermissionItem, TopicPermissionItem, UserItem, WhoAmI, paged
-from api.listing import ListingParameters
-from api.routes.permissions import permission_item, topic_permission_item
-from store.access import AccessEditor, User, with_password
-from store.access_definitions import algorithm_of
+from bindery.api.answers import answer, no_content, put_answer
+from bindery.api.auth import Identity
+from bindery.api.bodies import UserBody, UsersBody, documented
+from bindery.api.deps import AdministratorUser, ManagementUser, NamePath, Plane, json_body, resource
+from bindery.api.errors import bad_request, object_not_found
+from bindery.api.items import PermissionItem, TopicPermissionItem, UserItem, WhoAmI, paged
+from bindery.api.listing import ListingParameters
+from bindery.api.routes.permissions import permission_item, topic_permission_item
+from bindery.store.access import AccessEditor, User, with_password
+from bindery.store.access_definitions import algorithm_of
 
 router = resource("users")
 

@@ -9,18 +9,18 @@ from fastapi import Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
-from api.answers import answer
-from api.as_of import Version
-from api.bodies import Body, Count, documented, read_object
-from api.deps import AdministratorUser, ManagementUser, MonitoringUser, Plane, json_body, resource
-from api.errors import Refusal, bad_request, object_not_found
-from api.items import Document, Versions
-from api.masking import masked_for
-from router.definitions import parse_definitions
-from router.errors import DefinitionsRefused
-from router.model import Topology
-from store.comparison import as_page, proposed_changes, protected_vhosts
-from store.history import ObjectChange, changes_between
+from bindery.api.answers import answer
+from bindery.api.as_of import Version
+from bindery.api.bodies import Body, Count, documented, read_object
+from bindery.api.deps import AdministratorUser, ManagementUser, MonitoringUser, Plane, json_body, resource
+from bindery.api.errors import Refusal, bad_request, object_not_found
+from bindery.api.items import Document, Versions
+from bindery.api.masking import masked_for
+from bindery.router.definitions import parse_definitions
+from bindery.router.errors import DefinitionsRefused
+from bindery.router.model import Topology
+from bindery.store.comparison import as_page, proposed_changes, protected_vhosts
+from bindery.store.history import ObjectChange, changes_between
 
 router = resource("versions")
 

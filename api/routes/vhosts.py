@@ -9,21 +9,21 @@ from typing import Annotated, Any, Final
 from fastapi import Response
 from fastapi.concurrency import run_in_threadpool
 
-from api.answers import answer, no_content, put_answer
-from api.as_of import AsOf
-from api.bodies import VhostBody, documented
-from api.control_plane import ControlPlane
-from api.counts import Held
-from api.deps import AdministratorUser, ManagementUser, NamePath, Plane, json_body, resource
-from api.errors import Refusal, object_not_found
-from api.items import VhostItem, paged
-from api.listing import Costly, Item, ListingParameters
-from api.scope import visible_vhost
-from api.statistics import with_rates
-from api.views import vhost_item
-from router.definitions import protection_key
-from router.model import Setting, Topology, TopologyEditor, Vhost
-from store.access import AccessEditor, Permission
+from bindery.api.answers import answer, no_content, put_answer
+from bindery.api.as_of import AsOf
+from bindery.api.bodies import VhostBody, documented
+from bindery.api.control_plane import ControlPlane
+from bindery.api.counts import Held
+from bindery.api.deps import AdministratorUser, ManagementUser, NamePath, Plane, json_body, resource
+from bindery.api.errors import Refusal, object_not_found
+from bindery.api.items import VhostItem, paged
+from bindery.api.listing import Costly, Item, ListingParameters
+from bindery.api.scope import visible_vhost
+from bindery.api.statistics import with_rates
+from bindery.api.views import vhost_item
+from bindery.router.definitions import protection_key
+from bindery.router.model import Setting, Topology, TopologyEditor, Vhost
+from bindery.store.access import AccessEditor, Permission
 
 router = resource("vhosts")
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bindery.conformance import PUBLISHING, Outcome, Report, Status, read_cases, run_cases
-from router.errors import InvalidInput
+from bindery.router.errors import InvalidInput
 
 #: Failures that the table shows for each family; `--json` always has all of them.
 SHOWN_FAILURES = 5

@@ -15,13 +15,13 @@ from rich.tree import Tree
 
 from bindery.cli.filter import read_message
 from bindery.cli.render import console, counted, visible
-from router.errors import InvalidInput
-from router.filters import DIALECTS, parse
-from router.message import to_batch
-from router.model import DEFAULT_VHOST
+from bindery.router.errors import InvalidInput
+from bindery.router.filters import DIALECTS, parse
+from bindery.router.message import to_batch
+from bindery.router.model import DEFAULT_VHOST
 
 if TYPE_CHECKING:
-    from store.recorded import RecordedMessage
+    from bindery.store.recorded import RecordedMessage
 
 #: How a step's verdict is shown: a sign, a colour and words.
 _VERDICTS: Final = {
@@ -71,11 +71,11 @@ def explain(
     does not come to that queue: the nearest bindings, and the word, header or sub-expression that failed.
     """
     # Imported here so that `bindery --help` waits neither for Delta nor for the engine.
-    from router.explain import Explainer  # noqa: PLC0415
-    from router.proposal import propose  # noqa: PLC0415
-    from store.paths import DataDir  # noqa: PLC0415
-    from store.recorded import find_matching, find_row, parse_row  # noqa: PLC0415
-    from store.topology import TopologyStore  # noqa: PLC0415
+    from bindery.router.explain import Explainer  # noqa: PLC0415
+    from bindery.router.proposal import propose  # noqa: PLC0415
+    from bindery.store.paths import DataDir  # noqa: PLC0415
+    from bindery.store.recorded import find_matching, find_row, parse_row  # noqa: PLC0415
+    from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
     if sum(source is not None for source in (message, row, find)) != 1:
         raise InvalidInput("one of --message, --row and --find is needed", where="explain")

@@ -12,14 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from bindery.cli.render import render_error, visible
-from router.columns import BatchView
-from router.errors import BinderyError, InvalidInput
-from router.filters import DIALECTS, Filter, parse
-from router.filters.lint import ObservedSchema, lint
-from router.filters.sets import DIALECT as FILTER_SET
-from router.filters.sets import parse_filter_set_text
-from router.filters.trace import Trace, describe, trace
-from router.message import MESSAGE_SCHEMA, Message
+from bindery.router.columns import BatchView
+from bindery.router.errors import BinderyError, InvalidInput
+from bindery.router.filters import DIALECTS, Filter, parse
+from bindery.router.filters.lint import ObservedSchema, lint
+from bindery.router.filters.sets import DIALECT as FILTER_SET
+from bindery.router.filters.sets import parse_filter_set_text
+from bindery.router.filters.trace import Trace, describe, trace
+from bindery.router.message import MESSAGE_SCHEMA, Message
 
 app = typer.Typer(help="Check a filter, or test it against a message.", no_args_is_help=True)
 
@@ -101,8 +101,8 @@ def test(
 
 def _observed(data: Path, queue: str, vhost: str) -> ObservedSchema:
     """What the first messages of a queue hold."""
-    from store.paths import DataDir  # noqa: PLC0415  # storage, only when it is asked for
-    from store.read import browse  # noqa: PLC0415
+    from bindery.store.paths import DataDir  # noqa: PLC0415  # storage, only when it is asked for
+    from bindery.store.read import browse  # noqa: PLC0415
 
     rows = browse(DataDir.open(data), queue, vhost=vhost, limit=_SAMPLE).select(MESSAGE_SCHEMA.names)
     batches = rows.combine_chunks().to_batches()

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bindery.cli.render import counted, visible
-from router.errors import DefinitionsRefused, InvalidInput
+from bindery.router.errors import DefinitionsRefused, InvalidInput
 
 if TYPE_CHECKING:
-    from router.definitions import Report
-    from router.model import TopologyEditor
+    from bindery.router.definitions import Report
+    from bindery.router.model import TopologyEditor
 
 
 def import_(
@@ -41,9 +41,9 @@ def import_(
     Example: bindery import definitions.json --data ./data
     """
     # Imported here so that `bindery --help` does not wait for Delta.
-    from router.definitions import apply, parse_definitions  # noqa: PLC0415
-    from store.paths import DataDir  # noqa: PLC0415
-    from store.topology import TopologyStore  # noqa: PLC0415
+    from bindery.router.definitions import apply, parse_definitions  # noqa: PLC0415
+    from bindery.store.paths import DataDir  # noqa: PLC0415
+    from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
     try:
         text = definitions.read_bytes()

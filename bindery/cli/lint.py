@@ -15,10 +15,10 @@ from rich.tree import Tree
 
 from bindery.cli.explain import DataOption, JsonOption, read_json
 from bindery.cli.render import console, visible
-from router.model import DEFAULT_VHOST, Topology
+from bindery.router.model import DEFAULT_VHOST, Topology
 
 if TYPE_CHECKING:
-    from router.analysis import Report
+    from bindery.router.analysis import Report
 
 _COLOURS: Final = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
@@ -52,12 +52,12 @@ def lint(
     Nothing is changed. Each finding has a code that docs/topology-lint.md explains.
     """
     # Imported here so that `bindery --help` waits neither for Delta nor for the analysis.
-    from router.analysis import analyse  # noqa: PLC0415
-    from router.analysis.finding import SEVERITIES  # noqa: PLC0415
-    from router.proposal import propose  # noqa: PLC0415
-    from store.paths import DataDir  # noqa: PLC0415
-    from store.samples import recent_messages  # noqa: PLC0415
-    from store.topology import TopologyStore  # noqa: PLC0415
+    from bindery.router.analysis import analyse  # noqa: PLC0415
+    from bindery.router.analysis.finding import SEVERITIES  # noqa: PLC0415
+    from bindery.router.proposal import propose  # noqa: PLC0415
+    from bindery.store.paths import DataDir  # noqa: PLC0415
+    from bindery.store.samples import recent_messages  # noqa: PLC0415
+    from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
     samples: dict[str, Any] | None = None
     if definitions is not None:

@@ -22,7 +22,7 @@ from bindery.cli.render import render_error
 from bindery.cli.replay import replay
 from bindery.cli.route import route
 from bindery.cli.serve import serve
-from router.errors import BinderyError
+from bindery.router.errors import BinderyError
 
 app = typer.Typer(
     name="bindery",

@@ -14,10 +14,10 @@ from rich.text import Text
 
 from bindery.cli.explain import JsonOption
 from bindery.cli.render import console, counted, visible
-from router.errors import BinderyError
+from bindery.router.errors import BinderyError
 
 if TYPE_CHECKING:
-    from store.maintenance import Report
+    from bindery.store.maintenance import Report
 
 
 def maintain(
@@ -39,11 +39,11 @@ def maintain(
     could not be maintained.
     """
     # Imported here so that `bindery --help` does not wait for Delta.
-    from store.maintenance import Policy, TableReport  # noqa: PLC0415
-    from store.maintenance import maintain as maintain_all  # noqa: PLC0415
-    from store.maintenance.policy import retention_of, size  # noqa: PLC0415
-    from store.maintenance.run import in_vhost  # noqa: PLC0415
-    from store.paths import DataDir  # noqa: PLC0415
+    from bindery.store.maintenance import Policy, TableReport  # noqa: PLC0415
+    from bindery.store.maintenance import maintain as maintain_all  # noqa: PLC0415
+    from bindery.store.maintenance.policy import retention_of, size  # noqa: PLC0415
+    from bindery.store.maintenance.run import in_vhost  # noqa: PLC0415
+    from bindery.store.paths import DataDir  # noqa: PLC0415
 
     policy = replace(
         Policy(target_bytes=size(target_size)), retention=None if retention is None else retention_of(retention)

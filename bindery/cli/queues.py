@@ -24,9 +24,9 @@ def queues(
     Example: bindery queues --data ./data --json
     """
     # Imported here so that `bindery --help` does not wait for Delta.
-    from store.paths import DataDir  # noqa: PLC0415
-    from store.tables import count_rows  # noqa: PLC0415
-    from store.topology import TopologyStore  # noqa: PLC0415
+    from bindery.store.paths import DataDir  # noqa: PLC0415
+    from bindery.store.tables import count_rows  # noqa: PLC0415
+    from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
     folder = DataDir.open(data)
     topology = TopologyStore(folder).load()

@@ -13,12 +13,12 @@ from rich.text import Text
 
 from bindery.cli.explain import DataOption, JsonOption, VhostOption
 from bindery.cli.render import console, counted, visible
-from router.errors import InvalidInput
-from router.filters import DIALECTS, parse
-from router.model import DEFAULT_VHOST
+from bindery.router.errors import InvalidInput
+from bindery.router.filters import DIALECTS, parse
+from bindery.router.model import DEFAULT_VHOST
 
 if TYPE_CHECKING:
-    from store.unroutable import Selection
+    from bindery.store.unroutable import Selection
 
 ReasonOption = Annotated[list[str] | None, typer.Option("--reason", help="Only rows with this reason (repeatable).")]
 ExchangeOption = Annotated[str | None, typer.Option("--exchange", help="Only messages published to this exchange.")]
@@ -45,9 +45,9 @@ def unroutable(
     as_json: JsonOption = False,
 ) -> None:
     """Count unroutable rows by reason and by routing key, the most frequent first."""
-    from store.paths import DataDir  # noqa: PLC0415  # `bindery --help` does not wait for Delta
-    from store.topology import TopologyStore  # noqa: PLC0415
-    from store.unroutable import summary  # noqa: PLC0415
+    from bindery.store.paths import DataDir  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from bindery.store.topology import TopologyStore  # noqa: PLC0415
+    from bindery.store.unroutable import summary  # noqa: PLC0415
 
     directory = DataDir.open(data)
     TopologyStore(directory).load().vhost(vhost)
@@ -83,9 +83,9 @@ def redrive(
     Rows that reach a queue now are marked as redriven; the others stay as they are. A redrive that was
     interrupted is finished by the next one.
     """
-    from store.paths import DataDir  # noqa: PLC0415  # `bindery --help` does not wait for Delta
-    from store.redrive import Redriver  # noqa: PLC0415
-    from store.topology import TopologyStore  # noqa: PLC0415
+    from bindery.store.paths import DataDir  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from bindery.store.redrive import Redriver  # noqa: PLC0415
+    from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
     directory = DataDir.open(data)
     chosen = selection(reason, exchange, key, since, until, condition, dialect)
@@ -113,7 +113,7 @@ def selection(
     dialect: str,
 ) -> Selection:
     """The rows that options choose; raises InvalidInput for an option that cannot be read."""
-    from store.unroutable import Selection  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from bindery.store.unroutable import Selection  # noqa: PLC0415  # `bindery --help` does not wait for Delta
 
     return Selection(
         reasons=frozenset(reasons or ()),

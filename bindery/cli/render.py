@@ -7,7 +7,7 @@ import unicodedata
 
 from rich.console import Console
 
-from router.errors import BinderyError, FilterError
+from bindery.router.errors import BinderyError, FilterError
 
 #: Characters of a line that are shown around the place of an error.
 _WIDTH = 100

@@ -17,12 +17,12 @@ from rich.text import Text
 from bindery.cli.explain import DataOption, JsonOption, VhostOption, read_json
 from bindery.cli.redrive import SinceOption, UntilOption, moment
 from bindery.cli.render import console, visible
-from router.errors import InvalidInput
-from router.model import DEFAULT_VHOST
+from bindery.router.errors import InvalidInput
+from bindery.router.model import DEFAULT_VHOST
 
 if TYPE_CHECKING:
-    from router.model import Topology
-    from store.topology import TopologyStore
+    from bindery.router.model import Topology
+    from bindery.store.topology import TopologyStore
 
 #: Queues that the terminal lists.
 LISTED: Final = 40
@@ -53,15 +53,15 @@ def replay(
     Example: bindery replay --stream flights --against new.json --data ./data --svg change.svg
     """
     # Imported here so that other commands do not wait for Spark.
-    from jobs.comparison import Reporter  # noqa: PLC0415
-    from jobs.local import default_log  # noqa: PLC0415
-    from jobs.replay import Span  # noqa: PLC0415
-    from jobs.replay import replay as run  # noqa: PLC0415
-    from jobs.replay_picture import html as page  # noqa: PLC0415
-    from jobs.replay_picture import svg as picture  # noqa: PLC0415
-    from jobs.session import build_session  # noqa: PLC0415
-    from store.paths import DataDir  # noqa: PLC0415
-    from store.topology import TopologyStore  # noqa: PLC0415
+    from bindery.jobs.comparison import Reporter  # noqa: PLC0415
+    from bindery.jobs.local import default_log  # noqa: PLC0415
+    from bindery.jobs.replay import Span  # noqa: PLC0415
+    from bindery.jobs.replay import replay as run  # noqa: PLC0415
+    from bindery.jobs.replay_picture import html as page  # noqa: PLC0415
+    from bindery.jobs.replay_picture import svg as picture  # noqa: PLC0415
+    from bindery.jobs.session import build_session  # noqa: PLC0415
+    from bindery.store.paths import DataDir  # noqa: PLC0415
+    from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
     span = Span(stream, moment(since, "--from"), moment(until, "--to"))
     directory = DataDir.open(data)
@@ -92,7 +92,7 @@ def replay(
 
 def _proposed(store: TopologyStore, present: Topology, vhost: str, against: str, *, replace: bool) -> Topology:
     """The topology that `--against` means."""
-    from router.proposal import propose  # noqa: PLC0415
+    from bindery.router.proposal import propose  # noqa: PLC0415
 
     if against.isdecimal():
         if replace:
@@ -121,7 +121,7 @@ def _progress(console: Console) -> Iterator[Callable[[int, int], None]]:
 
 def show(report: Mapping[str, Any], out: Console) -> None:
     """Render a comparison for people."""
-    from jobs.replay_picture import example_lines  # noqa: PLC0415
+    from bindery.jobs.replay_picture import example_lines  # noqa: PLC0415
 
     copies, files = report["copies"], report["files"]
     out.print(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from router.errors import InvalidInput
+from bindery.router.errors import InvalidInput
 
 #: Connections that wait while all others are served.
 _BACKLOG = 2048
 
 if TYPE_CHECKING:
-    from api.settings import Settings
+    from bindery.api.settings import Settings
 
 
 def serve(
@@ -51,10 +51,10 @@ def serve(
     }
     settings = _settings(config, {name: value for name, value in given.items() if value is not None})
     # Imported here so that `bindery --help` does not wait for a web framework.
-    from api.app import create_app  # noqa: PLC0415
-    from api.bootstrap import ensure_administrator  # noqa: PLC0415
-    from store.access import AccessStore  # noqa: PLC0415
-    from store.paths import DataDir  # noqa: PLC0415
+    from bindery.api.app import create_app  # noqa: PLC0415
+    from bindery.api.bootstrap import ensure_administrator  # noqa: PLC0415
+    from bindery.store.access import AccessStore  # noqa: PLC0415
+    from bindery.store.paths import DataDir  # noqa: PLC0415
 
     listener = _listen(settings)
     address = listener.getsockname()
@@ -77,7 +77,7 @@ def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
     from pydantic_settings import SettingsError  # noqa: PLC0415
     from yaml import YAMLError  # noqa: PLC0415
 
-    from api.settings import CONFIG_VARIABLE, Settings  # noqa: PLC0415
+    from bindery.api.settings import CONFIG_VARIABLE, Settings  # noqa: PLC0415
 
     try:
         return Settings.configured(config, **given)

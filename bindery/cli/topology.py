@@ -15,12 +15,12 @@ from rich.text import Text
 from bindery.cli.explain import DataOption, JsonOption
 from bindery.cli.redrive import moment
 from bindery.cli.render import visible
-from router.errors import DefinitionsRefused, InUse, InvalidInput
+from bindery.router.errors import DefinitionsRefused, InUse, InvalidInput
 
 if TYPE_CHECKING:
-    from router.model import Topology
-    from store.history import ObjectChange
-    from store.topology import TopologyStore
+    from bindery.router.model import Topology
+    from bindery.store.history import ObjectChange
+    from bindery.store.topology import TopologyStore
 
 app = typer.Typer(help="Versions of the topology: list, compare, roll back, export.", no_args_is_help=True)
 
@@ -59,7 +59,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show one version and what it changed, object by object."""
-    from store.comparison import as_page  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from bindery.store.comparison import as_page  # noqa: PLC0415  # `bindery --help` does not wait for Delta
 
     store = _store(data)
     info = store.version(store.load().version if version is None else version)
@@ -95,7 +95,7 @@ def diff(
 
     Example: bindery topology diff --proposed new.json --data ./data
     """
-    from store.comparison import as_page  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from bindery.store.comparison import as_page  # noqa: PLC0415  # `bindery --help` does not wait for Delta
 
     if (base is None) == (proposed is None):
         raise InvalidInput("give a version, or --proposed with a file", where="diff", hint="bindery topology diff 3")
@@ -131,7 +131,7 @@ def rollback(
     Queues that come back are empty, and queues that go are emptied; their history stays. Users and
     permissions are no part of a version.
     """
-    from store.comparison import as_page, protected_vhosts  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from bindery.store.comparison import as_page, protected_vhosts  # noqa: PLC0415  # `bindery --help` does not wait for Delta
 
     def check(present: Topology, changes: list[ObjectChange]) -> None:
         for vhost in protected_vhosts(present, changes):
@@ -166,7 +166,7 @@ def export(
 
     Users and permissions stay where they are; `GET /api/definitions` has them too.
     """
-    from router.definitions import export as exported  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from bindery.router.definitions import export as exported  # noqa: PLC0415  # `bindery --help` does not wait for Delta
 
     document = exported(_state(_store(data), version, at), vhost=vhost)
     text = json.dumps(document, ensure_ascii=False, indent=1)
@@ -180,8 +180,8 @@ def export(
 
 
 def _store(data: Path) -> TopologyStore:
-    from store.paths import DataDir  # noqa: PLC0415  # `bindery --help` does not wait for Delta
-    from store.topology import TopologyStore  # noqa: PLC0415
+    from bindery.store.paths import DataDir  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
     return TopologyStore(DataDir.open(data))
 
@@ -193,8 +193,8 @@ def _state(store: TopologyStore, version: int | None, at: str | None) -> Topolog
 
 
 def _compared(store: TopologyStore, path: Path, vhost: str | None) -> dict[str, Any]:
-    from router.definitions import parse_definitions  # noqa: PLC0415  # `bindery --help` does not wait for Delta
-    from store.comparison import as_page, proposed_changes  # noqa: PLC0415
+    from bindery.router.definitions import parse_definitions  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from bindery.store.comparison import as_page, proposed_changes  # noqa: PLC0415
 
     try:
         document = parse_definitions(path.read_bytes(), vhost=vhost)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from bindery.conformance.cases import Case
 from bindery.conformance.guard import evaluated
 from bindery.conformance.report import Outcome
-from router.capabilities import CAPABILITIES, capabilities, of_exchange
+from bindery.router.capabilities import CAPABILITIES, capabilities, of_exchange
 
 #: How the descriptors of a section begin -> its capability, by the letter (seed 000; seed 001 §1, §2, §3).
 _BY_THE_LETTER: Final[Mapping[str, str]] = {

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from router.capabilities import PLACES
-from router.errors import InvalidInput
+from bindery.router.capabilities import PLACES
+from bindery.router.errors import InvalidInput
 
 #: The family under which the cases of a dialect are counted; any other dialect is a family of its own.
 #: The second name of JMS selectors over AMQP (Apache AMQP filters) belongs to the JMS family.

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from router.errors import BinderyError, InvalidInput
-from router.filters import parse
-from router.filters.sets import parse_filter_set
-from router.values import Table, Timestamp, Value, decode
+from bindery.router.errors import BinderyError, InvalidInput
+from bindery.router.filters import parse
+from bindery.router.filters.sets import parse_filter_set
+from bindery.router.values import Table, Timestamp, Value, decode
 
 Raw = Mapping[str, Any]
 #: type, durable, auto_delete, internal, arguments: what a second declaration must repeat.

@@ -11,11 +11,11 @@ import numpy as np
 from bindery.conformance.cases import Case
 from bindery.conformance.guard import defined, evaluated
 from bindery.conformance.report import Outcome, same
-from router.columns import BatchView
-from router.errors import InvalidRecord
-from router.filters import DIALECTS, Filter, FilterGroups, evaluate, parse
-from router.filters.sets import parse_filter_set
-from router.message import Message, to_batch
+from bindery.router.columns import BatchView
+from bindery.router.errors import InvalidRecord
+from bindery.router.filters import DIALECTS, Filter, FilterGroups, evaluate, parse
+from bindery.router.filters.sets import parse_filter_set
+from bindery.router.message import Message, to_batch
 
 
 @dataclass(frozen=True, slots=True)

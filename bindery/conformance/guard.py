@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
-from router.errors import BinderyError
+from bindery.router.errors import BinderyError
 
 Arguments = ParamSpec("Arguments")
 

@@ -11,14 +11,14 @@ from bindery.conformance.declarations import refusal
 from bindery.conformance.guard import defined, evaluated
 from bindery.conformance.report import Outcome
 from bindery.conformance.topology import declare
-from jobs.consume import Consumer
-from router.engine import DISPOSITIONS, Router
-from router.errors import InvalidRecord
-from router.filters import Filter, evaluate
-from router.message import Message, to_batch
-from router.model import DEFAULT_VHOST
-from router.reference import NaiveRouter
-from store.read import consumer_filter
+from bindery.jobs.consume import Consumer
+from bindery.router.engine import DISPOSITIONS, Router
+from bindery.router.errors import InvalidRecord
+from bindery.router.filters import Filter, evaluate
+from bindery.router.message import Message, to_batch
+from bindery.router.model import DEFAULT_VHOST
+from bindery.router.reference import NaiveRouter
+from bindery.store.read import consumer_filter
 
 
 def run_declare(case: Case) -> Outcome:

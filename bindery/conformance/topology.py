@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from router.arguments import decode_arguments
-from router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
+from bindery.router.arguments import decode_arguments
+from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
 
 
 def declare(raw: Mapping[str, Any]) -> Topology:

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from jobs.config import JobFile
-from jobs.sources.delta import read_delta, read_queue
-from jobs.sources.files import read_csv, read_json, read_parquet
-from jobs.sources.records import CORRUPT, Records
-from store.paths import DataDir
+from bindery.jobs.config import JobFile
+from bindery.jobs.sources.delta import read_delta, read_queue
+from bindery.jobs.sources.files import read_csv, read_json, read_parquet
+from bindery.jobs.sources.records import CORRUPT, Records
+from bindery.store.paths import DataDir
 
 Reader = Callable[[SparkSession, DataDir, Any, JobFile], Records]
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from jobs.bridge import bridge_filter
-from jobs.config import FileSource, JobFile, QueueSource
-from jobs.consume import Consumer
-from jobs.sources.files import spark_reason
-from jobs.sources.records import Records
-from store.paths import DataDir
+from bindery.jobs.bridge import bridge_filter
+from bindery.jobs.config import FileSource, JobFile, QueueSource
+from bindery.jobs.consume import Consumer
+from bindery.jobs.sources.files import spark_reason
+from bindery.jobs.sources.records import Records
+from bindery.store.paths import DataDir
 
 
 def read_delta(spark: SparkSession, data: DataDir, source: FileSource, file: JobFile) -> Records:

@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
-from jobs.config import FileSource, JobFile
-from jobs.sources.format import FileFormat
-from jobs.sources.lines import LINE_ENDS
-from jobs.sources.records import CORRUPT, Records
-from store.paths import DataDir
+from bindery.jobs.config import FileSource, JobFile
+from bindery.jobs.sources.format import FileFormat
+from bindery.jobs.sources.lines import LINE_ENDS
+from bindery.jobs.sources.records import CORRUPT, Records
+from bindery.store.paths import DataDir
 
 #: A line may have so many times the bytes of the largest record: JSON writes a byte of a binary as two.
 LINE_FACTOR: Final = 2

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.sources.lines import LINE_ENDS
+from bindery.jobs.sources.lines import LINE_ENDS
 
 
 @dataclass(frozen=True, slots=True)

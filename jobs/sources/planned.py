@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from router.errors import CheckpointMismatch
+from bindery.router.errors import CheckpointMismatch
 
 _VERSION = "v1"
 

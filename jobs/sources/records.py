@@ -7,8 +7,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from jobs.consume import Consumer
-from jobs.sources.format import FileFormat
+from bindery.jobs.consume import Consumer
+from bindery.jobs.sources.format import FileFormat
 
 #: The column in which Spark keeps the text of a record that it could not parse.
 CORRUPT: Final = "_corrupt_record"

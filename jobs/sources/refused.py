@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from store import effects
+from bindery.store import effects
 
 _FOLDER: Final = "refused"
 

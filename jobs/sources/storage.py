@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from router.errors import StorageFailed
+from bindery.router.errors import StorageFailed
 
 #: Bytes that are carried over from the JVM at a time.
 _CARRIED: Final = 64 * 1024

@@ -4,7 +4,7 @@
 severity and a documented explanation; none of them blocks a declaration.
 """
 
-from router.analysis.finding import RULES, Finding, Report, Rule, Subject
-from router.analysis.run import analyse
+from bindery.router.analysis.finding import RULES, Finding, Report, Rule, Subject
+from bindery.router.analysis.run import analyse
 
 __all__ = ["RULES", "Finding", "Report", "Rule", "Subject", "analyse"]

@@ -15,12 +15,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from router.analysis.finding import Report, Subject, subject_of
-from router.analysis.patterns import Pattern, PatternIndex
-from router.analysis.scope import Criteria, Scope
-from router.analysis.verdicts import Verdicts
-from router.equality import family_key
-from router.model import FILTERS_ARGUMENT, REPLACEMENT_KEY, SELECTOR_ARGUMENT, Binding
+from bindery.router.analysis.finding import Report, Subject, subject_of
+from bindery.router.analysis.patterns import Pattern, PatternIndex
+from bindery.router.analysis.scope import Criteria, Scope
+from bindery.router.analysis.verdicts import Verdicts
+from bindery.router.equality import family_key
+from bindery.router.model import FILTERS_ARGUMENT, REPLACEMENT_KEY, SELECTOR_ARGUMENT, Binding
 
 #: Comparisons of one binding with another in one analysis.
 MAX_COMPARISONS: Final = 2_000_000

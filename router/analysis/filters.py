@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from router.analysis.finding import Report, Subject, subject_of
-from router.analysis.scope import Scope
-from router.analysis.verdicts import MAX_FILTERS, MAX_LINTED, Read, Verdicts
-from router.model import Binding, Divert, Queue
+from bindery.router.analysis.finding import Report, Subject, subject_of
+from bindery.router.analysis.scope import Scope
+from bindery.router.analysis.verdicts import MAX_FILTERS, MAX_LINTED, Read, Verdicts
+from bindery.router.model import Binding, Divert, Queue
 
 #: Characters of a filter that a message quotes.
 QUOTED: Final = 120

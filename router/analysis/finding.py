@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from router.model import Binding, Divert, Exchange, Queue, Setting
+from bindery.router.model import Binding, Divert, Exchange, Queue, Setting
 
 Severity = Literal["error", "warning", "info"]
 #: Severities from the gravest; a report is sorted by it.

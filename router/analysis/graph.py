@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
-from router.analysis.finding import Subject, subject_of
-from router.analysis.patterns import Pattern
-from router.analysis.scope import Criteria, Scope
-from router.analysis.verdicts import Verdicts
-from router.model import Binding, Divert
-from router.policies import Policies
+from bindery.router.analysis.finding import Subject, subject_of
+from bindery.router.analysis.patterns import Pattern
+from bindery.router.analysis.scope import Criteria, Scope
+from bindery.router.analysis.verdicts import Verdicts
+from bindery.router.model import Binding, Divert
+from bindery.router.policies import Policies
 
 EdgeKind = Literal["binding", "divert", "alternate"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from router.analysis.finding import Report, subject_of
-from router.analysis.scope import Scope
-from router.known_arguments import without_effect
-from router.model import Exchange, Queue, Setting
+from bindery.router.analysis.finding import Report, subject_of
+from bindery.router.analysis.scope import Scope
+from bindery.router.known_arguments import without_effect
+from bindery.router.model import Exchange, Queue, Setting
 
 
 def check(scope: Scope, report: Report) -> None:

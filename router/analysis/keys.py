@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from router.analysis.finding import Report, subject_of
-from router.analysis.patterns import ANY, ONE, words
-from router.analysis.scope import Criteria, Scope
-from router.model import FILTERS_ARGUMENT, NOT_HEADER_CRITERIA, REPLACEMENT_KEY, X_MATCH, Binding
+from bindery.router.analysis.finding import Report, subject_of
+from bindery.router.analysis.patterns import ANY, ONE, words
+from bindery.router.analysis.scope import Criteria, Scope
+from bindery.router.model import FILTERS_ARGUMENT, NOT_HEADER_CRITERIA, REPLACEMENT_KEY, X_MATCH, Binding
 
 Remark = tuple[str, str]
 

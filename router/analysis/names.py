@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
 
-from router.analysis.finding import Report, Subject, subject_of
-from router.analysis.scope import Scope
+from bindery.router.analysis.finding import Report, Subject, subject_of
+from bindery.router.analysis.scope import Scope
 
 #: Letters drawn like Latin ones, as their Latin twins (the common part of Unicode TR 39, "confusables").
 _TWINS: Final = str.maketrans(

@@ -1,7 +1,7 @@
 """Queues that recently received the same messages, judged by sampled rows.
 
 A message is known by its lineage identity, the same on every copy, so a sample is one set of numbers per
-queue, drawn from the same batches of every queue (`store.samples`).
+queue, drawn from the same batches of every queue (`bindery.store.samples`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from router.analysis.finding import Report, Subject
-from router.analysis.scope import Scope
+from bindery.router.analysis.finding import Report, Subject
+from bindery.router.analysis.scope import Scope
 
 #: Fewer sampled messages than this say nothing about a queue.
 FEWEST: Final = 20

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from router.columns import Ref
-from router.filters.ast import And, Field, Literal, Node, rebuild
-from router.filters.lint.truths import possible
-from router.filters.sets.nodes import Accepts
-from router.values import Value
+from bindery.router.columns import Ref
+from bindery.router.filters.ast import And, Field, Literal, Node, rebuild
+from bindery.router.filters.lint.truths import possible
+from bindery.router.filters.sets.nodes import Accepts
+from bindery.router.values import Value
 
 
 def can_be_true(conjuncts: Iterable[Node], *, fixed: Mapping[Ref, Value] | None = None) -> bool:

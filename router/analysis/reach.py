@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from router.analysis.finding import Report, Subject, subject_of
-from router.analysis.graph import Edge, Graph
-from router.model import Divert, is_predeclared
+from bindery.router.analysis.finding import Report, Subject, subject_of
+from bindery.router.analysis.graph import Edge, Graph
+from bindery.router.model import Divert, is_predeclared
 
 #: Names that a message lists before it counts the rest.
 LISTED: Final = 5

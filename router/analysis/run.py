@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from router.analysis import cover, filters, idle, keys, names, overlap, reach
-from router.analysis.finding import Report
-from router.analysis.graph import Graph
-from router.analysis.overlap import Samples
-from router.analysis.scope import Scope
-from router.analysis.verdicts import Verdicts
-from router.model import Topology
+from bindery.router.analysis import cover, filters, idle, keys, names, overlap, reach
+from bindery.router.analysis.finding import Report
+from bindery.router.analysis.graph import Graph
+from bindery.router.analysis.overlap import Samples
+from bindery.router.analysis.scope import Scope
+from bindery.router.analysis.verdicts import Verdicts
+from bindery.router.model import Topology
 
 
 def analyse(

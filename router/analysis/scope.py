@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from router.model import NOT_HEADER_CRITERIA, X_MATCH, Binding, Divert, Exchange, Queue, Topology
-from router.values import Value
+from bindery.router.model import NOT_HEADER_CRITERIA, X_MATCH, Binding, Divert, Exchange, Queue, Topology
+from bindery.router.values import Value
 
 _Leaving = TypeVar("_Leaving", Binding, Divert)
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from router.analysis.possible import can_be_true, flattened
-from router.analysis.scope import Criteria, Scope
-from router.columns import Ref
-from router.filters import Filter, parse
-from router.filters.ast import Field, Literal, Node, walk
-from router.filters.lint import lint
-from router.filters.lint.truths import possible
-from router.model import (
+from bindery.router.analysis.possible import can_be_true, flattened
+from bindery.router.analysis.scope import Criteria, Scope
+from bindery.router.columns import Ref
+from bindery.router.filters import Filter, parse
+from bindery.router.filters.ast import Field, Literal, Node, walk
+from bindery.router.filters.lint import lint
+from bindery.router.filters.lint.truths import possible
+from bindery.router.model import (
     FILTERS_ARGUMENT,
     QUEUE_FILTER,
     SELECTOR_ARGUMENT,
@@ -23,7 +23,7 @@ from router.model import (
     binding_filters,
     queue_filter,
 )
-from router.values import Table, Value
+from bindery.router.values import Table, Value
 
 #: Distinct filters that one analysis parses; the others count as "it depends".
 MAX_FILTERS: Final = 20_000

@@ -2,14 +2,14 @@
 
 `parse_definitions` reads a cluster document, or one of a single vhost, into objects with their paths;
 `apply` declares them through an editor, all or nothing; `export` writes a document that keeps what the
-format loses, typed and void arguments, in the JSON forms of `router.values`. Users and permissions are
+format loses, typed and void arguments, in the JSON forms of `bindery.router.values`. Users and permissions are
 handed through unread: they are no part of a topology.
 """
 
-from router.definitions.applying import Conflict, Report, apply, check
-from router.definitions.document import GLOBAL_PARAMETER, PARAMETER_PREFIX, Definitions, Entry
-from router.definitions.exporting import as_entry, export, protection_key
-from router.definitions.reading import parse_definitions
+from bindery.router.definitions.applying import Conflict, Report, apply, check
+from bindery.router.definitions.document import GLOBAL_PARAMETER, PARAMETER_PREFIX, Definitions, Entry
+from bindery.router.definitions.exporting import as_entry, export, protection_key
+from bindery.router.definitions.reading import parse_definitions
 
 __all__ = [
     "GLOBAL_PARAMETER",

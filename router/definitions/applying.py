@@ -7,13 +7,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from router.arguments import encode_arguments
-from router.definitions.document import PARAMETER_PREFIX, Definitions, Entry
-from router.errors import BinderyError, DefinitionsRefused, InequivalentArgument, NotFound
-from router.json_lines import line_of
-from router.known_arguments import without_effect
-from router.model import Binding, Divert, Exchange, Object, Queue, Setting, Topology, TopologyEditor, Vhost, object_key
-from router.values import Table
+from bindery.router.arguments import encode_arguments
+from bindery.router.definitions.document import PARAMETER_PREFIX, Definitions, Entry
+from bindery.router.errors import BinderyError, DefinitionsRefused, InequivalentArgument, NotFound
+from bindery.router.json_lines import line_of
+from bindery.router.known_arguments import without_effect
+from bindery.router.model import (
+    Binding,
+    Divert,
+    Exchange,
+    Object,
+    Queue,
+    Setting,
+    Topology,
+    TopologyEditor,
+    Vhost,
+    object_key,
+)
+from bindery.router.values import Table
 
 
 @dataclass(frozen=True, slots=True)

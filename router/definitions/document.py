@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from router.model import Object
+from bindery.router.model import Object
 
 #: Kinds of settings: "parameter:<component>" within a vhost, and global parameters.
 PARAMETER_PREFIX: Final = "parameter:"

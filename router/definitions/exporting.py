@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from router.arguments import encode_arguments
-from router.definitions.document import (
+from bindery.router.arguments import encode_arguments
+from bindery.router.definitions.document import (
     DIVERTS_KEY,
     FORMAT_KEY,
     GLOBAL_PARAMETER,
@@ -13,9 +13,20 @@ from router.definitions.document import (
     PARAMETER_PREFIX,
     SINGLE_VHOST,
 )
-from router.model import Binding, Divert, Exchange, Object, ObjectKey, Queue, Setting, Topology, Vhost, is_predeclared
-from router.policies import OPERATOR_POLICY, POLICY
-from router.values import encode
+from bindery.router.model import (
+    Binding,
+    Divert,
+    Exchange,
+    Object,
+    ObjectKey,
+    Queue,
+    Setting,
+    Topology,
+    Vhost,
+    is_predeclared,
+)
+from bindery.router.policies import OPERATOR_POLICY, POLICY
+from bindery.router.values import encode
 
 
 def export(topology: Topology, *, vhost: str | None = None) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 
-from router.arguments import decode_arguments
-from router.definitions.document import (
+from bindery.router.arguments import decode_arguments
+from bindery.router.definitions.document import (
     DIVERTS_KEY,
     FORMAT_KEY,
     GLOBAL_PARAMETER,
@@ -17,9 +17,9 @@ from router.definitions.document import (
     Definitions,
     Entry,
 )
-from router.errors import InvalidInput
-from router.json_lines import line_of
-from router.model import (
+from bindery.router.errors import InvalidInput
+from bindery.router.json_lines import line_of
+from bindery.router.model import (
     Binding,
     Divert,
     Exchange,
@@ -28,9 +28,9 @@ from router.model import (
     Setting,
     Vhost,
 )
-from router.policies import OPERATOR_POLICY, POLICY, Policy
-from router.qpid import exchange_arguments
-from router.values import Table, decode
+from bindery.router.policies import OPERATOR_POLICY, POLICY, Policy
+from bindery.router.qpid import exchange_arguments
+from bindery.router.values import Table, decode
 
 
 def parse_definitions(

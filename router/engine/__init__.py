@@ -5,7 +5,7 @@
     router.queues[deliveries.queue[0]], deliveries.rows_of(deliveries.queue[0])
 
 The streaming job, replay, the API's dry runs and the tests all call this one. docs/routing.md states the
-rules; `router.reference` applies the same rules to one message at a time, slowly, to check it.
+rules; `bindery.router.reference` applies the same rules to one message at a time, slowly, to check it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from router.columns import BatchView
-from router.engine.alternates import fire_alternate_bindings
-from router.engine.assemble import assemble
-from router.engine.compile import Plan, compile_plan
-from router.engine.filtering import Screening
-from router.engine.published import exchange_numbers, read_key_sets
-from router.engine.result import DISPOSITIONS, REASONS, Counts, Deliveries, Unroutable, Work
-from router.engine.walk import Walk
-from router.exchanges.texts import Int32s
-from router.model import Topology
+from bindery.router.columns import BatchView
+from bindery.router.engine.alternates import fire_alternate_bindings
+from bindery.router.engine.assemble import assemble
+from bindery.router.engine.compile import Plan, compile_plan
+from bindery.router.engine.filtering import Screening
+from bindery.router.engine.published import exchange_numbers, read_key_sets
+from bindery.router.engine.result import DISPOSITIONS, REASONS, Counts, Deliveries, Unroutable, Work
+from bindery.router.engine.walk import Walk
+from bindery.router.exchanges.texts import Int32s
+from bindery.router.model import Topology
 
 __all__ = ["DISPOSITIONS", "REASONS", "Counts", "Deliveries", "Router", "Unroutable", "Work"]
 
@@ -65,7 +65,7 @@ class Router:
     def walk(self, batch: pa.RecordBatch, *, clock_ms: int) -> tuple[Walk, pa.RecordBatch, Int32s]:
         """What `route` makes its result from: the finished walk, the batch, and where each message was published.
 
-        For whoever shows how a result came about (`router.explain`).
+        For whoever shows how a result came about (`bindery.router.explain`).
         """
         plan = self._plan
         view = BatchView(batch, clock_ms=clock_ms)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from router.engine.walk import KERNELS, Walk
-from router.exchanges.texts import Int32s
-from router.native import kernels
+from bindery.router.engine.walk import KERNELS, Walk
+from bindery.router.exchanges.texts import Int32s
+from bindery.router.native import kernels
 
 Bools = npt.NDArray[np.bool_]
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from router.engine.compile import MISSING, Plan
-from router.engine.result import (
+from bindery.router.engine.compile import MISSING, Plan
+from bindery.router.engine.result import (
     ALTERNATE_MISSING,
     DELIVERED,
     DISCARDED,
@@ -26,10 +26,10 @@ from router.engine.result import (
     Unroutable,
     Work,
 )
-from router.engine.walk import KERNELS, Walk
-from router.exchanges.texts import Int32s, Int64s
-from router.native import kernels
-from router.utf8 import repaired
+from bindery.router.engine.walk import KERNELS, Walk
+from bindery.router.exchanges.texts import Int32s, Int64s
+from bindery.router.native import kernels
+from bindery.router.utf8 import repaired
 
 Bools = npt.NDArray[np.bool_]
 #: Filters that the detail of one message names.

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from router.exchanges import EXCHANGE_TYPES, Matcher
-from router.exchanges.texts import Int32s, TextTable
-from router.filters import Filter, FilterGroups
-from router.filters import parse as parse_filter
-from router.model import (
+from bindery.router.exchanges import EXCHANGE_TYPES, Matcher
+from bindery.router.exchanges.texts import Int32s, TextTable
+from bindery.router.filters import Filter, FilterGroups
+from bindery.router.filters import parse as parse_filter
+from bindery.router.model import (
     DEFAULT_BINDING_ID,
     OWNER_CONNECTION,
     REPLACEMENT_KEY,
@@ -32,7 +32,7 @@ from router.model import (
     binding_filters,
     queue_filter,
 )
-from router.policies import Policies
+from bindery.router.policies import Policies
 
 Bools = npt.NDArray[np.bool_]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from router.columns import BatchView
-from router.engine.compile import Groups
-from router.exchanges.texts import Int32s, Int64s
+from bindery.router.columns import BatchView
+from bindery.router.engine.compile import Groups
+from bindery.router.exchanges.texts import Int32s, Int64s
 
 
 class Screening:

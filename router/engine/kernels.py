@@ -1,4 +1,4 @@
-"""Kernels of the walk through a topology. Loaded by `router.native.kernels`."""
+"""Kernels of the walk through a topology. Loaded by `bindery.router.native.kernels`."""
 
 # mypy: allow-untyped-defs, allow-untyped-calls
 # (numba infers the types of kernels from the arrays that it is given)
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.native import kernel
+from bindery.router.native import kernel
 
 
 @kernel

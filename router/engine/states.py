@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from router.exchanges.texts import KERNELS, Int32s, Int64s
-from router.native import kernels
+from bindery.router.exchanges.texts import KERNELS, Int32s, Int64s
+from bindery.router.native import kernels
 
 Kind = TypeVar("Kind", bound=np.generic)
 

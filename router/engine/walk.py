@@ -12,16 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from router.columns import BatchView
-from router.engine.compile import MISSING, UNSET, Plan
-from router.engine.filtering import Screening
-from router.engine.states import Growing, Known
-from router.exchanges import KeySets, States
-from router.exchanges.texts import Int32s, Int64s
-from router.native import kernels
+from bindery.router.columns import BatchView
+from bindery.router.engine.compile import MISSING, UNSET, Plan
+from bindery.router.engine.filtering import Screening
+from bindery.router.engine.states import Growing, Known
+from bindery.router.exchanges import KeySets, States
+from bindery.router.exchanges.texts import Int32s, Int64s
+from bindery.router.native import kernels
 
 Bools = npt.NDArray[np.bool_]
-KERNELS = "router.engine.kernels"
+KERNELS = "bindery.router.engine.kernels"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from router.exchanges.direct import compile_direct
-from router.exchanges.fanout import compile_fanout
-from router.exchanges.headers import compile_headers
-from router.exchanges.matcher import Compile, KeySets, Matcher, Matches, States
-from router.exchanges.topic import TopicMatcher, compile_topic
+from bindery.router.exchanges.direct import compile_direct
+from bindery.router.exchanges.fanout import compile_fanout
+from bindery.router.exchanges.headers import compile_headers
+from bindery.router.exchanges.matcher import Compile, KeySets, Matcher, Matches, States
+from bindery.router.exchanges.topic import TopicMatcher, compile_topic
 
 #: How the bindings of an exchange type become a matcher.
 EXCHANGE_TYPES: Final[Mapping[str, Compile]] = {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from router.exchanges.matcher import Matches, States
-from router.model import Binding
+from bindery.router.exchanges.matcher import Matches, States
+from bindery.router.model import Binding
 
 
 class FanoutMatcher:
@@ -22,5 +22,5 @@ class FanoutMatcher:
 
 
 def compile_fanout(bindings: Sequence[Binding], base: int) -> tuple[FanoutMatcher, list[int]]:
-    """See `router.exchanges.matcher.Compile`."""
+    """See `bindery.router.exchanges.matcher.Compile`."""
     return FanoutMatcher(base), [base] * len(bindings)

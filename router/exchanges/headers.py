@@ -15,13 +15,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from router.columns import BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, Column
-from router.equality import family_key
-from router.exchanges.matcher import Matches, States
-from router.exchanges.texts import KERNELS, Int32s, Int64s, NumberTable, slots_for
-from router.model import NOT_HEADER_CRITERIA, X_MATCH, Binding
-from router.native import kernels
-from router.values import Opaque, Table, Timestamp, Value, member_value, nested_value
+from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, Column
+from bindery.router.equality import family_key
+from bindery.router.exchanges.matcher import Matches, States
+from bindery.router.exchanges.texts import KERNELS, Int32s, Int64s, NumberTable, slots_for
+from bindery.router.model import NOT_HEADER_CRITERIA, X_MATCH, Binding
+from bindery.router.native import kernels
+from bindery.router.values import Opaque, Table, Timestamp, Value, member_value, nested_value
 
 _SECTION: Final = "application_properties"
 #: The atom of a void criterion: the name is present, with any value.
@@ -84,7 +84,7 @@ class HeadersMatcher:
         return self._names.setdefault(name, len(self._names))
 
     def match(self, states: States) -> Matches:
-        """See `router.exchanges.matcher.Matcher.match`; the class of a message is its own place."""
+        """See `bindery.router.exchanges.matcher.Matcher.match`; the class of a message is its own place."""
         native = kernels(KERNELS)
         offsets, names, atoms = self._entries(states)
         postings, groups = self._postings, self._groups
@@ -322,7 +322,7 @@ def _flat(lists: Sequence[Sequence[int]]) -> tuple[Int64s, Int32s]:
 
 
 def compile_headers(bindings: Sequence[Binding], base: int) -> tuple[HeadersMatcher, list[int]]:
-    """See `router.exchanges.matcher.Compile`."""
+    """See `bindery.router.exchanges.matcher.Compile`."""
     numbers: dict[Criteria, int] = {}
     distinct: list[tuple[Criteria, dict[str, Value]]] = []
     rules: list[int] = []

@@ -1,7 +1,7 @@
 """Kernels of the exchange matchers. Texts are UTF-8 bytes with offsets; hash tables are flat arrays.
 
 Tables use open addressing with a power-of-two number of slots, at most half full; -1 marks a free slot.
-Loaded by `router.native.kernels`.
+Loaded by `bindery.router.native.kernels`.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.native import kernel
+from bindery.router.native import kernel
 
 _DOT = 46
 #: Start and factor of FNV-1a, and the golden ratio that mixes bits, all for 64 bits.

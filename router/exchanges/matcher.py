@@ -14,10 +14,10 @@ from typing import Protocol
 
 import numpy as np
 
-from router.columns import BatchView
-from router.exchanges.texts import KERNELS, Int32s, Int64s, Texts
-from router.model import Binding
-from router.native import kernels
+from bindery.router.columns import BatchView
+from bindery.router.exchanges.texts import KERNELS, Int32s, Int64s, Texts
+from bindery.router.model import Binding
+from bindery.router.native import kernels
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from router.native import kernels
+from bindery.router.native import kernels
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-KERNELS = "router.exchanges.kernels"
+KERNELS = "bindery.router.exchanges.kernels"
 
 
 @dataclass(frozen=True, slots=True)

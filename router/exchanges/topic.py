@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from router.exchanges.matcher import KeyMatcher, Matches, spread
-from router.exchanges.texts import KERNELS, Int32s, Int64s, NumberTable, Texts, TextTable
-from router.model import Binding
-from router.native import kernels
+from bindery.router.exchanges.matcher import KeyMatcher, Matches, spread
+from bindery.router.exchanges.texts import KERNELS, Int32s, Int64s, NumberTable, Texts, TextTable
+from bindery.router.model import Binding
+from bindery.router.native import kernels
 
 ONE: Final = "*"
 ANY: Final = "#"
@@ -147,7 +147,7 @@ class _Growing:
 
 
 def compile_topic(bindings: Sequence[Binding], base: int) -> tuple[TopicTrie, list[int]]:
-    """See `router.exchanges.matcher.Compile`."""
+    """See `bindery.router.exchanges.matcher.Compile`."""
     numbers: dict[tuple[str, ...], int] = {}
     rules = [base + numbers.setdefault(pattern_words(binding.routing_key), len(numbers)) for binding in bindings]
     return TopicTrie(list(numbers), base), rules

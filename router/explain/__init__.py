@@ -15,12 +15,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from router.engine import DISPOSITIONS, REASONS, Router
-from router.engine.assemble import assemble
-from router.explain.record import Cause, Culprit, Explanation, FilterVerdict, Link, Step, Visit, WhyNot
-from router.explain.trace import Tracer, Ways
-from router.explain.why_not import Inbound, why_not
-from router.model import Topology
+from bindery.router.engine import DISPOSITIONS, REASONS, Router
+from bindery.router.engine.assemble import assemble
+from bindery.router.explain.record import Cause, Culprit, Explanation, FilterVerdict, Link, Step, Visit, WhyNot
+from bindery.router.explain.trace import Tracer, Ways
+from bindery.router.explain.why_not import Inbound, why_not
+from bindery.router.model import Topology
 
 __all__ = [
     "Cause",

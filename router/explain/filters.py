@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from router.explain.near import described, shown, type_name
-from router.explain.record import Culprit, CulpritKind, FilterVerdict, Read
-from router.filters import Filter
-from router.filters import parse as parse_filter
-from router.filters.ast import And, Between, Compare, Field, In, Like, Node, Not, Or, Trouble, walk
-from router.filters.dialect import DIALECTS, JMS
-from router.filters.printer import Printer
-from router.filters.scalar import Context, Result
-from router.filters.sets.nodes import Accepts
-from router.message import Message
-from router.model import (
+from bindery.router.explain.near import described, shown, type_name
+from bindery.router.explain.record import Culprit, CulpritKind, FilterVerdict, Read
+from bindery.router.filters import Filter
+from bindery.router.filters import parse as parse_filter
+from bindery.router.filters.ast import And, Between, Compare, Field, In, Like, Node, Not, Or, Trouble, walk
+from bindery.router.filters.dialect import DIALECTS, JMS
+from bindery.router.filters.printer import Printer
+from bindery.router.filters.scalar import Context, Result
+from bindery.router.filters.sets.nodes import Accepts
+from bindery.router.message import Message
+from bindery.router.model import (
     FILTERS_ARGUMENT,
     OWNER_CONNECTION,
     QUEUE_FILTER,
@@ -27,7 +27,7 @@ from router.model import (
     binding_filters,
     queue_filter,
 )
-from router.values import Timestamp, Value, encode
+from bindery.router.values import Timestamp, Value, encode
 
 #: Culprits that one filter names.
 LISTED: Final = 5

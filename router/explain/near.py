@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from router.equality import family_equal
-from router.exchanges.headers import criteria_of
-from router.exchanges.topic import ANY, ONE, pattern_words
-from router.values import Table, Timestamp, Value, encode
+from bindery.router.equality import family_equal
+from bindery.router.exchanges.headers import criteria_of
+from bindery.router.exchanges.topic import ANY, ONE, pattern_words
+from bindery.router.values import Table, Timestamp, Value, encode
 
 _TYPE_NAMES = {
     bool: "boolean",

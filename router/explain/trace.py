@@ -15,16 +15,16 @@ from typing import Final, Literal
 
 import numpy as np
 
-from router.arguments import encode_arguments
-from router.columns import BatchView
-from router.engine import Router
-from router.engine.compile import NO_ID
-from router.engine.walk import Walk
-from router.exchanges import States
-from router.explain.filters import Judge
-from router.explain.record import Arrival, FilterVerdict, Link, Step, Verdict, Visit
-from router.message import Message, from_batch
-from router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Binding, Divert, Topology
+from bindery.router.arguments import encode_arguments
+from bindery.router.columns import BatchView
+from bindery.router.engine import Router
+from bindery.router.engine.compile import NO_ID
+from bindery.router.engine.walk import Walk
+from bindery.router.exchanges import States
+from bindery.router.explain.filters import Judge
+from bindery.router.explain.record import Arrival, FilterVerdict, Link, Step, Verdict, Visit
+from bindery.router.message import Message, from_batch
+from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Binding, Divert, Topology
 
 #: Steps that a visit lists, beside those that lead to another exchange.
 LISTED_STEPS: Final = 500

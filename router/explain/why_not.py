@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from router.explain.near import Miss, direct_miss, headers_miss, topic_miss
-from router.explain.record import Cause, FilterVerdict, Link, Step, Visit, WhyNot
-from router.explain.trace import RowTrace, Ways
-from router.model import Topology
-from router.policies import Policies
+from bindery.router.explain.near import Miss, direct_miss, headers_miss, topic_miss
+from bindery.router.explain.record import Cause, FilterVerdict, Link, Step, Visit, WhyNot
+from bindery.router.explain.trace import RowTrace, Ways
+from bindery.router.model import Topology
+from bindery.router.policies import Policies
 
 #: Causes that an answer lists, nearest first.
 LISTED: Final = 5

@@ -7,11 +7,11 @@ FilterGroups(groups).select(view, …)    which filters accept which messages of
 
 from __future__ import annotations
 
-from router.filters.dialect import DIALECTS
-from router.filters.filter import Filter, evaluate, is_troubled, parse
-from router.filters.groups import FilterGroups
-from router.filters.limits import DEFAULT_LIMITS, Limits
-from router.filters.selecting import BatchFilters, Selection
+from bindery.router.filters.dialect import DIALECTS
+from bindery.router.filters.filter import Filter, evaluate, is_troubled, parse
+from bindery.router.filters.groups import FilterGroups
+from bindery.router.filters.limits import DEFAULT_LIMITS, Limits
+from bindery.router.filters.selecting import BatchFilters, Selection
 
 __all__ = [
     "DEFAULT_LIMITS",

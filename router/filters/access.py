@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from router.columns import Ref
-from router.filters.ast import And, Compare, Field, In, Literal, Node, Not, Or, Truth
-from router.values import INT64_MAX, INT64_MIN, Timestamp, Value
+from bindery.router.columns import Ref
+from bindery.router.filters.ast import And, Compare, Field, In, Literal, Node, Not, Or, Truth
+from bindery.router.values import INT64_MAX, INT64_MIN, Timestamp, Value
 
 #: A condition without keys that is true whatever the message holds.
 ALWAYS: Final = Truth(Literal(True))

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from router.filters.ast import TROUBLE, Trouble
-from router.values import INT64_MAX, INT64_MIN
+from bindery.router.filters.ast import TROUBLE, Trouble
+from bindery.router.values import INT64_MAX, INT64_MIN
 
 Number = int | float
 

@@ -1,6 +1,6 @@
 """The one syntax tree behind all filter languages, and how a node type joins the two evaluators.
 
-Nodes are frozen, hashable and picklable. An operand gives a value of `router.values` (None = null); a
+Nodes are frozen, hashable and picklable. An operand gives a value of `bindery.router.values` (None = null); a
 condition gives a truth. A condition may stand where an operand is read (its truth is a boolean, unknown is
 null); an operand that stands for a condition is wrapped in `Truth`.
 
@@ -28,7 +28,7 @@ Adding a node type from another module takes:
     messages only, and on all others it must be FALSE or UNKNOWN. `exact`: a key alone makes it true.
 5.  A printing rule, when it has a textual form: `@router.filters.printer.prints(MyNode)`.
 
-Such a tree becomes a filter by `router.filters.Filter.of(expression, text=…, dialect=…)`; filters of every
+Such a tree becomes a filter by `bindery.router.filters.Filter.of(expression, text=…, dialect=…)`; filters of every
 origin can stand in one `FilterGroups`.
 """
 
@@ -40,8 +40,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from router.columns import Ref
-from router.values import Value
+from bindery.router.columns import Ref
+from bindery.router.values import Value
 
 FALSE: Final = 0
 UNKNOWN: Final = 1
@@ -112,7 +112,7 @@ class Literal(Operand):
 
 @dataclass(frozen=True, slots=True)
 class Field(Operand):
-    """A field of the message, or one derived from it (`router.filters.fields`)."""
+    """A field of the message, or one derived from it (`bindery.router.filters.fields`)."""
 
     ref: Ref
 

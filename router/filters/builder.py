@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 from lark import Token, Transformer
 from lark.visitors import v_args
 
-from router.columns import Ref
-from router.errors import FilterError
-from router.filters import like
-from router.filters.ast import (
+from bindery.router.columns import Ref
+from bindery.router.errors import FilterError
+from bindery.router.filters import like
+from bindery.router.filters.ast import (
     And,
     Arithmetic,
     Between,
@@ -36,10 +36,10 @@ from router.filters.ast import (
     Truth,
     XPath,
 )
-from router.filters.dialect import Dialect
-from router.filters.fields import SQL_VALUES, is_map
-from router.filters.limits import Limits
-from router.message import SECTION_FIELDS
+from bindery.router.filters.dialect import Dialect
+from bindery.router.filters.fields import SQL_VALUES, is_map
+from bindery.router.filters.limits import Limits
+from bindery.router.message import SECTION_FIELDS
 
 #: Function -> how many arguments it takes.
 ARITY = {"LOWER": 1, "UPPER": 1, "LEFT": 2, "RIGHT": 2, "SUBSTRING": 3, "UTC": 0, "DATE": 1}
@@ -175,7 +175,7 @@ class TreeBuilder(Transformer[Token, Node]):
         return Part(Not(IsNull(operand.node)), operand.start, operand.end)
 
     def xpath(self, expression: Any) -> Part:
-        from router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
+        from bindery.router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
 
         try:
             xpath.compile(expression.constant)

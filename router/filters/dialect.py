@@ -1,6 +1,6 @@
 """The four filter languages as tables: lexical rules, keywords, names, grammar and a few switches.
 
-A language is data: what it calls its fields (`router.filters.fields`), which grammar file describes its
+A language is data: what it calls its fields (`bindery.router.filters.fields`), which grammar file describes its
 sentences, how its tokens look, and how it evaluates (`Rules`). Nothing asks for a language by name.
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from router.columns import Ref
-from router.errors import FilterError
-from router.filters.ast import Rules
-from router.filters.fields import AMQP_NAMES, ARTEMIS_NAMES, JMS_NAMES, SQL_SECTIONS
+from bindery.router.columns import Ref
+from bindery.router.errors import FilterError
+from bindery.router.filters.ast import Rules
+from bindery.router.filters.fields import AMQP_NAMES, ARTEMIS_NAMES, JMS_NAMES, SQL_SECTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ _SQL_KEYWORDS: Final = frozenset(
     {"AND", "OR", "NOT", "LIKE", "IN", "IS", "NULL", "ESCAPE", "TRUE", "FALSE", "EXISTS", "NAN", "INF"} | _SQL_FUNCTIONS
 )
 
-#: Java letters and digits beyond ASCII are checked by category when a name is read (`router.filters.lexer`).
+#: Java letters and digits beyond ASCII are checked by category when a name is read (`bindery.router.filters.lexer`).
 _JAVA_NAME: Final = r"[A-Za-z_$\u0080-\U0010ffff][A-Za-z0-9_$\u0080-\U0010ffff]*"
 _HYPHENATED: Final = rf"{_JAVA_NAME}(?:-+[A-Za-z0-9_$\u0080-\U0010ffff]+)*"
 _SINGLE_QUOTED: Final = r"'(?:[^']|'')*'"

@@ -13,9 +13,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.columns import INT, Column, Ref, column_from, empty_column
-from router.message import HEADER_DEFAULTS, MAP_SECTIONS, SECTION_FIELDS, Message
-from router.values import INT64_MAX, Timestamp, Value, timestamp
+from bindery.router.columns import INT, Column, Ref, column_from, empty_column
+from bindery.router.message import HEADER_DEFAULTS, MAP_SECTIONS, SECTION_FIELDS, Message
+from bindery.router.values import INT64_MAX, Timestamp, Value, timestamp
 
 #: Section name of references to derived fields.
 DERIVED: Final = "derived"

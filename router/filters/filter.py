@@ -6,14 +6,14 @@ import sys
 from dataclasses import dataclass, field
 from typing import Final
 
-from router.filters.ast import TROUBLE, Node, walk
-from router.filters.dialect import dialect_named
-from router.filters.lexer import check_text
-from router.filters.limits import DEFAULT_LIMITS, Limits
-from router.filters.parser import parse_text
-from router.filters.scalar import Context
-from router.message import Message
-from router.weighed import Weighed
+from bindery.router.filters.ast import TROUBLE, Node, walk
+from bindery.router.filters.dialect import dialect_named
+from bindery.router.filters.lexer import check_text
+from bindery.router.filters.limits import DEFAULT_LIMITS, Limits
+from bindery.router.filters.parser import parse_text
+from bindery.router.filters.scalar import Context
+from bindery.router.message import Message
+from bindery.router.weighed import Weighed
 
 
 @dataclass(frozen=True, slots=True)

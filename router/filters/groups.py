@@ -1,7 +1,7 @@
 """Many filters at once: which members of a group accept which messages.
 
 A group holds the filters that a message meets together (the bindings of one exchange and key). Compiling finds
-for each filter an access predicate (`router.filters.access`) and a shape (`router.filters.shapes`). Selecting
+for each filter an access predicate (`bindery.router.filters.access`) and a shape (`bindery.router.filters.shapes`). Selecting
 then takes three steps: the keys that a message holds lead to the filters that it may satisfy; candidates of one
 shape are evaluated together; accepted filters become members again. Equal filters of a group are one entry.
 """
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from router.columns import BatchView, Ref
-from router.filters import like_access, vector_rules  # noqa: F401  # they register rules of the shared nodes
-from router.filters.access import ALWAYS, Entry, Key, entries
-from router.filters.ast import Node
-from router.filters.filter import Filter
-from router.filters.key_index import KeyIndex, Runs, ranges
-from router.filters.selecting import BatchFilters, Selection
-from router.filters.shapes import Shape, Shapes
+from bindery.router.columns import BatchView, Ref
+from bindery.router.filters import like_access, vector_rules  # noqa: F401  # they register rules of the shared nodes
+from bindery.router.filters.access import ALWAYS, Entry, Key, entries
+from bindery.router.filters.ast import Node
+from bindery.router.filters.filter import Filter
+from bindery.router.filters.key_index import KeyIndex, Runs, ranges
+from bindery.router.filters.selecting import BatchFilters, Selection
+from bindery.router.filters.shapes import Shape, Shapes
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from router.errors import Refused
+from bindery.router.errors import Refused
 
 log = logging.getLogger("bindery.filters")
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from router.columns import BINARY, BOOL, DOUBLE, INT, NULL, STRING, TIMESTAMP, Column
-from router.filters import arithmetic, scalar
-from router.filters.ast import TROUBLED, TRUE, UNKNOWN, Rules
-from router.filters.vector import IN_TROUBLE, Batch, Ints, Source, Truths, Vector, per_distinct
-from router.values import INT64_MIN, Value
+from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, NULL, STRING, TIMESTAMP, Column
+from bindery.router.filters import arithmetic, scalar
+from bindery.router.filters.ast import TROUBLED, TRUE, UNKNOWN, Rules
+from bindery.router.filters.vector import IN_TROUBLE, Batch, Ints, Source, Truths, Vector, per_distinct
+from bindery.router.values import INT64_MIN, Value
 
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from router.columns import BINARY, BOOL, DOUBLE, INT, STRING, TIMESTAMP, Ref
-from router.filters.vector import Source
-from router.values import Timestamp, Value
+from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, STRING, TIMESTAMP, Ref
+from bindery.router.filters.vector import Source
+from bindery.router.values import Timestamp, Value
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]

@@ -16,10 +16,10 @@ from typing import Any, Final, NoReturn
 
 from lark import Token
 
-from router.errors import FilterError
-from router.filters.dialect import BLANK, Dialect
-from router.filters.limits import Limits
-from router.values import INT64_MAX
+from bindery.router.errors import FilterError
+from bindery.router.filters.dialect import BLANK, Dialect
+from bindery.router.filters.limits import Limits
+from bindery.router.values import INT64_MAX
 
 #: After these a minus is binary and a bracket opens an index.
 _ENDS_NAME: Final = frozenset({"NAME", "QUOTED", "RSQB"})

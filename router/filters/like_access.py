@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from router.filters import like
-from router.filters.access import Access, Key, access
-from router.filters.ast import Field, Like, Literal
-from router.filters.sets.vectors import head_of
+from bindery.router.filters import like
+from bindery.router.filters.access import Access, Key, access
+from bindery.router.filters.ast import Field, Like, Literal
+from bindery.router.filters.sets.vectors import head_of
 
 #: One column of heads is made for each length, up to this many characters.
 _LONGEST_HEAD: Final = 32

@@ -15,13 +15,13 @@ from lark import Lark, Token, UnexpectedToken
 from lark.exceptions import VisitError
 from lark.lexer import Lexer
 
-from router.errors import FilterError
-from router.filters.ast import Literal, Node, Truth, depth
-from router.filters.builder import TreeBuilder
-from router.filters.dialect import Dialect
-from router.filters.lexer import check_text, tokenize
-from router.filters.limits import Limits
-from router.filters.syntax_errors import explain
+from bindery.router.errors import FilterError
+from bindery.router.filters.ast import Literal, Node, Truth, depth
+from bindery.router.filters.builder import TreeBuilder
+from bindery.router.filters.dialect import Dialect
+from bindery.router.filters.lexer import check_text, tokenize
+from bindery.router.filters.limits import Limits
+from bindery.router.filters.syntax_errors import explain
 
 
 class _Tokens(Lexer):
@@ -41,7 +41,7 @@ class _Grammar:
         self.lock = Lock()  # the builder works on one text at a time
         self.builder = builder()
         self.lark = Lark(
-            files("router.filters").joinpath(name).read_text("utf-8"),
+            files("bindery.router.filters").joinpath(name).read_text("utf-8"),
             parser="lalr",
             lexer=_Tokens,
             transformer=self.builder,

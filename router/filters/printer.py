@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from router.columns import Ref
-from router.errors import FilterError
-from router.filters.ast import (
+from bindery.router.columns import Ref
+from bindery.router.errors import FilterError
+from bindery.router.filters.ast import (
     And,
     Arithmetic,
     Between,
@@ -31,11 +31,11 @@ from router.filters.ast import (
     XPath,
     walk,
 )
-from router.filters.dialect import DIALECTS, JMS, Dialect
-from router.filters.fields import DERIVED, SQL_VALUES
-from router.filters.lexer import tokenize
-from router.filters.limits import Limits
-from router.values import Value, encode
+from bindery.router.filters.dialect import DIALECTS, JMS, Dialect
+from bindery.router.filters.fields import DERIVED, SQL_VALUES
+from bindery.router.filters.lexer import tokenize
+from bindery.router.filters.limits import Limits
+from bindery.router.values import Value, encode
 
 #: How tightly a text binds; a looser one needs parentheses where a tighter one stands.
 OR, AND, NOT, PREDICATE, SUM, PRODUCT, SIGN, ATOM = range(8)

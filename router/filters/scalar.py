@@ -2,7 +2,7 @@
 
 Slow and obvious on purpose: it exists to check the vectorised evaluator, to explain a result (`trace`), and to
 try a filter without a batch. Conditions give False, None (unknown), `TROUBLE` (unknown because of run-time
-trouble) or True; operands give a value, None (null) or `TROUBLE`. See `router.filters.ast`.
+trouble) or True; operands give a value, None (null) or `TROUBLE`. See `bindery.router.filters.ast`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from router.filters import arithmetic, fields, like, text
-from router.filters.ast import (
+from bindery.router.filters import arithmetic, fields, like, text
+from bindery.router.filters.ast import (
     TROUBLE,
     And,
     Arithmetic,
@@ -35,8 +35,8 @@ from router.filters.ast import (
     Truth,
     XPath,
 )
-from router.message import Message
-from router.values import Table, Timestamp, Value, member_value
+from bindery.router.message import Message
+from bindery.router.values import Table, Timestamp, Value, member_value
 
 Result = Value | Trouble
 Rule = Callable[[Any, "Context"], Result]
@@ -330,7 +330,7 @@ def _is_null(node: IsNull, context: Context) -> Result:
 
 @rule(XPath)
 def _xpath(node: XPath, context: Context) -> Result:
-    from router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
+    from bindery.router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
 
     document = fields.read(context.message, fields.DOCUMENT)
     if not isinstance(document, str | bytes):

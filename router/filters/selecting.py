@@ -1,4 +1,4 @@
-"""Selecting: the filters of many groups, compiled by `router.filters.groups`, over the messages of one batch."""
+"""Selecting: the filters of many groups, compiled by `bindery.router.filters.groups`, over the messages of one batch."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from router.columns import BatchView
-from router.filters.ast import TROUBLED, TRUE
-from router.filters.fields import DERIVED
-from router.filters.isolation import ENVIRONMENT, Isolation
-from router.filters.key_index import KeyIndex, Runs, ranges
-from router.filters.shapes import Shape
-from router.filters.vector import Batch, Pairs, Truths
+from bindery.router.columns import BatchView
+from bindery.router.filters.ast import TROUBLED, TRUE
+from bindery.router.filters.fields import DERIVED
+from bindery.router.filters.isolation import ENVIRONMENT, Isolation
+from bindery.router.filters.key_index import KeyIndex, Runs, ranges
+from bindery.router.filters.shapes import Shape
+from bindery.router.filters.vector import Batch, Pairs, Truths
 
 if TYPE_CHECKING:
-    from router.filters.groups import FilterGroups
+    from bindery.router.filters.groups import FilterGroups
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from router.columns import BINARY, DOUBLE, INT, STRING, TIMESTAMP, column_of
-from router.filters.ast import (
+from bindery.router.columns import BINARY, DOUBLE, INT, STRING, TIMESTAMP, column_of
+from bindery.router.filters.ast import (
     And,
     Compare,
     Condition,
@@ -26,8 +26,8 @@ from router.filters.ast import (
     rebuild,
     walk,
 )
-from router.filters.vector import FREE_OF_PARAMETERS, Source
-from router.values import Timestamp, Value
+from bindery.router.filters.vector import FREE_OF_PARAMETERS, Source
+from bindery.router.values import Timestamp, Value
 
 _LIFTED = {int: INT, float: DOUBLE, str: STRING, bytes: BINARY, Timestamp: TIMESTAMP}
 

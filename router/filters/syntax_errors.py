@@ -11,8 +11,8 @@ from typing import Final
 
 from lark import Token, UnexpectedToken
 
-from router.errors import FilterError
-from router.filters.dialect import DIALECTS, Dialect
+from bindery.router.errors import FilterError
+from bindery.router.filters.dialect import DIALECTS, Dialect
 
 _OPERAND: Final = "a value"
 #: Token types as they are listed to people; several that mean the same are listed once.

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from router.columns import Ref
-from router.filters import arithmetic
-from router.filters.ast import (
+from bindery.router.columns import Ref
+from bindery.router.filters import arithmetic
+from bindery.router.filters.ast import (
     TROUBLE,
     Arithmetic,
     Between,
@@ -30,13 +30,13 @@ from router.filters.ast import (
     children,
     walk,
 )
-from router.filters.dialect import DIALECTS, JMS
-from router.filters.fields import DERIVED, DERIVED_FIELDS
-from router.filters.filter import Filter
-from router.filters.printer import Printer, normal_form
-from router.filters.scalar import Context, Result
-from router.message import HEADER_DEFAULTS, Message
-from router.values import Table, Timestamp, Value, encode
+from bindery.router.filters.dialect import DIALECTS, JMS
+from bindery.router.filters.fields import DERIVED, DERIVED_FIELDS
+from bindery.router.filters.filter import Filter
+from bindery.router.filters.printer import Printer, normal_form
+from bindery.router.filters.scalar import Context, Result
+from bindery.router.message import HEADER_DEFAULTS, Message
+from bindery.router.values import Table, Timestamp, Value, encode
 
 _FAMILIES: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
     (bool, "boolean"),

@@ -2,11 +2,11 @@
 
 A `Pairs` holds k pairs: the batch row of each, and for each the constants of its filter (row `pick` of the
 shape's parameter columns). Operands are `Vector`s of k typed values, gathered only as far as they are used;
-conditions are uint8 arrays of truths (`router.filters.ast`). Work on texts goes once per distinct value or
+conditions are uint8 arrays of truths (`bindery.router.filters.ast`). Work on texts goes once per distinct value or
 combination of values (`per_distinct`).
 
 Rules per node type are registered by `operand` and `condition`; those of the shared nodes are in
-`router.filters.vector_rules`.
+`bindery.router.filters.vector_rules`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any, Final, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from router.columns import ABSENT, BINARY, BOOL, NULL, STRING, BatchView, Column, Ref, column_of
-from router.filters import like
-from router.filters.ast import TROUBLE, TROUBLED, TRUE, UNKNOWN, Call, Element, Node, Parameter, Trouble
-from router.filters.fields import DERIVED, DERIVED_FIELDS, DerivedField
-from router.values import Value
+from bindery.router.columns import ABSENT, BINARY, BOOL, NULL, STRING, BatchView, Column, Ref, column_of
+from bindery.router.filters import like
+from bindery.router.filters.ast import TROUBLE, TROUBLED, TRUE, UNKNOWN, Call, Element, Node, Parameter, Trouble
+from bindery.router.filters.fields import DERIVED, DERIVED_FIELDS, DerivedField
+from bindery.router.values import Value
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Truths = npt.NDArray[np.uint8]
 
-#: Tag of a row whose value could not be computed; follows the tags of `router.columns`.
+#: Tag of a row whose value could not be computed; follows the tags of `bindery.router.columns`.
 IN_TROUBLE: Final = 9
 
 OperandRule = Callable[[Any, "Pairs"], "Vector"]
@@ -121,7 +121,7 @@ class Source:
 class Vector:
     """k typed values: the rows of a source, in the order of the pairs (None: all of them, in order).
 
-    The arrays are those of `router.columns.Column`, gathered at their first use. `held` is a set of bits over
+    The arrays are those of `bindery.router.columns.Column`, gathered at their first use. `held` is a set of bits over
     the tags that may occur.
     """
 
@@ -273,7 +273,7 @@ class LikeTable:
         return found
 
 
-#: Work on texts and nested values; `router.filters.shapes` lifts no constant out of these nodes.
+#: Work on texts and nested values; `bindery.router.filters.shapes` lifts no constant out of these nodes.
 FREE_OF_PARAMETERS: Final = (Call, Element)
 #: Such a node is worked out for all rows once those that asked are one in so many.
 _SMALL_SHARE: Final = 8

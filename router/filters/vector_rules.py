@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.columns import BINARY, BOOL, NESTED, NULL, STRING
-from router.filters import kernels, scalar
-from router.filters.ast import (
+from bindery.router.columns import BINARY, BOOL, NESTED, NULL, STRING
+from bindery.router.filters import kernels, scalar
+from bindery.router.filters.ast import (
     FALSE,
     NEGATED,
     TROUBLE,
@@ -33,8 +33,8 @@ from router.filters.ast import (
     Truth,
     XPath,
 )
-from router.filters.fields import DOCUMENT
-from router.filters.vector import (
+from bindery.router.filters.fields import DOCUMENT
+from bindery.router.filters.vector import (
     IN_TROUBLE,
     Pairs,
     Truths,
@@ -44,7 +44,7 @@ from router.filters.vector import (
     per_distinct,
     truth_per_distinct,
 )
-from router.values import Value
+from bindery.router.values import Value
 
 _NEGATED = np.array(NEGATED, np.uint8)
 _NO_CONVERSION = Rules()
@@ -176,7 +176,7 @@ def _is_null(node: IsNull, pairs: Pairs) -> Truths:
 
 @condition(XPath)
 def _xpath(node: XPath, pairs: Pairs) -> Truths:
-    from router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
+    from bindery.router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
 
     compiled = xpath.compile(node.expression)
     documents = xpath.documents_of(pairs.view)

@@ -5,9 +5,9 @@ bindings and deletions to a copy: every operation checks its rule first and rais
 changed anything, so an edit is whole or not at all. `TopologyEditor.changes` lists what to persist.
 """
 
-from router.model.declarations import binding_filters, queue_filter
-from router.model.editor import TopologyEditor
-from router.model.objects import (
+from bindery.router.model.declarations import binding_filters, queue_filter
+from bindery.router.model.editor import TopologyEditor
+from bindery.router.model.objects import (
     ALTERNATE_BINDING,
     ALTERNATE_EXCHANGE,
     DEFAULT_BINDING_ID,
@@ -41,7 +41,7 @@ from router.model.objects import (
     object_key,
     predeclared_exchanges,
 )
-from router.model.topology import Topology
+from bindery.router.model.topology import Topology
 
 __all__ = [
     "ALTERNATE_BINDING",

@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable
 from typing import Any, cast
 
-from router.arguments import encode_plain
-from router.errors import AccessRefused, FilterError, InequivalentArgument, InvalidDeclaration
-from router.filters import parse as parse_selector
-from router.filters.sets import parse_filter_set
-from router.model.objects import (
+from bindery.router.arguments import encode_plain
+from bindery.router.errors import AccessRefused, FilterError, InequivalentArgument, InvalidDeclaration
+from bindery.router.filters import parse as parse_selector
+from bindery.router.filters.sets import parse_filter_set
+from bindery.router.model.objects import (
     ALTERNATE_BINDING,
     ALTERNATE_EXCHANGE,
     FILTERS_ARGUMENT,
@@ -28,7 +28,7 @@ from router.model.objects import (
     Exchange,
     Queue,
 )
-from router.values import Table, Value, encode, encode_table
+from bindery.router.values import Table, Value, encode, encode_table
 
 
 def check_name(name: str, what: str, *, empty: bool = False, max_bytes: int = MAX_NAME_BYTES) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from router.errors import AccessRefused, InUse, InvalidDeclaration, NotFound
-from router.filters import parse as parse_selector
-from router.model.declarations import (
+from bindery.router.errors import AccessRefused, InUse, InvalidDeclaration, NotFound
+from bindery.router.filters import parse as parse_selector
+from bindery.router.model.declarations import (
     check_binding_arguments,
     check_declarable,
     check_deletable,
@@ -18,7 +18,7 @@ from router.model.declarations import (
     check_queue_arguments,
     checked,
 )
-from router.model.objects import (
+from bindery.router.model.objects import (
     EXCHANGE_TYPES,
     MAX_ID,
     MAX_NAME_BYTES,
@@ -35,7 +35,7 @@ from router.model.objects import (
     object_key,
     predeclared_exchanges,
 )
-from router.model.topology import Topology, binding_end
+from bindery.router.model.topology import Topology, binding_end
 
 
 class TopologyEditor:

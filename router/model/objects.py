@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
-from router.values import Table, Value
+from bindery.router.values import Table, Value
 
 #: Name and routing key limits are those of an AMQP 0-9-1 short string (§4.2.5.3).
 MAX_NAME_BYTES: Final = 255

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from router.errors import NotFound
-from router.model.objects import (
+from bindery.router.errors import NotFound
+from bindery.router.model.objects import (
     DEFAULT_VHOST,
     Binding,
     DestinationType,
@@ -25,7 +25,7 @@ from router.model.objects import (
 )
 
 if TYPE_CHECKING:
-    from router.model.editor import TopologyEditor
+    from bindery.router.model.editor import TopologyEditor
 
 
 @dataclass
@@ -112,7 +112,7 @@ class Topology:
 
     def edit(self) -> TopologyEditor:
         """An editor over this state; this state itself never changes."""
-        from router.model.editor import TopologyEditor  # noqa: PLC0415  # the editor is built on this class
+        from bindery.router.model.editor import TopologyEditor  # noqa: PLC0415  # the editor is built on this class
 
         return TopologyEditor(self)
 

@@ -1,7 +1,7 @@
 """Maintenance: what keeps a data directory from growing with the number of its commits (docs/operations.md)."""
 
-from store.maintenance.policy import Policy
-from store.maintenance.run import Report, TableReport, maintain
-from store.maintenance.upkeep import Upkeep
+from bindery.store.maintenance.policy import Policy
+from bindery.store.maintenance.run import Report, TableReport, maintain
+from bindery.store.maintenance.upkeep import Upkeep
 
 __all__ = ["Policy", "Report", "TableReport", "Upkeep", "maintain"]

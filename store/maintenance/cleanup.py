@@ -4,7 +4,7 @@ A version is read from the newest checkpoint at or below it and the entries afte
 the newest checkpoint that is at or below the horizon can go; the entry of that checkpoint's own version
 stays, since committers take it as their anchor. Deletion goes upwards: whenever it stops, what is left is a
 log with a gap below its oldest checkpoint, which the next run closes. A committer that was stopped
-meanwhile finds the entry before its own gone and takes its commit back (`store.log`).
+meanwhile finds the entry before its own gone and takes its commit back (`bindery.store.log`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from router.errors import StorageFailed
-from store import effects
-from store.checkpoints import write_checkpoint
-from store.maintenance.horizon import Horizon
-from store.maintenance.listing import LogFiles
+from bindery.router.errors import StorageFailed
+from bindery.store import effects
+from bindery.store.checkpoints import write_checkpoint
+from bindery.store.maintenance.horizon import Horizon
+from bindery.store.maintenance.listing import LogFiles
 
 #: Checkpoints that stay within the retention, about: the oldest, the newest two, others evenly between.
 KEPT: Final = 8

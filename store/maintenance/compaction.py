@@ -14,15 +14,15 @@ from typing import Final
 
 import pyarrow as pa
 
-from router.errors import StorageFailed
-from store import tables
-from store.actions import Action, AddFile, RemoveFile, Transaction
-from store.data_files import drop_unused
-from store.log import TableLog
-from store.maintenance.merging import merge
-from store.maintenance.places import Place
-from store.maintenance.policy import Policy
-from store.maintenance.tiers import merges
+from bindery.router.errors import StorageFailed
+from bindery.store import tables
+from bindery.store.actions import Action, AddFile, RemoveFile, Transaction
+from bindery.store.data_files import drop_unused
+from bindery.store.log import TableLog
+from bindery.store.maintenance.merging import merge
+from bindery.store.maintenance.places import Place
+from bindery.store.maintenance.policy import Policy
+from bindery.store.maintenance.tiers import merges
 
 #: Rounds of planning of one call; a round takes the orders of size one up.
 _ROUNDS: Final = 12

@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from store.paths import DataDir
+from bindery.store.paths import DataDir
 
 
 @dataclass(frozen=True, slots=True)

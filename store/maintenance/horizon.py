@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from router.errors import InvalidInput
-from store import tables
-from store.log import TableLog
-from store.maintenance.holds import Hold
-from store.maintenance.listing import LogFiles
-from store.maintenance.places import Place
-from store.maintenance.policy import DEFAULT_RETENTION, Policy, as_interval, duration
+from bindery.router.errors import InvalidInput
+from bindery.store import tables
+from bindery.store.log import TableLog
+from bindery.store.maintenance.holds import Hold
+from bindery.store.maintenance.listing import LogFiles
+from bindery.store.maintenance.places import Place
+from bindery.store.maintenance.policy import DEFAULT_RETENTION, Policy, as_interval, duration
 
 _LOG_AGE = "delta.logRetentionDuration"
 _FILE_AGE = "delta.deletedFileRetentionDuration"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store import effects
-from store.maintenance.policy import Policy
-from store.paths import DataDir, encode_name
-from store.streams import epochs
-from store.tables import exists
+from bindery.store import effects
+from bindery.store.maintenance.policy import Policy
+from bindery.store.paths import DataDir, encode_name
+from bindery.store.streams import epochs
+from bindery.store.tables import exists
 
 
 def leftovers(data: DataDir, policy: Policy, now_ms: int) -> list[Path]:

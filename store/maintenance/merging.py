@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from store import effects
-from store.actions import AddFile
-from store.data_files import add_file, drop_unused
+from bindery.store import effects
+from bindery.store.actions import AddFile
+from bindery.store.data_files import add_file, drop_unused
 
 #: Bytes of rows in memory that make a row group.
 GROUP_BYTES: Final = 16 << 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from router.errors import InvalidInput
-from store.maintenance.policy import Policy, retention_of, size
+from bindery.router.errors import InvalidInput
+from bindery.store.maintenance.policy import Policy, retention_of, size
 
 
 class MaintenanceOptions(BaseModel):

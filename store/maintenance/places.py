@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from store import tables
-from store.log import TableLog, is_table
-from store.manifest import MANIFEST
-from store.paths import DataDir
-from store.streams import STREAMS
-from store.topology import TOPOLOGY
+from bindery.store import tables
+from bindery.store.log import TableLog, is_table
+from bindery.store.manifest import MANIFEST
+from bindery.store.paths import DataDir
+from bindery.store.streams import STREAMS
+from bindery.store.topology import TOPOLOGY
 
 #: Statistics that compaction keeps, by kind of table: files are skipped by them.
 _ROUTED: Final = (

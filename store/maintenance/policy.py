@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from router.errors import InvalidInput
+from bindery.router.errors import InvalidInput
 
 _UNITS: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 _DURATION: Final = re.compile(r"\s*(?:interval\s+)?(\d{1,9})\s*(second|minute|hour|day|week)s?\s*", re.IGNORECASE)

@@ -18,22 +18,22 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from router.errors import BinderyError, NotFound
-from store import checkpoints, tables
-from store.log import TableLog
-from store.maintenance.cleanup import clean_log, superfluous
-from store.maintenance.compaction import compact
-from store.maintenance.holds import Holds, find_holds
-from store.maintenance.horizon import Horizon, horizon, state_properties
-from store.maintenance.leftovers import leftovers, sweep
-from store.maintenance.listing import LogFiles
-from store.maintenance.places import Place, places
-from store.maintenance.policy import Policy
-from store.maintenance.summaries import summarise
-from store.maintenance.tiers import merges
-from store.maintenance.vacuum import unneeded, vacuum
-from store.manifest import MANIFEST
-from store.paths import DataDir
+from bindery.router.errors import BinderyError, NotFound
+from bindery.store import checkpoints, tables
+from bindery.store.log import TableLog
+from bindery.store.maintenance.cleanup import clean_log, superfluous
+from bindery.store.maintenance.compaction import compact
+from bindery.store.maintenance.holds import Holds, find_holds
+from bindery.store.maintenance.horizon import Horizon, horizon, state_properties
+from bindery.store.maintenance.leftovers import leftovers, sweep
+from bindery.store.maintenance.listing import LogFiles
+from bindery.store.maintenance.places import Place, places
+from bindery.store.maintenance.policy import Policy
+from bindery.store.maintenance.summaries import summarise
+from bindery.store.maintenance.tiers import merges
+from bindery.store.maintenance.vacuum import unneeded, vacuum
+from bindery.store.manifest import MANIFEST
+from bindery.store.paths import DataDir
 
 _LOGGER: Final = logging.getLogger(__name__)
 _LOCK: Final = ".maintenance"

@@ -1,6 +1,6 @@
 """Summaries of the manifest: rows of batches that are long past, as one row per stream and month.
 
-All sums stay what they were (`store.totals`): a summary says how many batches it stands for, and of how many
+All sums stay what they were (`bindery.store.totals`): a summary says how many batches it stands for, and of how many
 each stage was timed. What tells one batch from another goes: batch id, topology version, clock, digest. The
 newest batches of every app id stay, however old: a stream that starts again is checked against them.
 
@@ -19,15 +19,15 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from store import tables
-from store.actions import AddFile, Transaction
-from store.log import TableLog
-from store.maintenance.compaction import replace_files
-from store.maintenance.merging import write_groups
-from store.maintenance.places import Place
-from store.maintenance.policy import Policy
-from store.maintenance.tiers import row_order
-from store.manifest import MANIFEST, SUMMED
+from bindery.store import tables
+from bindery.store.actions import AddFile, Transaction
+from bindery.store.log import TableLog
+from bindery.store.maintenance.compaction import replace_files
+from bindery.store.maintenance.merging import write_groups
+from bindery.store.maintenance.places import Place
+from bindery.store.maintenance.policy import Policy
+from bindery.store.maintenance.tiers import row_order
+from bindery.store.manifest import MANIFEST, SUMMED
 
 #: Batches of each app id that stay as they are, whatever their age.
 KEPT: Final = 256

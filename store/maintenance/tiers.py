@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
-from store.actions import AddFile
-from store.maintenance.policy import Policy
+from bindery.store.actions import AddFile
+from bindery.store.maintenance.policy import Policy
 
 #: Bytes that weigh as much as a row: small files are nearly all footer, large rows are few.
 _BYTES_PER_WEIGHT: Final = 8_192

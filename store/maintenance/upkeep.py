@@ -15,16 +15,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from store import tables
-from store.commit import TableCommit
-from store.log import TableLog
-from store.maintenance.holds import Holds, find_holds
-from store.maintenance.places import Place, place_of
-from store.maintenance.policy import Policy
-from store.maintenance.run import compact_table, maintain, maintain_table, now
-from store.maintenance.tiers import gathered
-from store.manifest import MANIFEST
-from store.paths import DataDir
+from bindery.store import tables
+from bindery.store.commit import TableCommit
+from bindery.store.log import TableLog
+from bindery.store.maintenance.holds import Holds, find_holds
+from bindery.store.maintenance.places import Place, place_of
+from bindery.store.maintenance.policy import Policy
+from bindery.store.maintenance.run import compact_table, maintain, maintain_table, now
+from bindery.store.maintenance.tiers import gathered
+from bindery.store.manifest import MANIFEST
+from bindery.store.paths import DataDir
 
 _LOGGER: Final = logging.getLogger(__name__)
 #: Commits after which a table is cleaned up, at least; one for every so many files that it lists, if more.

@@ -25,11 +25,11 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from router.errors import StorageFailed
-from store import effects, tables
-from store.log import TableLog
-from store.maintenance.horizon import Horizon
-from store.maintenance.listing import LogFiles
+from bindery.router.errors import StorageFailed
+from bindery.store import effects, tables
+from bindery.store.log import TableLog
+from bindery.store.maintenance.horizon import Horizon
+from bindery.store.maintenance.listing import LogFiles
 
 _ASIDE: Final = ".aside"
 #: Milliseconds before any horizon.

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from hypothesis import strategies as st
 
-from store import faults
+from bindery.store import faults
 
 #: died: the process stops at the effect, before or after it; lost: the effect is done and the answer is an
 #: error; full: nothing can be written from that effect on; rival: another process does something meanwhile.

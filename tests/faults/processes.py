@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from api.publisher import Publisher
-from store import tables
-from store.access import AccessStore
-from store.commit import BatchCommitter
-from store.log import TableLog
-from store.paths import DataDir
-from store.streams import register
-from store.topology import TopologyStore
+from bindery.api.publisher import Publisher
+from bindery.store import tables
+from bindery.store.access import AccessStore
+from bindery.store.commit import BatchCommitter
+from bindery.store.log import TableLog
+from bindery.store.paths import DataDir
+from bindery.store.streams import register
+from bindery.store.topology import TopologyStore
 
 STREAM = "s"
 

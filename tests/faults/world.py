@@ -26,24 +26,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from api import inbox
-from api.publisher import Publisher
-from router.errors import BinderyError, Fenced
-from router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA, Message, to_batch
-from router.model import Binding, Exchange, Queue, TopologyEditor
-from store import checkpoints, data_files, faults, read, tables
-from store.access import User
-from store.commit import BatchCommitter, BatchCounts, WrittenFile
-from store.jobs import JobRecord, JobRegistry
-from store.log import TableLog
-from store.maintenance import maintain
-from store.maintenance.policy import Policy
-from store.manifest import read_manifest
-from store.paths import DataDir
-from store.redrive import Redriver
-from store.streams import register
-from store.topology import TopologyStore
-from store.unroutable import Selection
+from bindery.api import inbox
+from bindery.api.publisher import Publisher
+from bindery.router.errors import BinderyError, Fenced
+from bindery.router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA, Message, to_batch
+from bindery.router.model import Binding, Exchange, Queue, TopologyEditor
+from bindery.store import checkpoints, data_files, faults, read, tables
+from bindery.store.access import User
+from bindery.store.commit import BatchCommitter, BatchCounts, WrittenFile
+from bindery.store.jobs import JobRecord, JobRegistry
+from bindery.store.log import TableLog
+from bindery.store.maintenance import maintain
+from bindery.store.maintenance.policy import Policy
+from bindery.store.manifest import read_manifest
+from bindery.store.paths import DataDir
+from bindery.store.redrive import Redriver
+from bindery.store.streams import register
+from bindery.store.topology import TopologyStore
+from bindery.store.unroutable import Selection
 from tests.faults.batch import BOUND, MESSAGES, Batch
 from tests.faults.injection import Died, Injection, Met
 from tests.faults.processes import STREAM, Contents, Process

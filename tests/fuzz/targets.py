@@ -11,15 +11,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from router.columns import BatchView
-from router.errors import BinderyError, FilterError
-from router.filters import DIALECTS, Filter, FilterGroups, evaluate, parse
-from router.filters.lint import lint
-from router.filters.sets import parse_filter_set_text
-from router.filters.xpath import XPathDocuments
-from router.filters.xpath import compile as compile_xpath
-from router.message import Message, to_batch
-from router.values import Table, Timestamp
+from bindery.router.columns import BatchView
+from bindery.router.errors import BinderyError, FilterError
+from bindery.router.filters import DIALECTS, Filter, FilterGroups, evaluate, parse
+from bindery.router.filters.lint import lint
+from bindery.router.filters.sets import parse_filter_set_text
+from bindery.router.filters.xpath import XPathDocuments
+from bindery.router.filters.xpath import compile as compile_xpath
+from bindery.router.message import Message, to_batch
+from bindery.router.values import Table, Timestamp
 
 MESSAGE = Message(
     connection="c",

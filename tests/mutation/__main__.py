@@ -190,10 +190,10 @@ def _child(fault: Fault | None, tests: tuple[str, ...]) -> int:
         os.dup2(sink, 2)
     resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
     if fault is not None:
-        name = fault.module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        name = "bindery." + fault.module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         tree = mutate((_ROOT / fault.module).read_text(), fault.mutant.number)
         sys.meta_path.insert(0, _Finder(name, tree))
-        numba.config.DISABLE_JIT = int("kernels" in name and name != "router.filters.kernels")
+        numba.config.DISABLE_JIT = int("kernels" in name and name != "bindery.router.filters.kernels")
     try:
         return int(
             pytest.main(

@@ -13,9 +13,9 @@ import pytest
 import uvicorn
 from pydantic import SecretStr
 
-from api.app import create_app
-from api.bootstrap import ensure_administrator
-from api.settings import Settings
+from bindery.api.app import create_app
+from bindery.api.bootstrap import ensure_administrator
+from bindery.api.settings import Settings
 from tests.service.http import Client
 
 USER, PASSWORD = "guest", "guest"

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pytest
 
-from store.access import AccessEditor
+from bindery.store.access import AccessEditor
 from tests.service.conftest import PASSWORD, USER, Server
 from tests.service.http import Answer
 

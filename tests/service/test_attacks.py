@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import pytest
 
-from api.auth import FailedLogins
-from api.errors import Refusal
+from bindery.api.auth import FailedLogins
+from bindery.api.errors import Refusal
 from tests.service.conftest import Server
 from tests.service.http import Answer, Client
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from api.counts import Counts
-from api.routes import queues
-from store.access import hash_password
+from bindery.api.counts import Counts
+from bindery.api.routes import queues
+from bindery.store.access import hash_password
 from tests.service.conftest import Server
 from tests.service.http import Client
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from store.access import hash_password
+from bindery.store.access import hash_password
 from tests.service.conftest import Server
 from tests.service.http import Client, segment
 

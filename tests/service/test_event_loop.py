@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from api.counts import Counts
-from store import effects, faults
-from store.access import AccessStore
-from store.jobs import JobRegistry
-from store.log import TableLog
-from store.topology import TopologyStore
-from store.totals import ManifestTotals
+from bindery.api.counts import Counts
+from bindery.store import effects, faults
+from bindery.store.access import AccessStore
+from bindery.store.jobs import JobRegistry
+from bindery.store.log import TableLog
+from bindery.store.topology import TopologyStore
+from bindery.store.totals import ManifestTotals
 from tests.service.conftest import PASSWORD, USER, Server
 from tests.service.http import Answer
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from store import faults
-from store import redrive as redrive_module
-from store.redrive import Outcome, Redriver
+from bindery.store import faults
+from bindery.store import redrive as redrive_module
+from bindery.store.redrive import Outcome, Redriver
 from tests.service.conftest import Server
 from tests.service.http import Answer, Client, segment
 

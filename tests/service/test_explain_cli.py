@@ -11,13 +11,13 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from bindery.cli.main import app
-from router.errors import BinderyError, InvalidInput, NotFound
-from router.message import Message
-from router.model import Binding, Exchange, Queue
-from router.values import Table
-from store.paths import DataDir
-from store.read import take
-from store.topology import TopologyStore
+from bindery.router.errors import BinderyError, InvalidInput, NotFound
+from bindery.router.message import Message
+from bindery.router.model import Binding, Exchange, Queue
+from bindery.router.values import Table
+from bindery.store.paths import DataDir
+from bindery.store.read import take
+from bindery.store.topology import TopologyStore
 from tests.unit.store.routed import route
 
 pytestmark = pytest.mark.service

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from router.message import Message
-from router.values import Table
-from store.paths import DataDir
-from store.read import read_queue
-from store.topology import TopologyStore
+from bindery.router.message import Message
+from bindery.router.values import Table
+from bindery.store.paths import DataDir
+from bindery.store.read import read_queue
+from bindery.store.topology import TopologyStore
 from tests.documents import bindery, session, working_folder
 from tests.unit.store.routed import route
 

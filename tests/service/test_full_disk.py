@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from api.errors import refusal_of
-from router.errors import CommitUnknown
-from store import faults
+from bindery.api.errors import refusal_of
+from bindery.router.errors import CommitUnknown
+from bindery.store import faults
 from tests.service.conftest import Server
 
 pytestmark = pytest.mark.service

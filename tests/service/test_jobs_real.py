@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from api.settings import JobSettings
 from bindery import read_queue
+from bindery.api.settings import JobSettings
 from tests.service.conftest import Server
 
 pytestmark = [pytest.mark.service, pytest.mark.spark]

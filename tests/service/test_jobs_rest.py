@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from jsonschema_rs import Draft202012Validator
 
-from api.settings import JobSettings
+from bindery.api.settings import JobSettings
 from tests.service.conftest import PASSWORD, USER, Server
 from tests.service.http import Client, segment
 
@@ -32,8 +32,8 @@ PROGRAM = f"""#!{sys.executable}
 import signal, sys, time
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from jobs.launch import this_process
-from store.jobs import JobFolder, RunStatus
+from bindery.jobs.launch import this_process
+from bindery.store.jobs import JobFolder, RunStatus
 
 named = dict(zip(sys.argv, sys.argv[1:]))
 folder, run = JobFolder(Path(named["--job"])), named["--run"]

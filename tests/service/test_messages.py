@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from store.paths import DataDir
-from store.streams import EPOCH_BATCHES
+from bindery.store.paths import DataDir
+from bindery.store.streams import EPOCH_BATCHES
 from tests.service.conftest import Server
 from tests.service.http import Client, segment
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.metrics import OTHER, Shown
-from router.message import Message
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.api.metrics import OTHER, Shown
+from bindery.router.message import Message
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 from tests.service.conftest import Server
 from tests.service.http import Answer, Client
 from tests.unit.store.routed import route

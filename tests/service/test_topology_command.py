@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from bindery.cli.main import app
-from router.definitions import apply, parse_definitions, protection_key
-from router.errors import InUse
-from router.model import Binding, Exchange, Queue, Setting, TopologyEditor, Vhost
-from router.values import Table
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.router.definitions import apply, parse_definitions, protection_key
+from bindery.router.errors import InUse
+from bindery.router.model import Binding, Exchange, Queue, Setting, TopologyEditor, Vhost
+from bindery.router.values import Table
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import pytest
 
-from router.errors import NotFound
-from store import history
+from bindery.router.errors import NotFound
+from bindery.store import history
 from tests.service.conftest import Server
 from tests.service.http import Client, segment
 

@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs.config import parse_job
-from jobs.route import BatchReport, RouteJob
-from router.message import Message, to_batch
-from router.model import Binding, Queue, TopologyEditor
-from store.manifest import read_manifest
-from store.paths import DataDir
-from store.tables import count_rows
-from store.topology import TopologyStore
+from bindery.jobs.config import parse_job
+from bindery.jobs.route import BatchReport, RouteJob
+from bindery.router.message import Message, to_batch
+from bindery.router.model import Binding, Queue, TopologyEditor
+from bindery.store.manifest import read_manifest
+from bindery.store.paths import DataDir
+from bindery.store.tables import count_rows
+from bindery.store.topology import TopologyStore
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Installation:
         """Declare a queue and bind it."""
 
         def declare(editor: TopologyEditor) -> None:
-            from router.values import Table
+            from bindery.router.values import Table
 
             editor.declare_queue(Queue("/", name))
             editor.bind(Binding(0, "/", source, name, routing_key=key, arguments=Table(arguments)))

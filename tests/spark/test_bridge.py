@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from delta.tables import DeltaTable as SparkTable
 
-from router.errors import FilterError, InvalidInput, NotFound, Refused
-from router.message import Message
-from router.model import Binding, Divert, Exchange
-from router.policies import Policy
-from router.values import Table
-from store.read import consumer_filter
-from store.topology import TopologyStore
+from bindery.router.errors import FilterError, InvalidInput, NotFound, Refused
+from bindery.router.message import Message
+from bindery.router.model import Binding, Divert, Exchange
+from bindery.router.policies import Policy
+from bindery.router.values import Table
+from bindery.store.read import consumer_filter
+from bindery.store.topology import TopologyStore
 from tests.spark.installation import Installation
 
 BRIDGE = """
@@ -153,7 +153,7 @@ def test_a_bad_bridge_is_refused_at_its_start(
 
 
 def test_a_queue_is_read_as_a_dataframe_with_any_filter(bridged: Installation) -> None:
-    from jobs.read import read_queue_df
+    from bindery.jobs.read import read_queue_df
 
     spark, data = bridged.spark, bridged.data
     frame = read_queue_df(spark, data, "orders", filter="amount BETWEEN 11 AND 12")

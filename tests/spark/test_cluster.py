@@ -13,14 +13,13 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from router.definitions import apply, parse_definitions
-from store.manifest import read_manifest
-from store.paths import DataDir
-from store.tables import count_rows
-from store.topology import TopologyStore
+from bindery.router.definitions import apply, parse_definitions
+from bindery.store.manifest import read_manifest
+from bindery.store.paths import DataDir
+from bindery.store.tables import count_rows
+from bindery.store.topology import TopologyStore
 
 PROJECT = Path(__file__).parents[2]
-PACKAGES = ("router", "store", "jobs", "bindery")
 JOB = """
 stream: s
 source: {format: json, path: INBOX, schema: 'id BIGINT, name STRING'}
@@ -48,17 +47,15 @@ TOPOLOGY = {
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
     """The packages as a user ships them: sources and grammar files in one zip; who loads a task is noted."""
+    code = tmp_path / "code"
+    shutil.copytree(PROJECT / "bindery", code / "bindery")
+    with (code / "bindery" / "jobs" / "task.py").open("a") as task:
+        task.write(f"\nwith open({str(tmp_path / 'loaded')!r}, 'a') as _loaded:\n    _loaded.write(__file__ + '\\n')\n")
     path = tmp_path / "bindery.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        for package in PACKAGES:
-            for file in sorted((PROJECT / package).rglob("*")):
-                if file == PROJECT / "jobs" / "task.py":
-                    continue
-                if file.suffix in (".py", ".lark"):
-                    archive.write(file, file.relative_to(PROJECT))
-        task = (PROJECT / "jobs" / "task.py").read_text()
-        note = f"\nwith open({str(tmp_path / 'loaded')!r}, 'a') as _loaded:\n    _loaded.write(__file__ + '\\n')\n"
-        archive.writestr("jobs/task.py", task + note)
+        for file in sorted(code.rglob("*")):
+            if file.suffix in (".py", ".lark"):
+                archive.write(file, file.relative_to(code))
     return path
 
 
@@ -113,5 +110,5 @@ def test_spark_submit_routes_on_executors_that_got_the_code_as_a_zip(
     (row,) = read_manifest(data)
     loaded = (tmp_path / "loaded").read_text().splitlines()
     assert len(loaded) >= 2
-    assert all("bindery.zip/jobs/task.py" in file for file in loaded)
+    assert all("bindery.zip/bindery/jobs/task.py" in file for file in loaded)
     assert (row["records"], dict(row["unroutable"])) == (1000, {"filtered": 500})

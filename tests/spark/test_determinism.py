@@ -11,11 +11,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.determinism import variation
-from jobs.session import configure
-from router.errors import InvalidInput
-from router.message import Message
-from store.commit import BatchCommitter
+from bindery.jobs.determinism import variation
+from bindery.jobs.session import configure
+from bindery.router.errors import InvalidInput
+from bindery.router.message import Message
+from bindery.store.commit import BatchCommitter
 from tests.spark.installation import Installation, as_json
 
 #: Built-in functions that are refused whatever their arguments, by what they depend on.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.config import job_of
-from jobs.expressions import check_expressions, refusal
-from router.errors import InvalidInput
+from bindery.jobs.config import job_of
+from bindery.jobs.expressions import check_expressions, refusal
+from bindery.router.errors import InvalidInput
 
 pytestmark = pytest.mark.spark
 

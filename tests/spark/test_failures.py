@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.route import StreamFailed
-from router.errors import InvalidInput, Refused
-from router.message import Message
+from bindery.jobs.route import StreamFailed
+from bindery.router.errors import InvalidInput, Refused
+from bindery.router.message import Message
 from tests.spark.installation import Installation
 
 

@@ -12,10 +12,10 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from jobs import demo
-from store.manifest import read_manifest
-from store.paths import DataDir
-from store.read import read_queue
+from bindery.jobs import demo
+from bindery.store.manifest import read_manifest
+from bindery.store.paths import DataDir
+from bindery.store.read import read_queue
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "demo"
 WEST = ("LAX", "SFO", "SEA")

@@ -10,9 +10,9 @@ from delta.tables import DeltaTable as SparkTable
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
-from router.message import QUEUE_SCHEMA, Message, from_batch
-from router.values import Table, Timestamp
-from store.read import read_queue
+from bindery.router.message import QUEUE_SCHEMA, Message, from_batch
+from bindery.router.values import Table, Timestamp
+from bindery.store.read import read_queue
 from tests.spark.installation import Installation
 
 RICH = Message(

@@ -11,15 +11,15 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from router.message import Message
-from store.checkpoints import write_checkpoint
-from store.commit import BatchCommitter
-from store.log import TableLog
-from store.maintenance import maintain
-from store.paths import DataDir
-from store.read import delete_matching, read_queue
-from store.tables import count_rows
-from store.topology import TopologyStore
+from bindery.router.message import Message
+from bindery.store.checkpoints import write_checkpoint
+from bindery.store.commit import BatchCommitter
+from bindery.store.log import TableLog
+from bindery.store.maintenance import maintain
+from bindery.store.paths import DataDir
+from bindery.store.read import delete_matching, read_queue
+from bindery.store.tables import count_rows
+from bindery.store.topology import TopologyStore
 from tests.spark.installation import Installation
 from tests.unit.store.conftest import declare_queues
 from tests.unit.store.maintenance.conftest import NOTHING_OLD, Clock, Stream, data_files_of

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.launch import this_process
-from jobs.managed import main
-from store.jobs import JobFolder, JobRecord, JobRegistry, Run, RunStatus
+from bindery.jobs.launch import this_process
+from bindery.jobs.managed import main
+from bindery.store.jobs import JobFolder, JobRecord, JobRegistry, Run, RunStatus
 from tests.spark.installation import Installation
 
 

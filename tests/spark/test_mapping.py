@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from router.errors import InvalidInput
+from bindery.router.errors import InvalidInput
 from tests.spark.installation import Installation
 
 AT = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)

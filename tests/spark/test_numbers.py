@@ -14,11 +14,11 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
-from router.message import Message, to_batch
-from router.model import Exchange
-from store import faults
-from store.commit import BatchCommitter
-from store.manifest import read_manifest
+from bindery.router.message import Message, to_batch
+from bindery.router.model import Exchange
+from bindery.store import faults
+from bindery.store.commit import BatchCommitter
+from bindery.store.manifest import read_manifest
 from tests.spark.installation import Installation
 from tests.unit.store.conftest import Crash, at, crash
 

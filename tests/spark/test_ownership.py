@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from bindery.cli import main as cli
-from jobs.route import BatchReport
-from router.errors import CheckpointMismatch, Fenced
-from router.message import Message
-from store.commit import BatchCommitter
-from store.streams import EPOCH_BATCHES, epochs
+from bindery.jobs.route import BatchReport
+from bindery.router.errors import CheckpointMismatch, Fenced
+from bindery.router.message import Message
+from bindery.store.commit import BatchCommitter
+from bindery.store.streams import EPOCH_BATCHES, epochs
 from tests.spark.installation import Installation
 
 TEXT = "stream: s\nsource: {format: parquet, path: INBOX, options: {maxFilesPerTrigger: 1}}\ntrigger: available-now\n"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import NotFound, Refused, UnusablePin
-from router.message import Message
-from router.model import Binding, Exchange, Vhost
-from store import faults
-from store.commit import BatchCommitter
-from store.streams import epochs
+from bindery.router.errors import NotFound, Refused, UnusablePin
+from bindery.router.message import Message
+from bindery.router.model import Binding, Exchange, Vhost
+from bindery.store import faults
+from bindery.store.commit import BatchCommitter
+from bindery.store.streams import epochs
 from tests.spark.installation import Installation
 from tests.unit.store.conftest import Crash, at, crash
 

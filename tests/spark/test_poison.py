@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from router.message import Message
-from router.values import Timestamp
+from bindery.router.message import Message
+from bindery.router.values import Timestamp
 from tests.spark.installation import Installation
 
 MAPPED = """

@@ -7,11 +7,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.replay import Span, replay
-from router.definitions import apply, parse_definitions
-from router.message import Message
-from router.proposal import propose
-from router.values import Table
+from bindery.jobs.replay import Span, replay
+from bindery.router.definitions import apply, parse_definitions
+from bindery.router.message import Message
+from bindery.router.proposal import propose
+from bindery.router.values import Table
 from tests.spark.installation import Installation
 
 NARROW: dict[str, Any] = {

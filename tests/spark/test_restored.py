@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import CheckpointMismatch, UnsupportedTable
-from router.message import Message
-from router.model import Binding, Queue
-from store.streams import EPOCH_BATCHES
+from bindery.router.errors import CheckpointMismatch, UnsupportedTable
+from bindery.router.message import Message
+from bindery.router.model import Binding, Queue
+from bindery.store.streams import EPOCH_BATCHES
 from tests.spark.installation import Installation
 
 TEXT = "stream: s\nsource: {format: parquet, path: INBOX, options: {maxFilesPerTrigger: 1}}\ntrigger: available-now\n"

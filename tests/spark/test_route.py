@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.route import BatchReport, RouteJob
-from router.message import Message
-from router.values import Table
-from store import faults
+from bindery.jobs.route import BatchReport, RouteJob
+from bindery.router.message import Message
+from bindery.router.values import Table
+from bindery.store import faults
 from tests.spark.installation import Installation
 from tests.unit.store.conftest import Crash, at, crash
 

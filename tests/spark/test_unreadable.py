@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from router.errors import InvalidInput, Refused
-from router.message import Message, to_batch
-from store.commit import BatchCommitter
+from bindery.router.errors import InvalidInput, Refused
+from bindery.router.message import Message, to_batch
+from bindery.store.commit import BatchCommitter
 from tests.spark.installation import Installation, as_json
 
 PARQUET = "stream: s\nsource: {format: parquet, path: INBOX}\ntrigger: available-now\n"
@@ -229,7 +229,7 @@ def test_with_stop_a_file_that_is_gone_is_named(inbox: Installation) -> None:
 
 
 def test_a_file_that_changes_while_it_is_read_is_left_out(inbox: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    from jobs.intake import _FileBatch
+    from bindery.jobs.intake import _FileBatch
 
     place(inbox, "good.json", message("good").encode())
     torn = place(inbox, "torn.json", (message("torn") + "\n").encode() * 5)

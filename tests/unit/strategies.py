@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from router.message import MAP_SECTIONS, SECTION_FIELDS, Message
-from router.values import INT64_MAX, INT64_MIN, TIMESTAMP_MAX, TIMESTAMP_MIN, Table, Timestamp
+from bindery.router.message import MAP_SECTIONS, SECTION_FIELDS, Message
+from bindery.router.values import INT64_MAX, INT64_MIN, TIMESTAMP_MAX, TIMESTAMP_MIN, Table, Timestamp
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 integers = st.integers(INT64_MIN, INT64_MAX) | st.integers(-3, 3)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from router.capabilities import CAPABILITIES, PLACES, capabilities, of_exchange
-from router.filters.sets.descriptors import FILTER_TYPES
-from router.message import Message
-from router.model import EXCHANGE_TYPES, Binding, Divert, Exchange, Queue, Topology
-from router.reference import NaiveRouter
-from router.values import Table
+from bindery.router.capabilities import CAPABILITIES, PLACES, capabilities, of_exchange
+from bindery.router.filters.sets.descriptors import FILTER_TYPES
+from bindery.router.message import Message
+from bindery.router.model import EXCHANGE_TYPES, Binding, Divert, Exchange, Queue, Topology
+from bindery.router.reference import NaiveRouter
+from bindery.router.values import Table
 
 
 def test_every_filter_belongs_to_one_capability() -> None:

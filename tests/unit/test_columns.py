@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.columns import ABSENT, NULL, BatchView, Ref, column_of, constant_column
-from router.message import (
+from bindery.router.columns import ABSENT, NULL, BatchView, Ref, column_of, constant_column
+from bindery.router.message import (
     HEADER_DEFAULTS,
     MAP_SECTIONS,
     MESSAGE_SCHEMA,
@@ -19,7 +19,7 @@ from router.message import (
     from_batch,
     to_batch,
 )
-from router.values import Table, Timestamp, identity
+from bindery.router.values import Table, Timestamp, identity
 from tests.unit.strategies import messages, unchecked, values
 
 

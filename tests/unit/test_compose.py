@@ -16,9 +16,9 @@ import pytest
 import typer
 import yaml
 
-from api.settings import Settings
+from bindery.api.settings import Settings
 from bindery.cli.main import app
-from jobs.config import load_job
+from bindery.jobs.config import load_job
 
 PROJECT = Path(__file__).parents[2]
 FILE = PROJECT / "docker-compose.yml"

@@ -9,7 +9,7 @@ import pytest
 
 from bindery.cli.main import main
 from bindery.conformance import Case, Outcome, Status, read_cases, run_cases
-from router.errors import InvalidInput
+from bindery.router.errors import InvalidInput
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "tests" / "conformance"

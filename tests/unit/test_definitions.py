@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.arguments import decode_arguments, encode_arguments
-from router.definitions import Report, apply, check, export, parse_definitions
-from router.errors import DefinitionsRefused, InvalidInput
-from router.json_lines import line_of
-from router.model import Binding, Divert, Exchange, Queue, Setting, Topology, Vhost
-from router.values import Table
+from bindery.router.arguments import decode_arguments, encode_arguments
+from bindery.router.definitions import Report, apply, check, export, parse_definitions
+from bindery.router.errors import DefinitionsRefused, InvalidInput
+from bindery.router.json_lines import line_of
+from bindery.router.model import Binding, Divert, Exchange, Queue, Setting, Topology, Vhost
+from bindery.router.values import Table
 from tests.unit.strategies import tables
 
 CLUSTER: dict[str, Any] = {

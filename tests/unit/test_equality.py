@@ -8,8 +8,8 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 
-from router.equality import family_equal, family_key
-from router.values import Table, Timestamp, Value
+from bindery.router.equality import family_equal, family_key
+from bindery.router.values import Table, Timestamp, Value
 from tests.unit.strategies import values
 
 FIVES: list[Value] = [5, 5.0, "5", b"5", Timestamp(5), True, (5,), Table({"a": 5})]

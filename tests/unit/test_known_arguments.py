@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from api.arguments import QUEUE_ARGUMENTS
-from router.analysis import analyse
-from router.definitions import check, parse_definitions
-from router.known_arguments import KINDS, KNOWN, without_effect
-from router.model import Exchange, Object, Queue, Setting, Topology
-from router.policies import OPERATOR_POLICY, Policy
-from router.values import Table
+from bindery.api.arguments import QUEUE_ARGUMENTS
+from bindery.router.analysis import analyse
+from bindery.router.definitions import check, parse_definitions
+from bindery.router.known_arguments import KINDS, KNOWN, without_effect
+from bindery.router.model import Exchange, Object, Queue, Setting, Topology
+from bindery.router.policies import OPERATOR_POLICY, Policy
+from bindery.router.values import Table
 
 PAGE = Path(__file__).parents[2] / "docs" / "arguments.md"
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.errors import InvalidRecord
-from router.message import MESSAGE_SCHEMA, Message, from_batch, to_batch
-from router.values import TIMESTAMP_MAX, TIMESTAMP_MIN, Timestamp, identity
+from bindery.router.errors import InvalidRecord
+from bindery.router.message import MESSAGE_SCHEMA, Message, from_batch, to_batch
+from bindery.router.values import TIMESTAMP_MAX, TIMESTAMP_MIN, Timestamp, identity
 from tests.unit.strategies import messages
 
 

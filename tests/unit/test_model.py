@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from router.errors import (
+from bindery.router.errors import (
     AccessRefused,
     BinderyError,
     FilterError,
@@ -15,7 +15,7 @@ from router.errors import (
     InvalidDeclaration,
     NotFound,
 )
-from router.model import (
+from bindery.router.model import (
     DEFAULT_VHOST,
     PREDECLARED,
     Binding,
@@ -28,7 +28,7 @@ from router.model import (
     Vhost,
     object_key,
 )
-from router.values import Table, Timestamp
+from bindery.router.values import Table, Timestamp
 
 
 def exchange(name: str, kind: str = "fanout", **properties: object) -> Exchange:

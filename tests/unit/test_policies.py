@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from router.engine import Router
-from router.errors import InvalidDeclaration
-from router.message import Message, to_batch
-from router.model import Binding, Exchange, Queue, Topology
-from router.policies import OPERATOR_POLICY, Policies, Policy, policies_of
-from router.values import Table
+from bindery.router.engine import Router
+from bindery.router.errors import InvalidDeclaration
+from bindery.router.message import Message, to_batch
+from bindery.router.model import Binding, Exchange, Queue, Topology
+from bindery.router.policies import OPERATOR_POLICY, Policies, Policy, policies_of
+from bindery.router.values import Table
 
 ALTERNATE = Table({"alternate-exchange": "other"})
 

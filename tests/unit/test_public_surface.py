@@ -12,7 +12,7 @@ import pytest
 
 import bindery
 
-PACKAGES = ("bindery", "router", "store", "api", "jobs")
+PACKAGES = ("bindery", "bindery.router", "bindery.store", "bindery.api", "bindery.jobs")
 
 
 def test_bindery_offers_what_it_says() -> None:
@@ -25,7 +25,9 @@ def test_bindery_offers_what_it_says() -> None:
 
 
 def test_importing_bindery_imports_nothing_heavy() -> None:
-    code = "import bindery, sys; print(sorted({'pyarrow', 'pyspark', 'deltalake', 'store'} & sys.modules.keys()))"
+    code = (
+        "import bindery, sys; print(sorted({'pyarrow', 'pyspark', 'deltalake', 'bindery.store'} & sys.modules.keys()))"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

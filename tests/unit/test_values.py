@@ -9,8 +9,8 @@ import pickle
 import pytest
 from hypothesis import given
 
-from router.errors import InvalidInput
-from router.values import (
+from bindery.router.errors import InvalidInput
+from bindery.router.values import (
     MAX_DEPTH,
     TIMESTAMP_MAX,
     TIMESTAMP_MIN,

@@ -6,14 +6,14 @@ import tracemalloc
 
 import pytest
 
-from router.errors import FilterError
-from router.filters import filter as filters
-from router.filters import like, text
-from router.filters.dialect import dialect_named
-from router.filters.limits import DEFAULT_LIMITS
-from router.filters.parser import parse_text
-from router.filters.sets import modifiers
-from router.weighed import Weighed
+from bindery.router.errors import FilterError
+from bindery.router.filters import filter as filters
+from bindery.router.filters import like, text
+from bindery.router.filters.dialect import dialect_named
+from bindery.router.filters.limits import DEFAULT_LIMITS
+from bindery.router.filters.parser import parse_text
+from bindery.router.filters.sets import modifiers
+from bindery.router.weighed import Weighed
 
 
 def test_what_was_used_last_stays_and_no_more_than_the_weight() -> None:

@@ -11,15 +11,15 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from router.errors import FilterError
-from router.filters.filter import Filter, parse
-from router.filters.limits import Limits
-from router.filters.lint import brokers, conditions, names
-from router.filters.lint.findings import RULES, Finding, Rule
-from router.filters.lint.schema import ObservedSchema
-from router.filters.lint.subject import Subject
-from router.filters.sets.descriptors import FILTER_TYPES
-from router.filters.sets.parser import DIALECT
+from bindery.router.errors import FilterError
+from bindery.router.filters.filter import Filter, parse
+from bindery.router.filters.limits import Limits
+from bindery.router.filters.lint import brokers, conditions, names
+from bindery.router.filters.lint.findings import RULES, Finding, Rule
+from bindery.router.filters.lint.schema import ObservedSchema
+from bindery.router.filters.lint.subject import Subject
+from bindery.router.filters.sets.descriptors import FILTER_TYPES
+from bindery.router.filters.sets.parser import DIALECT
 
 __all__ = ["RULES", "Finding", "ObservedSchema", "Rule", "brokers", "conditions", "lint", "names"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from router.filters.ast import And, Arithmetic, Compare, Field, In, IsNull, Like, Literal, Node, Not, XPath
-from router.filters.lint.findings import JMS_LIKE, SELECTORS, SETS, SQL, Remark, rule
-from router.filters.lint.schema import fixed_families, never_null
-from router.filters.lint.subject import Subject
-from router.filters.sets.descriptors import FILTER_TYPES
-from router.filters.sets.nodes import Equals, NestedMatches, TopicMatches
-from router.values import Table, Value
+from bindery.router.filters.ast import And, Arithmetic, Compare, Field, In, IsNull, Like, Literal, Node, Not, XPath
+from bindery.router.filters.lint.findings import JMS_LIKE, SELECTORS, SETS, SQL, Remark, rule
+from bindery.router.filters.lint.schema import fixed_families, never_null
+from bindery.router.filters.lint.subject import Subject
+from bindery.router.filters.sets.descriptors import FILTER_TYPES
+from bindery.router.filters.sets.nodes import Equals, NestedMatches, TopicMatches
+from bindery.router.values import Table, Value
 
 _ARTEMIS: Final = frozenset({"artemis"})
 

@@ -6,13 +6,27 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from router.columns import Ref
-from router.filters.ast import And, Between, Call, Compare, Field, In, IsNull, Like, Literal, Node, Not, Or, Truth
-from router.filters.lint.findings import SETS, SQL, TEXTS, Remark, rule
-from router.filters.lint.schema import family, fixed_families, never_null
-from router.filters.lint.subject import Subject
-from router.filters.lint.truths import outside_domain, possible
-from router.filters.sets.nodes import Accepts
+from bindery.router.columns import Ref
+from bindery.router.filters.ast import (
+    And,
+    Between,
+    Call,
+    Compare,
+    Field,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Or,
+    Truth,
+)
+from bindery.router.filters.lint.findings import SETS, SQL, TEXTS, Remark, rule
+from bindery.router.filters.lint.schema import family, fixed_families, never_null
+from bindery.router.filters.lint.subject import Subject
+from bindery.router.filters.lint.truths import outside_domain, possible
+from bindery.router.filters.sets.nodes import Accepts
 
 _JUNCTIONS: Final = (And, Or, Not, Accepts)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from router.filters.lint.subject import Subject
+    from bindery.router.filters.lint.subject import Subject
 
 Severity = Literal["warning", "info"]
 #: Where findings are explained; the anchor of a rule is its code in lower case.

@@ -6,13 +6,13 @@ import difflib
 import unicodedata
 from collections.abc import Iterator, Mapping
 
-from router.columns import Ref
-from router.filters.ast import Field
-from router.filters.dialect import DIALECTS
-from router.filters.fields import ARTEMIS_NAMES, JMS_NAMES
-from router.filters.lint.findings import SQL, Remark, rule
-from router.filters.lint.subject import Subject
-from router.message import SECTION_FIELDS
+from bindery.router.columns import Ref
+from bindery.router.filters.ast import Field
+from bindery.router.filters.dialect import DIALECTS
+from bindery.router.filters.fields import ARTEMIS_NAMES, JMS_NAMES
+from bindery.router.filters.lint.findings import SQL, Remark, rule
+from bindery.router.filters.lint.subject import Subject
+from bindery.router.message import SECTION_FIELDS
 
 
 def _properties(subject: Subject) -> Iterator[Field]:

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from router.columns import BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, BatchView, Ref
-from router.message import HEADER_DEFAULTS, MAP_SECTIONS, SECTION_FIELDS
-from router.values import Table, Timestamp, Value
+from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, BatchView, Ref
+from bindery.router.message import HEADER_DEFAULTS, MAP_SECTIONS, SECTION_FIELDS
+from bindery.router.values import Table, Timestamp, Value
 
 #: Families of text filters: unlike ones never compare true (docs/filters.md).
 NUMBER: Final = "number"

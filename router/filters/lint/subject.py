@@ -12,15 +12,15 @@ from typing import Any
 from lark import Token
 from lark.visitors import v_args
 
-from router.filters.ast import Condition, Field, IsNull, Literal, Node, Not, walk
-from router.filters.builder import Part, TreeBuilder
-from router.filters.dialect import DIALECTS, Dialect
-from router.filters.filter import Filter
-from router.filters.lexer import tokenize
-from router.filters.limits import Limits
-from router.filters.lint.findings import Remark
-from router.filters.lint.schema import ObservedSchema
-from router.filters.parser import parse_text, strip_prefixes
+from bindery.router.filters.ast import Condition, Field, IsNull, Literal, Node, Not, walk
+from bindery.router.filters.builder import Part, TreeBuilder
+from bindery.router.filters.dialect import DIALECTS, Dialect
+from bindery.router.filters.filter import Filter
+from bindery.router.filters.lexer import tokenize
+from bindery.router.filters.limits import Limits
+from bindery.router.filters.lint.findings import Remark
+from bindery.router.filters.lint.schema import ObservedSchema
+from bindery.router.filters.parser import parse_text, strip_prefixes
 
 _IS_NULL = re.compile(r"[\s)]*IS\s+(?:NOT\s+)?NULL", re.IGNORECASE)
 #: A filter that exists was within the caps of its definition, whatever they were.

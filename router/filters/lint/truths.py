@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from typing import Any, Final
 
-from router.filters.ast import (
+from bindery.router.filters.ast import (
     And,
     Between,
     Call,
@@ -27,9 +27,9 @@ from router.filters.ast import (
     XPath,
     walk,
 )
-from router.filters.lint.schema import NUMBER, family, fixed_families, never_null
-from router.filters.scalar import Context, all_of, any_of, none_of
-from router.filters.sets.nodes import (
+from bindery.router.filters.lint.schema import NUMBER, family, fixed_families, never_null
+from bindery.router.filters.scalar import Context, all_of, any_of, none_of
+from bindery.router.filters.sets.nodes import (
     Accepts,
     Equals,
     NestedMatches,
@@ -38,8 +38,8 @@ from router.filters.sets.nodes import (
     TextForm,
     TopicMatches,
 )
-from router.message import Message
-from router.values import Timestamp
+from bindery.router.message import Message
+from bindery.router.values import Timestamp
 
 Truths = frozenset[bool | None]
 ANY: Final[Truths] = frozenset({True, False, None})

@@ -7,8 +7,8 @@ Importing the package registers its nodes with both evaluators and the printer, 
 
 from __future__ import annotations
 
-from router.filters.sets import printing, reference, vectors, ways
-from router.filters.sets.parser import (
+from bindery.router.filters.sets import printing, reference, vectors, ways
+from bindery.router.filters.sets.parser import (
     DEFAULT_SET_LIMITS,
     DIALECT,
     FilterSetLimits,

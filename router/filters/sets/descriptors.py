@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from router.errors import FilterError
-from router.filters.sets import groups, leaves, property_filters
+from bindery.router.errors import FilterError
+from bindery.router.filters.sets import groups, leaves, property_filters
 
 if TYPE_CHECKING:
-    from router.filters.ast import Node
-    from router.filters.sets.parser import Reading
+    from bindery.router.filters.ast import Node
+    from bindery.router.filters.sets.parser import Reading
 
 #: The upper half of every numeric descriptor of the Apache filters.
 APACHE_DOMAIN: Final = 0x0000468C << 32

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from router.errors import FilterError
-from router.filters.ast import And, Literal, Node, Not, Or, Truth
-from router.filters.sets.nodes import Accepts
+from bindery.router.errors import FilterError
+from bindery.router.filters.ast import And, Literal, Node, Not, Or, Truth
+from bindery.router.filters.sets.nodes import Accepts
 
 if TYPE_CHECKING:
-    from router.filters.sets.parser import Reading
+    from bindery.router.filters.sets.parser import Reading
 
 #: Conditions that hold for every message, and for none.
 ALWAYS: Final = Truth(Literal(True))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from router.columns import Ref
-from router.errors import FilterError
-from router.filters.ast import Field, Literal, Node, Not
-from router.filters.sets.groups import ALWAYS, conjunction, disjunction
-from router.filters.sets.nodes import Equals, Present, TopicMatches
-from router.values import Table, Value
+from bindery.router.columns import Ref
+from bindery.router.errors import FilterError
+from bindery.router.filters.ast import Field, Literal, Node, Not
+from bindery.router.filters.sets.groups import ALWAYS, conjunction, disjunction
+from bindery.router.filters.sets.nodes import Equals, Present, TopicMatches
+from bindery.router.values import Table, Value
 
 if TYPE_CHECKING:
-    from router.filters.sets.parser import Reading
+    from bindery.router.filters.sets.parser import Reading
 
 _SUBJECT: Final = Field(Ref("properties", "subject"))
 _CONNECTION: Final = Field(Ref("connection"))

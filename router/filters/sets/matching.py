@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from router.equality import family_equal
-from router.filters.sets.modifiers import read_reference
-from router.values import Table, Value
+from bindery.router.equality import family_equal
+from bindery.router.filters.sets.modifiers import read_reference
+from bindery.router.values import Table, Value
 
 
 def matches(reference: Value, actual: Value) -> bool:

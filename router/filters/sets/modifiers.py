@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from router.errors import FilterError
-from router.filters.sets.nodes import FORMS
+from bindery.router.errors import FilterError
+from bindery.router.filters.sets.nodes import FORMS
 
 
 @dataclass(frozen=True, slots=True)
 class Modifier:
     """How a reference compares with a message's text.
 
-    forms    what is done to both texts first (`router.filters.sets.nodes.FORMS`)
+    forms    what is done to both texts first (`bindery.router.filters.sets.nodes.FORMS`)
     partial  whether the message's text need only begin with the reference
     """
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from router.filters.ast import Condition, Field, Node, Operand
-from router.filters.text import fold
+from bindery.router.filters.ast import Condition, Field, Node, Operand
+from bindery.router.filters.text import fold
 
 
 def _reversed(text: str) -> str:
@@ -23,7 +23,7 @@ FORMS: Final[Mapping[str, Callable[[str], str]]] = {"folded": fold, "reversed": 
 
 @dataclass(frozen=True, slots=True)
 class Equals(Condition):
-    """The field holds a value equal to the reference, family by family (`router.equality`)."""
+    """The field holds a value equal to the reference, family by family (`bindery.router.equality`)."""
 
     field: Node
     reference: Node

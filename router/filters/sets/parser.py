@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from router.errors import FilterError, InvalidInput
-from router.filters.ast import Node
-from router.filters.filter import Filter, parse
-from router.filters.limits import DEFAULT_LIMITS, Limits
-from router.filters.sets.descriptors import filter_type
-from router.filters.sets.groups import conjunction
-from router.values import Table, Value, decode, decode_table
+from bindery.router.errors import FilterError, InvalidInput
+from bindery.router.filters.ast import Node
+from bindery.router.filters.filter import Filter, parse
+from bindery.router.filters.limits import DEFAULT_LIMITS, Limits
+from bindery.router.filters.sets.descriptors import filter_type
+from bindery.router.filters.sets.groups import conjunction
+from bindery.router.values import Table, Value, decode, decode_table
 
 #: The dialect name that a filter set's `Filter` carries.
 DIALECT: Final = "filter-set"

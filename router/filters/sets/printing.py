@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from router.filters.ast import Literal, Node
-from router.filters.printer import ATOM, PREDICATE, Printer, literal_text, prints
-from router.filters.sets.modifiers import MODIFIERS
-from router.filters.sets.nodes import Accepts, Equals, NestedMatches, Present, StartsWith, TextForm, TopicMatches
+from bindery.router.filters.ast import Literal, Node
+from bindery.router.filters.printer import ATOM, PREDICATE, Printer, literal_text, prints
+from bindery.router.filters.sets.modifiers import MODIFIERS
+from bindery.router.filters.sets.nodes import (
+    Accepts,
+    Equals,
+    NestedMatches,
+    Present,
+    StartsWith,
+    TextForm,
+    TopicMatches,
+)
 
 
 @prints(Equals)

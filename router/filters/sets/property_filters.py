@@ -6,17 +6,17 @@ import difflib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from router.columns import Ref
-from router.errors import FilterError
-from router.filters.ast import Field, Literal, Node
-from router.filters.sets.groups import ALWAYS, conjunction
-from router.filters.sets.modifiers import read_reference
-from router.filters.sets.nodes import Equals, NestedMatches, Present, StartsWith, TextForm
-from router.message import SECTION_FIELDS
-from router.values import INT64_MAX, INT64_MIN, Table, Timestamp, Value
+from bindery.router.columns import Ref
+from bindery.router.errors import FilterError
+from bindery.router.filters.ast import Field, Literal, Node
+from bindery.router.filters.sets.groups import ALWAYS, conjunction
+from bindery.router.filters.sets.modifiers import read_reference
+from bindery.router.filters.sets.nodes import Equals, NestedMatches, Present, StartsWith, TextForm
+from bindery.router.message import SECTION_FIELDS
+from bindery.router.values import INT64_MAX, INT64_MIN, Table, Timestamp, Value
 
 if TYPE_CHECKING:
-    from router.filters.sets.parser import Reading
+    from bindery.router.filters.sets.parser import Reading
 
 Read = Callable[["Reading", Any, str], Node]
 

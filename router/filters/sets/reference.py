@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from router.equality import family_equal
-from router.filters.ast import TROUBLE
-from router.filters.scalar import Context, Result, rule
-from router.filters.sets.matching import matches
-from router.filters.sets.nodes import (
+from bindery.router.equality import family_equal
+from bindery.router.filters.ast import TROUBLE
+from bindery.router.filters.scalar import Context, Result, rule
+from bindery.router.filters.sets.matching import matches
+from bindery.router.filters.sets.nodes import (
     FORMS,
     Accepts,
     Equals,
@@ -18,7 +18,7 @@ from router.filters.sets.nodes import (
     TextForm,
     TopicMatches,
 )
-from router.values import Value
+from bindery.router.values import Value
 
 
 def _value(result: Result) -> Value:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from router.columns import ABSENT, BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, Column, Ref, column_of
-from router.filters.ast import FALSE, TRUE
-from router.filters.sets.matching import matches
-from router.filters.sets.nodes import (
+from bindery.router.columns import ABSENT, BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, Column, Ref, column_of
+from bindery.router.filters.ast import FALSE, TRUE
+from bindery.router.filters.sets.matching import matches
+from bindery.router.filters.sets.nodes import (
     FORMS,
     Accepts,
     Equals,
@@ -25,8 +25,8 @@ from router.filters.sets.nodes import (
     TextForm,
     TopicMatches,
 )
-from router.filters.sets.reference import words
-from router.filters.vector import (
+from bindery.router.filters.sets.reference import words
+from bindery.router.filters.vector import (
     COMPUTED,
     Batch,
     Codes,
@@ -40,11 +40,11 @@ from router.filters.vector import (
     operand,
     truth_per_distinct,
 )
-from router.values import Opaque, Table, Value, member_value, nested_value
-from router.weighed import Weighed
+from bindery.router.values import Opaque, Table, Value, member_value, nested_value
+from bindery.router.weighed import Weighed
 
 if TYPE_CHECKING:
-    from router.exchanges.topic import TopicMatcher
+    from bindery.router.exchanges.topic import TopicMatcher
 
 _LAST_CHARACTER: Final = chr(0x10FFFF)
 
@@ -239,7 +239,7 @@ def _topic_matches(node: TopicMatches, pairs: Pairs) -> Truths:
 
 
 def _topic_matcher(patterns: tuple[str, ...]) -> tuple[int, TopicMatcher]:
-    from router.exchanges.topic import TopicMatcher  # noqa: PLC0415  # compiled kernels, loaded when needed
+    from bindery.router.exchanges.topic import TopicMatcher  # noqa: PLC0415  # compiled kernels, loaded when needed
 
     return sum(len(pattern) + 64 for pattern in patterns), TopicMatcher(patterns)
 

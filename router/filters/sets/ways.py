@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from router.filters.access import Access, Key, access, access_of, equality
-from router.filters.ast import Field, Literal
-from router.filters.sets.modifiers import EXACT, read_reference
-from router.filters.sets.nodes import Accepts, Equals, NestedMatches, StartsWith, TextForm, TopicMatches
-from router.filters.sets.reference import words
-from router.filters.sets.vectors import form_of, head_of, member_of, word_of
-from router.values import Table, Value
+from bindery.router.filters.access import Access, Key, access, access_of, equality
+from bindery.router.filters.ast import Field, Literal
+from bindery.router.filters.sets.modifiers import EXACT, read_reference
+from bindery.router.filters.sets.nodes import Accepts, Equals, NestedMatches, StartsWith, TextForm, TopicMatches
+from bindery.router.filters.sets.reference import words
+from bindery.router.filters.sets.vectors import form_of, head_of, member_of, word_of
+from bindery.router.values import Table, Value
 
 #: One column of heads is made for each length of prefix, up to this many.
 _LONGEST_HEAD: Final = 32

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from router.filters.xpath.document import Document, Unreadable, XPathLimits, read
-from router.filters.xpath.expressions import Expression, OutOfBudget, Run
-from router.filters.xpath.functions import TypeMismatch, to_boolean
-from router.filters.xpath.syntax import parse
-from router.weighed import Weighed
+from bindery.router.filters.xpath.document import Document, Unreadable, XPathLimits, read
+from bindery.router.filters.xpath.expressions import Expression, OutOfBudget, Run
+from bindery.router.filters.xpath.functions import TypeMismatch, to_boolean
+from bindery.router.filters.xpath.syntax import parse
+from bindery.router.weighed import Weighed
 
 if TYPE_CHECKING:
-    from router.columns import BatchView
+    from bindery.router.columns import BatchView
 
 __all__ = ["CompiledXPath", "XPathDocuments", "XPathLimits", "XPathOutcome", "compile", "documents_of", "evaluate"]
 

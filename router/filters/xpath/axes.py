@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from router.filters.xpath.document import (
+from bindery.router.filters.xpath.document import (
     ATTRIBUTE,
     COMMENT,
     ELEMENT,

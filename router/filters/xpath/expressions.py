@@ -13,9 +13,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
-from router.filters.xpath.axes import AXES, Nodes, NodeTest
-from router.filters.xpath.document import Document
-from router.filters.xpath.functions import (
+from bindery.router.filters.xpath.axes import AXES, Nodes, NodeTest
+from bindery.router.filters.xpath.document import Document
+from bindery.router.filters.xpath.functions import (
     Argument,
     Function,
     TypeMismatch,

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Union, cast
 
-from router.filters.xpath.document import ATTRIBUTE, ELEMENT, INSTRUCTION, NAMESPACE, XML_NAMESPACE
+from bindery.router.filters.xpath.document import ATTRIBUTE, ELEMENT, INSTRUCTION, NAMESPACE, XML_NAMESPACE
 
 if TYPE_CHECKING:
-    from router.filters.xpath.expressions import Run
+    from bindery.router.filters.xpath.expressions import Run
 
 XPathValue = Union[float, str, bool, "list[int]"]
 

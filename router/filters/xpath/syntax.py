@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from router.errors import FilterError
-from router.filters.xpath.axes import AXES, NodeTest
-from router.filters.xpath.expressions import (
+from bindery.router.errors import FilterError
+from bindery.router.filters.xpath.axes import AXES, NodeTest
+from bindery.router.filters.xpath.expressions import (
     Arithmetic,
     Call,
     Comparison,
@@ -26,7 +26,7 @@ from router.filters.xpath.expressions import (
     Step,
     Union,
 )
-from router.filters.xpath.functions import FUNCTIONS
+from bindery.router.filters.xpath.functions import FUNCTIONS
 
 #: Caps on one expression; with them evaluation needs a bounded stack whatever the document.
 MAX_CHARACTERS: Final = 4096

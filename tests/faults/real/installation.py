@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from store.paths import DataDir
+from bindery.store.paths import DataDir
 from tests.faults.real.ledger import EXCHANGES, Ledger
 from tests.faults.real.programs import Program, Stuck, until
 from tests.faults.real.traffic import (

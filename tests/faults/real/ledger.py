@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from router.message import Message
-from router.values import Table
+from bindery.router.message import Message
+from bindery.router.values import Table
 
 #: Exchanges to which messages go, and how often. Every one but "loose" is bound to the queue "all" for ever.
 EXCHANGES: Final = {"flow": 11, "head": 4, "spread": 2, "loose": 3}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from store.paths import DataDir
+from bindery.store.paths import DataDir
 from tests.faults.real.ledger import Ledger, Sent
 from tests.faults.real.verdict import Verdict, judge
 from tests.service.conftest import Server

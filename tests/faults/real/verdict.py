@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from router.engine import Router
-from router.message import to_batch
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.router.engine import Router
+from bindery.router.message import to_batch
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 from tests.faults.real.ledger import Ledger
 from tests.faults.real.traffic import TRANSIENT
 

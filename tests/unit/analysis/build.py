@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from router.model import Binding, Divert, Exchange, Queue, Topology, TopologyEditor
-from router.values import decode_table
+from bindery.router.model import Binding, Divert, Exchange, Queue, Topology, TopologyEditor
+from bindery.router.values import decode_table
 
 
 class Broker:

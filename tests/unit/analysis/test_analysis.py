@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from router.analysis import RULES, Report, analyse
-from router.analysis.cover import Budget, Cover, covers
-from router.analysis.overlap import shared
-from router.analysis.scope import Scope
-from router.analysis.verdicts import Verdicts
-from router.model import Setting
-from router.values import Table
+from bindery.router.analysis import RULES, Report, analyse
+from bindery.router.analysis.cover import Budget, Cover, covers
+from bindery.router.analysis.overlap import shared
+from bindery.router.analysis.scope import Scope
+from bindery.router.analysis.verdicts import Verdicts
+from bindery.router.model import Setting
+from bindery.router.values import Table
 from tests.unit.analysis.build import Broker
 
 
@@ -406,7 +406,7 @@ def test_a_report_as_data_has_the_gravest_first_and_names_the_documentation() ->
 
 def test_one_vhost_is_judged_alone() -> None:
     broker = Broker().queues("q")
-    from router.model import Queue, Vhost
+    from bindery.router.model import Queue, Vhost
 
     broker.editor.declare_vhost(Vhost("other"))
     broker.editor.declare_queue(Queue("other", "r"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from router.analysis import RULES
+from bindery.router.analysis import RULES
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.analysis.patterns import Pattern, PatternIndex, words
+from bindery.router.analysis.patterns import Pattern, PatternIndex, words
 
 
 def naive_match(pattern: tuple[str, ...], key: tuple[str, ...]) -> bool:

@@ -8,16 +8,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.analysis.cover import Budget, Cover, covers
-from router.analysis.possible import can_be_true
-from router.analysis.scope import Criteria, Scope
-from router.analysis.verdicts import Verdicts
-from router.equality import family_equal
-from router.filters import evaluate, parse
-from router.filters.lint.truths import possible
-from router.message import Message
-from router.model import Binding
-from router.values import Table, Timestamp, Value
+from bindery.router.analysis.cover import Budget, Cover, covers
+from bindery.router.analysis.possible import can_be_true
+from bindery.router.analysis.scope import Criteria, Scope
+from bindery.router.analysis.verdicts import Verdicts
+from bindery.router.equality import family_equal
+from bindery.router.filters import evaluate, parse
+from bindery.router.filters.lint.truths import possible
+from bindery.router.message import Message
+from bindery.router.model import Binding
+from bindery.router.values import Table, Timestamp, Value
 from tests.unit.analysis.build import Broker
 
 NUMBERS = ["-1", "0", "1", "1.5", "2", "9007199254740993"]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.amqp import payload_of, publish_record, read_payload, shown_payload, shown_properties
-from api.errors import Refusal
-from router.message import Message, from_batch, to_batch
+from bindery.api.amqp import payload_of, publish_record, read_payload, shown_payload, shown_properties
+from bindery.api.errors import Refusal
+from bindery.router.message import Message, from_batch, to_batch
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 SCALARS = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | TEXT

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from api.auth import FailedLogins, Identity
-from api.errors import Refusal
-from store.access import Access, Permission, TopicPermission, User
+from bindery.api.auth import FailedLogins, Identity
+from bindery.api.errors import Refusal
+from bindery.store.access import Access, Permission, TopicPermission, User
 
 
 def identity(*tags: str, permission: Permission | None = None, topic: TopicPermission | None = None) -> Identity:

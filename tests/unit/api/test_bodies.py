@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.bodies import BindingBody, ExchangeBody, GetBody, PolicyBody, PublishBody, UserBody, parse_object, validate
-from api.errors import Refusal
+from bindery.api.bodies import (
+    BindingBody,
+    ExchangeBody,
+    GetBody,
+    PolicyBody,
+    PublishBody,
+    UserBody,
+    parse_object,
+    validate,
+)
+from bindery.api.errors import Refusal
 
 
 def refusal(call: Any, *arguments: Any) -> Any:

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from api import counts as counts_module
-from api.counts import Counts, Held
-from router.errors import UnsupportedTable
-from store import read
-from store.commit import BatchCommitter
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.api import counts as counts_module
+from bindery.api.counts import Counts, Held
+from bindery.router.errors import UnsupportedTable
+from bindery.store import read
+from bindery.store.commit import BatchCommitter
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import declare_queues, deliver, queue_rows
 
 

@@ -16,7 +16,7 @@ PARTS = {"topology", "topologies", "access", "jobs", "counts", "totals", "author
 FILES = {"open", "stat", "exists", "is_dir", "is_file", "iterdir", "glob", "mkdir", "unlink", "rename", "chmod"}
 FILES |= {"read_text", "read_bytes", "write_text", "write_bytes", "disk_usage", "sleep", "result"}
 #: Modules of the storage layer whose functions only work in memory.
-IN_MEMORY = {"store.access", "store.access_definitions", "store.comparison"}
+IN_MEMORY = {"bindery.store.access", "bindery.store.access_definitions", "bindery.store.comparison"}
 #: What takes time in proportion to a whole document.
 LONG = {"parse_object", "parse_definitions", "proposed_changes", "apply_access"}
 
@@ -73,8 +73,8 @@ def is_blocking(call: ast.Call, function: Function) -> bool:
     if names[0] == "asyncio":
         return False
     if names[0] in ("plane", "self") and PARTS.intersection(names[1:]):
-        return names[0] == "plane" or function.module == "api.control_plane"
-    if origin.startswith("store.") and not any(origin.startswith(f"{module}.") for module in IN_MEMORY):
+        return names[0] == "plane" or function.module == "bindery.api.control_plane"
+    if origin.startswith("bindery.store.") and not any(origin.startswith(f"{module}.") for module in IN_MEMORY):
         return names[-1].islower()
     of_files = names == ["open"] or (len(names) > 1 and names[-1] in FILES)
     return of_files or names[-1] in LONG
@@ -111,11 +111,12 @@ def violations(modules: dict[str, str]) -> list[str]:
 
 def test_no_coroutine_of_the_service_blocks() -> None:
     modules = {
-        ".".join(("api", *path.relative_to(API).with_suffix("").parts)): path.read_text() for path in API.rglob("*.py")
+        ".".join(("bindery.api", *path.relative_to(API).with_suffix("").parts)): path.read_text()
+        for path in API.rglob("*.py")
     }
     assert len(modules) > 40
     # a body of 64 KiB at most is parsed where it was read
-    assert violations(modules) == ["api.bodies.read_object: parse_object"]
+    assert violations(modules) == ["bindery.api.bodies.read_object: parse_object"]
 
 
 @pytest.mark.parametrize(
@@ -136,11 +137,11 @@ def test_no_coroutine_of_the_service_blocks() -> None:
 )
 def test_the_reader_finds_what_it_is_to_find(body: str, found: str | None) -> None:
     source = f"""
-from store import read
+from bindery.store import read
 def helper(plane): return plane.jobs.all()
 def outer(plane): return helper(plane)
 async def handler(plane, name):
     {body}
 """
-    expected = [] if found is None else [f"api.routes.x.handler: {found}"]
-    assert violations({"api.routes.x": source}) == expected
+    expected = [] if found is None else [f"bindery.api.routes.x.handler: {found}"]
+    assert violations({"bindery.api.routes.x": source}) == expected

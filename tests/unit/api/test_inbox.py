@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.inbox import Rejected, exchanges_of, read_arrow, read_ndjson
-from router.message import from_batch
+from bindery.api.inbox import Rejected, exchanges_of, read_arrow, read_ndjson
+from bindery.router.message import from_batch
 
 NDJSON = b'{"exchange": "x", "routing_key": "k", "application_properties": {"n": [1]}, "body": "hi"}\n\n{"cc": ["a"]}\n'
 

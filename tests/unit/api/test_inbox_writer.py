@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from api import inbox
-from api.inbox_writer import InboxWriter
-from router.errors import BinderyError, CommitUnknown, StorageFailed, UnsupportedTable
-from router.message import Message, to_batch
-from store import faults
-from store.paths import DataDir
+from bindery.api import inbox
+from bindery.api.inbox_writer import InboxWriter
+from bindery.router.errors import BinderyError, CommitUnknown, StorageFailed, UnsupportedTable
+from bindery.router.message import Message, to_batch
+from bindery.store import faults
+from bindery.store.paths import DataDir
 from tests.unit.store.conftest import FailingDisk
 
 CLIENTS = 64

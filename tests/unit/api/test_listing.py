@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from api.errors import Refusal
-from api.listing import Costly, Item, Listing, read_listing
+from bindery.api.errors import Refusal
+from bindery.api.listing import Costly, Item, Listing, read_listing
 
 ITEMS = [{"vhost": "/", "name": name, "n": number} for number, name in enumerate(["b", "a", "Ca", "d"])]
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.errors import Refusal
-from api.properties_key import find, location, properties_key
-from router.model import Binding
-from router.values import Table
+from bindery.api.errors import Refusal
+from bindery.api.properties_key import find, location, properties_key
+from bindery.router.model import Binding
+from bindery.router.values import Table
 
 KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 ARGUMENTS = st.dictionaries(st.sampled_from(["a", "b", "x-match"]), st.integers(-(2**40), 2**40), max_size=2).map(Table)

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from api import publisher as publisher_module
-from api.publisher import Publisher
-from router.errors import BinderyError, CommitUnknown, StorageFailed
-from router.message import Message
-from router.model import Binding, Queue, TopologyEditor
-from store import faults
-from store.manifest import read_manifest
-from store.paths import DataDir
-from store.read import read_queue
-from store.topology import TopologyStore
+from bindery.api import publisher as publisher_module
+from bindery.api.publisher import Publisher
+from bindery.router.errors import BinderyError, CommitUnknown, StorageFailed
+from bindery.router.message import Message
+from bindery.router.model import Binding, Queue, TopologyEditor
+from bindery.store import faults
+from bindery.store.manifest import read_manifest
+from bindery.store.paths import DataDir
+from bindery.store.read import read_queue
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import FailingDisk
 
 QUEUES = ("a", "b", "c")

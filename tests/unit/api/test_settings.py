@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from api.settings import Settings
+from bindery.api.settings import Settings
 from bindery.cli.main import app
 
 CONFIGS = Path(__file__).parents[3] / "configs"

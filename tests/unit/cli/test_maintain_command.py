@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable
 
 from bindery.cli import main as cli
-from store.commit import BatchCommitter
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.store.commit import BatchCommitter
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import STREAM, declare_queues, deliver
 
 Run = Callable[..., tuple[int, str, str]]

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from pathlib import Path
 
-from api.settings import Settings
+from bindery.api.settings import Settings
 from bindery.cli.serve import _listen
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from bindery.cli import main as cli
-from jobs.bridge import check_bridge
-from jobs.config import load_job
-from router.errors import Refused
-from router.model import Binding
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.jobs.bridge import check_bridge
+from bindery.jobs.config import load_job
+from bindery.router.errors import Refused
+from bindery.router.model import Binding
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 
 SAMPLES = Path(__file__).parents[3] / "configs" / "samples"
 DEFINITIONS = SAMPLES / "definitions-orders.json"

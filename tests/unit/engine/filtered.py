@@ -13,9 +13,9 @@ from typing import Any, Final
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from router.message import MAP_SECTIONS, MESSAGE_SCHEMA, Message
-from router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
-from router.values import Table, decode_table
+from bindery.router.message import MAP_SECTIONS, MESSAGE_SCHEMA, Message
+from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
+from bindery.router.values import Table, decode_table
 from tests.unit.filters import generators
 from tests.unit.filters.generators import SETS, SETS_ON_ONE_FIELD
 from tests.unit.filters.judging import inside

@@ -9,10 +9,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.engine import DISPOSITIONS, REASONS, Router
-from router.message import Message, to_batch
-from router.model import DEFAULT_BINDING_ID, DEFAULT_VHOST, Topology
-from router.reference import NaiveRouter, ReferenceOutcome
+from bindery.router.engine import DISPOSITIONS, REASONS, Router
+from bindery.router.message import Message, to_batch
+from bindery.router.model import DEFAULT_BINDING_ID, DEFAULT_VHOST, Topology
+from bindery.router.reference import NaiveRouter, ReferenceOutcome
 from tests.examples import examples
 from tests.unit.engine.topologies import maze_messages, mazes, messages, topologies
 from tests.unit.filters.judging import inside

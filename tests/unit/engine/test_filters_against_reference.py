@@ -8,12 +8,12 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.engine import Router
-from router.filters.access import entries
-from router.message import Message, from_batch, to_batch
-from router.model import DEFAULT_VHOST, Binding, Queue, Topology, binding_filters
-from router.reference import NaiveRouter
-from router.values import Table
+from bindery.router.engine import Router
+from bindery.router.filters.access import entries
+from bindery.router.message import Message, from_batch, to_batch
+from bindery.router.model import DEFAULT_VHOST, Binding, Queue, Topology, binding_filters
+from bindery.router.reference import NaiveRouter
+from bindery.router.values import Table
 from tests.examples import GENERATED, examples, missing_after
 from tests.unit.engine.filtered import Damage, as_arrow, batches, damages, topologies
 from tests.unit.engine.test_against_reference import outcomes_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from router.engine import DISPOSITIONS, REASONS, Deliveries, Router, Work
-from router.errors import NotFound
-from router.filters import like, scalar
-from router.message import MESSAGE_SCHEMA, Message, to_batch
-from router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology, TopologyEditor
-from router.reference import NaiveRouter
-from router.values import Table
+from bindery.router.engine import DISPOSITIONS, REASONS, Deliveries, Router, Work
+from bindery.router.errors import NotFound
+from bindery.router.filters import like, scalar
+from bindery.router.message import MESSAGE_SCHEMA, Message, to_batch
+from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology, TopologyEditor
+from bindery.router.reference import NaiveRouter
+from bindery.router.values import Table
 
 
 def exchange(

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.engine import Router, Work
-from router.engine.states import Growing, Known
-from router.message import Message, to_batch
-from router.model import Binding, Exchange, Queue, Topology
-from router.reference import NaiveRouter
+from bindery.router.engine import Router, Work
+from bindery.router.engine.states import Growing, Known
+from bindery.router.message import Message, to_batch
+from bindery.router.model import Binding, Exchange, Queue, Topology
+from bindery.router.reference import NaiveRouter
 
 
 def chain(length: int, *, back: bool = False) -> Topology:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from router.errors import BinderyError
-from router.message import Message
-from router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
-from router.values import Table, Timestamp
+from bindery.router.errors import BinderyError
+from bindery.router.message import Message
+from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
+from bindery.router.values import Table, Timestamp
 
 EXCHANGES = tuple("ABCDEF")
 QUEUES = ("p", "q", "r", "s", "A")  # a queue may share its name with an exchange

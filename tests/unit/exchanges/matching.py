@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from router.engine import Router
-from router.message import Message, to_batch
-from router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology
-from router.values import Table
+from bindery.router.engine import Router
+from bindery.router.message import Message, to_batch
+from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology
+from bindery.router.values import Table
 
 
 def exchange_router(kind: str, bindings: Sequence[tuple[str, Mapping[str, object]]]) -> Router:

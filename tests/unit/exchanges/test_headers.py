@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.message import Message
-from router.reference import headers_match
-from router.values import Opaque, Table, Timestamp
+from bindery.router.message import Message
+from bindery.router.reference import headers_match
+from bindery.router.values import Opaque, Table, Timestamp
 from tests.unit.engine.topologies import headers, nested, scalars
 from tests.unit.exchanges.matching import exchange_router, matched, visits
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.exchanges.texts import Texts, TextTable
-from router.native import kernels
+from bindery.router.exchanges.texts import Texts, TextTable
+from bindery.router.native import kernels
 from tests.unit.strategies import texts
 
 
@@ -34,7 +34,7 @@ def test_texts_read_back(several: list[str]) -> None:
 
 def test_each_kernel_is_compiled_for_one_kind_of_arguments() -> None:
     """A second signature would cost every new machine a second compilation."""
-    from router.message import Message
+    from bindery.router.message import Message
     from tests.unit.exchanges.matching import exchange_router, matched
     from tests.unit.exchanges.test_headers import publish
 
@@ -42,7 +42,7 @@ def test_each_kernel_is_compiled_for_one_kind_of_arguments() -> None:
         router = pickle.loads(pickle.dumps(exchange_router(kind, [("a.*", {"a": 1}), ("", {})])))  # noqa: S301
         matched(router, [publish(a=1), Message(exchange="x", routing_key="a.b", cc=("c",)), Message()])
         matched(router, [])
-    for name in ("router.exchanges.kernels", "router.engine.kernels"):
+    for name in ("bindery.router.exchanges.kernels", "bindery.router.engine.kernels"):
         module = kernels(name)
         compiled = {item: len(found.signatures) for item, found in vars(module).items() if hasattr(found, "signatures")}
         assert set(compiled.values()) <= {0, 1}, compiled

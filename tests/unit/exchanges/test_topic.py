@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.exchanges import TopicMatcher
-from router.exchanges.topic import pattern_words
-from router.message import Message
-from router.reference import topic_matches
+from bindery.router.exchanges import TopicMatcher
+from bindery.router.exchanges.topic import pattern_words
+from bindery.router.message import Message
+from bindery.router.reference import topic_matches
 from tests.unit.exchanges.matching import exchange_router, matched, visits
 
 words = st.sampled_from(["a", "b", "", "*", "#", "a#", "**", "ж", "x"])

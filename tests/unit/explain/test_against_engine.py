@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from router.engine import Router
-from router.explain import Cause, Explainer, Explanation
-from router.message import Message, to_batch
-from router.model import DEFAULT_VHOST, Binding, Divert, Queue, Topology, TopologyEditor, is_predeclared
-from router.values import Table
+from bindery.router.engine import Router
+from bindery.router.explain import Cause, Explainer, Explanation
+from bindery.router.message import Message, to_batch
+from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Queue, Topology, TopologyEditor, is_predeclared
+from bindery.router.values import Table
 from tests.unit.engine.test_against_reference import outcomes
 from tests.unit.engine.topologies import maze_messages, mazes, messages, topologies
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from router.errors import NotFound
-from router.explain import Cause, Explainer, Explanation
-from router.explain import trace as trace_module
-from router.message import Message, to_batch
+from bindery.router.errors import NotFound
+from bindery.router.explain import Cause, Explainer, Explanation
+from bindery.router.explain import trace as trace_module
+from bindery.router.message import Message, to_batch
 from tests.unit.analysis.build import Broker
 
 

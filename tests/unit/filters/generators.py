@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from router.errors import FilterError
-from router.filters import DIALECTS, Filter, parse
-from router.filters.access import entries, plain_number
-from router.filters.sets import parse_filter_set
-from router.message import Message
-from router.values import Table, Value
+from bindery.router.errors import FilterError
+from bindery.router.filters import DIALECTS, Filter, parse
+from bindery.router.filters.access import entries, plain_number
+from bindery.router.filters.sets import parse_filter_set
+from bindery.router.message import Message
+from bindery.router.values import Table, Value
 from tests.examples import FACTOR
 from tests.unit.filters.kinds import ASKED, INSIDE, MEMBERS, PLACES, SIMPLE_KINDS, VALUES, key_kind, kind_of
 

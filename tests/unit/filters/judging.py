@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from router.columns import BatchView
-from router.filters import Filter, FilterGroups, Selection, evaluate, is_troubled
-from router.filters.ast import TROUBLE, Node, XPath, walk
-from router.filters.sets import nodes
-from router.message import Message, to_batch
+from bindery.router.columns import BatchView
+from bindery.router.filters import Filter, FilterGroups, Selection, evaluate, is_troubled
+from bindery.router.filters.ast import TROUBLE, Node, XPath, walk
+from bindery.router.filters.sets import nodes
+from bindery.router.message import Message, to_batch
 from tests.unit.filters import plain
 
 CLOCK_MS = 1_577_836_800_000

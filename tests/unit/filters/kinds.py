@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from router.columns import Ref
-from router.filters.access import Key
-from router.filters.vector import COMPUTED
-from router.message import Message
-from router.values import INT64_MAX, INT64_MIN, TIMESTAMP_MAX, TIMESTAMP_MIN, Table, Timestamp, Value
+from bindery.router.columns import Ref
+from bindery.router.filters.access import Key
+from bindery.router.filters.vector import COMPUTED
+from bindery.router.message import Message
+from bindery.router.values import INT64_MAX, INT64_MIN, TIMESTAMP_MAX, TIMESTAMP_MIN, Table, Timestamp, Value
 
 BEYOND: Final = 2**64 - 1  #: an unsigned integer that only nested values hold
 

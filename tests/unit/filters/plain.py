@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from router.filters import ast
-from router.filters.ast import TROUBLE
-from router.filters.fields import DERIVED
-from router.message import MAP_SECTIONS, Message
-from router.values import TIMESTAMP_MAX, TIMESTAMP_MIN, Table, Timestamp
+from bindery.router.filters import ast
+from bindery.router.filters.ast import TROUBLE
+from bindery.router.filters.fields import DERIVED
+from bindery.router.message import MAP_SECTIONS, Message
+from bindery.router.values import TIMESTAMP_MAX, TIMESTAMP_MIN, Table, Timestamp
 
 _DEFAULTS: Final = {"durable": False, "priority": 4, "first_acquirer": False, "delivery_count": 0}
 

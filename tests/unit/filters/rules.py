@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from router.columns import BatchView
-from router.errors import FilterError
-from router.filters import FilterGroups, evaluate, is_troubled, parse
-from router.message import Message, to_batch
+from bindery.router.columns import BatchView
+from bindery.router.errors import FilterError
+from bindery.router.filters import FilterGroups, evaluate, is_troubled, parse
+from bindery.router.message import Message, to_batch
 
 CLOCK_MS: Final = 1_577_836_800_000
 #: A definition error.

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.filters import DIALECTS, Filter, FilterGroups, parse
-from router.filters.access import access_of, entries
-from router.filters.ast import Element, Or, walk
-from router.filters.sets import parse_filter_set
-from router.message import Message, to_batch
+from bindery.router.filters import DIALECTS, Filter, FilterGroups, parse
+from bindery.router.filters.access import access_of, entries
+from bindery.router.filters.ast import Element, Or, walk
+from bindery.router.filters.sets import parse_filter_set
+from bindery.router.message import Message, to_batch
 from tests.examples import GENERATED, examples, missing_after
 from tests.unit.filters import plain
 from tests.unit.filters.generators import LANGUAGES, SETS_ON_ONE_FIELD, batches, filters, groups, lists

@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from bindery.cli.filter import app
-from store.commit import BatchCommitter
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.store.commit import BatchCommitter
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import data, declare_queues, deliver, store
 
 __all__ = ["data", "store"]  # fixtures

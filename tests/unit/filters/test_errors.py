@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bindery.cli.render import render_error
-from router.errors import FilterError
-from router.filters import parse
+from bindery.router.errors import FilterError
+from bindery.router.filters import parse
 
 
 def refused(text: str, dialect: str = "jms") -> FilterError:

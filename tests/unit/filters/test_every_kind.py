@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from router.columns import BatchView, Ref
-from router.filters import FilterGroups, access, parse
-from router.filters.access import entries
-from router.filters.ast import walk
-from router.filters.fields import AMQP_NAMES, ARTEMIS_NAMES, JMS_NAMES
-from router.filters.sets import parse_filter_set
-from router.filters.vector import COMPUTED
-from router.message import Message, from_batch, to_batch
-from router.values import Table
+from bindery.router.columns import BatchView, Ref
+from bindery.router.filters import FilterGroups, access, parse
+from bindery.router.filters.access import entries
+from bindery.router.filters.ast import walk
+from bindery.router.filters.fields import AMQP_NAMES, ARTEMIS_NAMES, JMS_NAMES
+from bindery.router.filters.sets import parse_filter_set
+from bindery.router.filters.vector import COMPUTED
+from bindery.router.message import Message, from_batch, to_batch
+from bindery.router.values import Table
 from tests.unit.filters.judging import assert_same, expected, judge, select
 from tests.unit.filters.kinds import INSIDE, MEMBERS, PLACES, VALUES, key_kind
 from tests.unit.filters.sets.plain import accepts

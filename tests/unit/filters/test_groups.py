@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from router.columns import BatchView
-from router.filters import Filter, FilterGroups, Limits, parse, scalar
-from router.filters.access import entries
-from router.filters.sets import parse_filter_set
-from router.message import Message, to_batch
-from router.values import Table
+from bindery.router.columns import BatchView
+from bindery.router.filters import Filter, FilterGroups, Limits, parse, scalar
+from bindery.router.filters.access import entries
+from bindery.router.filters.sets import parse_filter_set
+from bindery.router.message import Message, to_batch
+from bindery.router.values import Table
 
 
 def batch(*properties: dict[str, object]) -> BatchView:
@@ -145,7 +145,7 @@ def test_a_filter_to_which_several_keys_of_one_message_lead_is_selected_once(
 
 
 def test_more_candidates_than_a_block_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.filters.selecting.BLOCK", 7)
+    monkeypatch.setattr("bindery.router.filters.selecting.BLOCK", 7)
     filters = [parse(f"a > {n}", "jms") for n in range(10)]
     view = batch(*({"a": n} for n in range(10)))
     found = FilterGroups([filters]).select(view, *pairs(view))
@@ -157,7 +157,7 @@ def test_more_candidates_than_a_block_holds(monkeypatch: pytest.MonkeyPatch) -> 
 def test_functions_are_called_per_distinct_value_not_per_row_or_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     """In however many blocks the filters ask: a block of few rows may ask apart, then all rows are done at once."""
     calls: list[str] = []
-    monkeypatch.setattr("router.filters.selecting.BLOCK", 50)
+    monkeypatch.setattr("bindery.router.filters.selecting.BLOCK", 50)
     monkeypatch.setitem(scalar.FUNCTIONS, "LOWER", lambda value: calls.append(value) or value.lower())
     groups = FilterGroups([[parse(f"LOWER(s) <> 'x{n}'", "amqp-sql") for n in range(40)]])
     view = batch(*({"s": f"S{n % 5}"} for n in range(60)))

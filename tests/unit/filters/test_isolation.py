@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from router.columns import BatchView
-from router.engine import Router
-from router.filters import FilterGroups, Selection, isolation, parse, scalar
-from router.filters.sets import nodes, parse_filter_set, vectors
-from router.message import Message, to_batch
-from router.model import Binding, Exchange, Queue, Topology
-from router.values import Table
+from bindery.router.columns import BatchView
+from bindery.router.engine import Router
+from bindery.router.filters import FilterGroups, Selection, isolation, parse, scalar
+from bindery.router.filters.sets import nodes, parse_filter_set, vectors
+from bindery.router.message import Message, to_batch
+from bindery.router.model import Binding, Exchange, Queue, Topology
+from bindery.router.values import Table
 
 ROWS = 2_000
 

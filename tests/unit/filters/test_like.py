@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from router.filters.like import compile_pattern, matches
+from bindery.router.filters.like import compile_pattern, matches
 
 _chars = st.text("ab%_!é😀\n", max_size=9)
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.columns import BatchView, Ref
-from router.errors import FilterError
-from router.filters import DIALECTS, Filter, evaluate, parse
-from router.filters.lint import RULES, Finding, ObservedSchema, lint
-from router.filters.lint.truths import possible
-from router.filters.sets import parse_filter_set_text
-from router.message import Message, to_batch
-from router.values import Table
+from bindery.router.columns import BatchView, Ref
+from bindery.router.errors import FilterError
+from bindery.router.filters import DIALECTS, Filter, evaluate, parse
+from bindery.router.filters.lint import RULES, Finding, ObservedSchema, lint
+from bindery.router.filters.lint.truths import possible
+from bindery.router.filters.sets import parse_filter_set_text
+from bindery.router.message import Message, to_batch
+from bindery.router.values import Table
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "lint.md"
 SAMPLE = ObservedSchema(

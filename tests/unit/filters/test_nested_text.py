@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from router.columns import BatchView
-from router.filters import Filter, FilterGroups, evaluate, is_troubled, parse
-from router.filters.sets import parse_filter_set
-from router.message import Message, from_batch, to_batch
-from router.values import Opaque, Table, nested_value
+from bindery.router.columns import BatchView
+from bindery.router.filters import Filter, FilterGroups, evaluate, is_troubled, parse
+from bindery.router.filters.sets import parse_filter_set
+from bindery.router.message import Message, from_batch, to_batch
+from bindery.router.values import Opaque, Table, nested_value
 from tests.unit.filters.rules import check
 
 BEYOND = {"list": [18446744073709551615, {"ulong": 18446744073709551615}, -9223372036854775809]}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.filters import DIALECTS, parse
-from router.filters.printer import normal_form
+from bindery.router.filters import DIALECTS, parse
+from bindery.router.filters.printer import normal_form
 from tests.examples import examples
 from tests.unit.filters.generators import filters
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.errors import FilterError
-from router.filters import DIALECTS, Limits, evaluate, like, parse
-from router.filters.printer import normal_form
-from router.message import Message
-from router.values import Table
+from bindery.router.errors import FilterError
+from bindery.router.filters import DIALECTS, Limits, evaluate, like, parse
+from bindery.router.filters.printer import normal_form
+from bindery.router.message import Message
+from bindery.router.values import Table
 
 _FRAGMENTS = st.sampled_from(
     [

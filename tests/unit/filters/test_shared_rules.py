@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from router.filters import DIALECTS
+from bindery.router.filters import DIALECTS
 from tests.unit.filters.rules import ERROR, check
 
 ABSENT: dict[str, Any] = {}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from router.errors import FilterError
-from router.filters import parse
+from bindery.router.errors import FilterError
+from bindery.router.filters import parse
 from tests.unit.filters.rules import CLOCK_MS, ERROR, check, check_message
 
 ABSENT: dict[str, Any] = {}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.filters.text import date_to_ms, fold, lower, upper
+from bindery.router.filters.text import date_to_ms, fold, lower, upper
 
 
 @given(st.text())

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from bindery.cli.filter import app
-from router.errors import FilterError
-from router.filters import DIALECTS, evaluate, parse
-from router.filters.trace import Trace, describe, trace
-from router.message import Message
+from bindery.router.errors import FilterError
+from bindery.router.filters import DIALECTS, evaluate, parse
+from bindery.router.filters.trace import Trace, describe, trace
+from bindery.router.message import Message
 from tests.unit.filters.generators import filter_texts, messages
 
 

@@ -12,15 +12,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from router.columns import BatchView
-from router.errors import FilterError
-from router.filters import FilterGroups, is_troubled, parse
-from router.filters import evaluate as evaluate_filter
-from router.filters.xpath import XPathDocuments, XPathLimits, XPathOutcome, compile, documents_of, evaluate
-from router.filters.xpath.document import read
-from router.filters.xpath.expressions import Run
-from router.message import Message, to_batch
-from router.values import Table
+from bindery.router.columns import BatchView
+from bindery.router.errors import FilterError
+from bindery.router.filters import FilterGroups, is_troubled, parse
+from bindery.router.filters import evaluate as evaluate_filter
+from bindery.router.filters.xpath import XPathDocuments, XPathLimits, XPathOutcome, compile, documents_of, evaluate
+from bindery.router.filters.xpath.document import read
+from bindery.router.filters.xpath.expressions import Run
+from bindery.router.message import Message, to_batch
+from bindery.router.values import Table
 
 BOOKS = b"""<?xml version='1.0'?><?order by?><!--stock--><shop xmlns:p='urn:x' a='1' xml:lang='en-GB'>
 <book id='1' n='2'>t1<price>2</price><gone/>t2</book><p:book q='x'>z</p:book>

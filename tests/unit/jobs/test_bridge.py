@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.bridge import bridge_filter, check_bridge
-from jobs.config import JobFile, QueueSource, parse_job
-from router.errors import FilterError, Refused
-from router.filters import evaluate
-from router.message import Message
-from router.model import Exchange, Queue, Topology, TopologyEditor
-from router.policies import Policy
-from router.values import Table, Value
+from bindery.jobs.bridge import bridge_filter, check_bridge
+from bindery.jobs.config import JobFile, QueueSource, parse_job
+from bindery.router.errors import FilterError, Refused
+from bindery.router.filters import evaluate
+from bindery.router.message import Message
+from bindery.router.model import Exchange, Queue, Topology, TopologyEditor
+from bindery.router.policies import Policy
+from bindery.router.values import Table, Value
 
 BRIDGE = """
 stream: bridge

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.checkpoint import Checkpoint, Progress, checkpoint_id
-from router.errors import CheckpointMismatch, StorageFailed
+from bindery.jobs.checkpoint import Checkpoint, Progress, checkpoint_id
+from bindery.router.errors import CheckpointMismatch, StorageFailed
 
 
 def full(*_: object) -> None:

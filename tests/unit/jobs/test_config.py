@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.config import DEFAULT_RECORD_BYTES, FileSource, QueueSource, load_job, parse_job
-from router.errors import InvalidInput
-from store.maintenance.options import MaintenanceOptions
+from bindery.jobs.config import DEFAULT_RECORD_BYTES, FileSource, QueueSource, load_job, parse_job
+from bindery.router.errors import InvalidInput
+from bindery.store.maintenance.options import MaintenanceOptions
 
 GOOD = """\
 stream: flights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.determinism import special_literal
+from bindery.jobs.determinism import special_literal
 
 
 @pytest.mark.parametrize(

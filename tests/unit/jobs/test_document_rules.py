@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from jobs.document_rules import DocumentRules
-from jobs.launch import Launcher
-from jobs.references import masked, references, resolved
-from router.errors import InvalidInput
-from store.jobs import JobFolder, JobRecord
-from store.paths import DataDir
+from bindery.jobs.document_rules import DocumentRules
+from bindery.jobs.launch import Launcher
+from bindery.jobs.references import masked, references, resolved
+from bindery.router.errors import InvalidInput
+from bindery.store.jobs import JobFolder, JobRecord
+from bindery.store.paths import DataDir
 
 
 @pytest.fixture

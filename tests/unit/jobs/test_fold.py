@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.fold import CORRUPT_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn, row_bytes
-from router.message import MESSAGE_SCHEMA, Message, to_batch, value_from_row
+from bindery.jobs.fold import CORRUPT_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn, row_bytes
+from bindery.router.message import MESSAGE_SCHEMA, Message, to_batch, value_from_row
 from tests.unit.jobs.arrays import shown
 from tests.unit.strategies import messages, unchecked
 

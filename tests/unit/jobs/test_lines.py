@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.sources import lines
-from jobs.sources.lines import LINE_ENDS, LongLine, long_lines
+from bindery.jobs.sources import lines
+from bindery.jobs.sources.lines import LINE_ENDS, LongLine, long_lines
 
 MIB = 1 << 20
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.sources.planned import PlannedFile, batch_clock, planned_files
-from jobs.sources.refused import Refusals, RefusedPart
-from router.errors import CheckpointMismatch
+from bindery.jobs.sources.planned import PlannedFile, batch_clock, planned_files
+from bindery.jobs.sources.refused import Refusals, RefusedPart
+from bindery.router.errors import CheckpointMismatch
 
 
 @pytest.fixture

@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from jobs.comparison import Comparison, Reporter
-from jobs.replay import Replayer, Span
-from router.engine import Router
-from router.message import Message
-from router.model import Topology
-from router.proposal import propose
-from router.reference import NaiveRouter
-from router.values import Table
-from store import routed_files, tables
-from store.maintenance import maintain
-from store.paths import DataDir
-from store.read import take
-from store.redrive import Redriver
-from store.routed_files import file_groups, group_of, group_text, identities_of
-from store.topology import TopologyStore
-from store.unroutable import Selection
+from bindery.jobs.comparison import Comparison, Reporter
+from bindery.jobs.replay import Replayer, Span
+from bindery.router.engine import Router
+from bindery.router.message import Message
+from bindery.router.model import Topology
+from bindery.router.proposal import propose
+from bindery.router.reference import NaiveRouter
+from bindery.router.values import Table
+from bindery.store import routed_files, tables
+from bindery.store.maintenance import maintain
+from bindery.store.paths import DataDir
+from bindery.store.read import take
+from bindery.store.redrive import Redriver
+from bindery.store.routed_files import file_groups, group_of, group_text, identities_of
+from bindery.store.topology import TopologyStore
+from bindery.store.unroutable import Selection
 from tests.unit.store.routed import route
 
 DEFINITIONS: dict[str, Any] = {
@@ -70,7 +70,7 @@ def recorded(data: DataDir, store: TopologyStore) -> TopologyStore:
 
 
 def _changes(topology: Topology) -> dict[Any, Any]:
-    from router.model import object_key
+    from bindery.router.model import object_key
 
     return {object_key(item): item for item in topology.objects()}
 

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from router.engine import Counts, Deliveries, Unroutable
-from router.engine.result import REASONS
-from router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, SOURCE, UNROUTABLE_SCHEMA, Message, to_batch
-from store.commit import WrittenFile
-from store.paths import DataDir
-from store.writer import BATCH_SCHEMA, BatchStamp, QueueWriter
+from bindery.router.engine import Counts, Deliveries, Unroutable
+from bindery.router.engine.result import REASONS
+from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, SOURCE, UNROUTABLE_SCHEMA, Message, to_batch
+from bindery.store.commit import WrittenFile
+from bindery.store.paths import DataDir
+from bindery.store.writer import BATCH_SCHEMA, BatchStamp, QueueWriter
 from tests.unit.jobs.arrays import shown
 from tests.unit.strategies import messages
 

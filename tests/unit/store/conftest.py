@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from router.message import QUEUE_SCHEMA
-from router.model import Queue, TopologyEditor
-from store import data_files, faults
-from store.commit import BatchCommitter, BatchCounts, BatchResult, WrittenFile
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.router.message import QUEUE_SCHEMA
+from bindery.router.model import Queue, TopologyEditor
+from bindery.store import data_files, faults
+from bindery.store.commit import BatchCommitter, BatchCounts, BatchResult, WrittenFile
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 
 STREAM = "flights"
 

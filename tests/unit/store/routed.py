@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from router.engine import Router
-from router.message import SOURCE, Message, to_batch
-from store.commit import BatchCommitter, BatchCounts
-from store.paths import DataDir
-from store.topology import TopologyStore
-from store.writer import BATCH_SCHEMA, BatchStamp, QueueWriter
+from bindery.router.engine import Router
+from bindery.router.message import SOURCE, Message, to_batch
+from bindery.store.commit import BatchCommitter, BatchCounts
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
+from bindery.store.writer import BATCH_SCHEMA, BatchStamp, QueueWriter
 
 
 def route(

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from router.definitions import Definitions
-from router.errors import InvalidDeclaration, InvalidInput, NotFound, StorageFailed, UnsupportedTable
-from store import faults
-from store.access import (
+from bindery.router.definitions import Definitions
+from bindery.router.errors import InvalidDeclaration, InvalidInput, NotFound, StorageFailed, UnsupportedTable
+from bindery.store import faults
+from bindery.store.access import (
     Access,
     AccessEditor,
     AccessStore,
@@ -27,7 +27,7 @@ from store.access import (
     hash_password,
     with_password,
 )
-from store.access_definitions import apply_access
+from bindery.store.access_definitions import apply_access
 
 FULL = Permission("ann", "/", ".*", ".*", ".*")
 
@@ -135,7 +135,7 @@ def test_changes_from_many_threads_all_count(store: AccessStore) -> None:
 
 _WRITER = """
 import sys
-from store.access import AccessStore, User
+from bindery.store.access import AccessStore, User
 store = AccessStore(sys.argv[1])
 for number in range(15):
     store.edit(lambda editor: editor.put_user(User(f"{sys.argv[2]}{number}")), author="test", action="put")

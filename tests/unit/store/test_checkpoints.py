@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from store import checkpoints, data_files, faults, tables
-from store.actions import Transaction
-from store.log import TableLog
-from store.paths import DataDir
+from bindery.store import checkpoints, data_files, faults, tables
+from bindery.store.actions import Transaction
+from bindery.store.log import TableLog
+from bindery.store.paths import DataDir
 
 
 @pytest.fixture

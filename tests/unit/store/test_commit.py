@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from router.errors import CheckpointMismatch, CommitConflict, Fenced, Refused, UnsupportedTable, UnusablePin
-from router.message import UNROUTABLE_SCHEMA
-from store import data_files, faults, tables
-from store.commit import BatchCommitter, BatchCounts, Pin, WrittenFile
-from store.log import TableLog
-from store.manifest import newest_rows, read_manifest
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.router.errors import CheckpointMismatch, CommitConflict, Fenced, Refused, UnsupportedTable, UnusablePin
+from bindery.router.message import UNROUTABLE_SCHEMA
+from bindery.store import data_files, faults, tables
+from bindery.store.commit import BatchCommitter, BatchCounts, Pin, WrittenFile
+from bindery.store.log import TableLog
+from bindery.store.manifest import newest_rows, read_manifest
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import Crash, at, crash, declare_queues, deliver, queue_rows, written
 
 APP = "flights:c1"
@@ -222,10 +222,10 @@ def test_a_driver_that_dies_at_any_step_loses_and_doubles_nothing(
 
 DRIVER = """
 import os, sys
-from store import faults
-from store.paths import DataDir
+from bindery.store import faults
+from bindery.store.paths import DataDir
 from tests.unit.store.conftest import at, deliver
-from store.commit import BatchCommitter
+from bindery.store.commit import BatchCommitter
 data = DataDir.open(sys.argv[1])
 committer = BatchCommitter(data, stream="flights", app_id="flights:c1")
 with faults.installed(at("batch.appending", lambda: os._exit(9), where=data.queue("/", "b"))):

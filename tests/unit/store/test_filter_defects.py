@@ -11,23 +11,23 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from api.publisher import Publisher
-from jobs.consume import Consumer
-from jobs.fold import Fold, MappedColumn
-from jobs.task import TaskCounts
-from router.engine import Router
-from router.filters import parse, scalar
-from router.message import MESSAGE_SCHEMA, Message, from_batch, to_batch
-from router.model import Binding, Exchange, Queue, TopologyEditor
-from router.values import Table
-from store.filter_counts import by_filter_text
-from store.manifest import MANIFEST, read_manifest
-from store.paths import DataDir
-from store.read import read_queue
-from store.redrive import Redriver
-from store.topology import TopologyStore
-from store.totals import ManifestTotals, Totals
-from store.unroutable import DELIVERED, Selection, summary
+from bindery.api.publisher import Publisher
+from bindery.jobs.consume import Consumer
+from bindery.jobs.fold import Fold, MappedColumn
+from bindery.jobs.task import TaskCounts
+from bindery.router.engine import Router
+from bindery.router.filters import parse, scalar
+from bindery.router.message import MESSAGE_SCHEMA, Message, from_batch, to_batch
+from bindery.router.model import Binding, Exchange, Queue, TopologyEditor
+from bindery.router.values import Table
+from bindery.store.filter_counts import by_filter_text
+from bindery.store.manifest import MANIFEST, read_manifest
+from bindery.store.paths import DataDir
+from bindery.store.read import read_queue
+from bindery.store.redrive import Redriver
+from bindery.store.topology import TopologyStore
+from bindery.store.totals import ManifestTotals, Totals
+from bindery.store.unroutable import DELIVERED, Selection, summary
 from tests.unit.store.routed import route
 
 SQL = {"f": {"descriptor": "amqp:sql-filter", "value": "LOWER(s) LIKE 'b%'"}}

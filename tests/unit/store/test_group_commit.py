@@ -5,12 +5,12 @@ from concurrent.futures import wait
 
 import pytest
 
-from router.errors import BinderyError, InvalidDeclaration, NotFound
-from router.model import Binding, Exchange, Queue, TopologyEditor, object_key
-from store import faults, tables
-from store.commit import BatchCommitter
-from store.paths import DataDir
-from store.topology import GroupCommitter, TopologyStore
+from bindery.router.errors import BinderyError, InvalidDeclaration, NotFound
+from bindery.router.model import Binding, Exchange, Queue, TopologyEditor, object_key
+from bindery.store import faults, tables
+from bindery.store.commit import BatchCommitter
+from bindery.store.paths import DataDir
+from bindery.store.topology import GroupCommitter, TopologyStore
 from tests.unit.store.conftest import Crash, at, crash, declare_queues, deliver
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs.launch import is_here, kill, started_at, this_host, this_process
-from router.errors import NotFound, StorageFailed, UnsupportedTable
-from store import faults
-from store.jobs import Found, JobConflict, JobFolder, JobRecord, JobRegistry, Process, Run, RunStatus
-from store.paths import DataDir
+from bindery.jobs.launch import is_here, kill, started_at, this_host, this_process
+from bindery.router.errors import NotFound, StorageFailed, UnsupportedTable
+from bindery.store import faults
+from bindery.store.jobs import Found, JobConflict, JobFolder, JobRecord, JobRegistry, Process, Run, RunStatus
+from bindery.store.paths import DataDir
 from tests.unit.store.conftest import FailingDisk
 
 #: A process that waits to be let go, then lives until it is killed; the second argument is what it runs.
@@ -90,7 +90,7 @@ def test_a_run_is_found_by_any_process_and_dies_with_its_process(data: DataDir, 
     started = start(data, processes, "a/b ✓")
     assert started.run is not None
     code = (
-        "import sys; from store.jobs import JobRegistry; from store.paths import DataDir;"
+        "import sys; from bindery.store.jobs import JobRegistry; from bindery.store.paths import DataDir;"
         "f, = JobRegistry(DataDir.open(sys.argv[1])).all(); print(f.record.stream, f.state, f.record.run.process.pid)"
     )
     seen = subprocess.run(
@@ -168,8 +168,8 @@ def test_whoever_starts_a_run_may_die_at_any_moment(data: DataDir, moment: str, 
     code = f"""
 import os, signal, sys
 from tests.unit.store.test_jobs import Processes, record
-from store.jobs import JobFolder, JobRegistry
-from store.paths import DataDir
+from bindery.store.jobs import JobFolder, JobRegistry
+from bindery.store.paths import DataDir
 
 processes = Processes("touch", {str(marker)!r})
 die = lambda *_: os.kill(os.getpid(), signal.SIGKILL)

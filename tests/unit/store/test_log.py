@@ -11,12 +11,12 @@ import pytest
 from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import Transaction as DeltaTransaction
 
-from router.errors import CommitUnknown, StorageFailed, UnsupportedTable
-from router.message import QUEUE_SCHEMA
-from store import data_files, faults, tables
-from store.actions import TOKEN, RemoveFile, Transaction
-from store.log import TableLog
-from store.paths import DataDir
+from bindery.router.errors import CommitUnknown, StorageFailed, UnsupportedTable
+from bindery.router.message import QUEUE_SCHEMA
+from bindery.store import data_files, faults, tables
+from bindery.store.actions import TOKEN, RemoveFile, Transaction
+from bindery.store.log import TableLog
+from bindery.store.paths import DataDir
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from router.errors import UnsupportedTable
-from store.actions import Transaction
-from store.commit import BatchCommitter, BatchCounts
-from store.manifest import manifest_row, newest_batches, open_manifest, read_manifest, write_rows
-from store.paths import DataDir
-from store.read import RowId
-from store.recorded import find_row
-from store.samples import recent_messages
-from store.topology import TopologyStore
+from bindery.router.errors import UnsupportedTable
+from bindery.store.actions import Transaction
+from bindery.store.commit import BatchCommitter, BatchCounts
+from bindery.store.manifest import manifest_row, newest_batches, open_manifest, read_manifest, write_rows
+from bindery.store.paths import DataDir
+from bindery.store.read import RowId
+from bindery.store.recorded import find_row
+from bindery.store.samples import recent_messages
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import declare_queues, deliver
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.errors import InvalidInput
-from store.paths import DataDir, encode_name
+from bindery.router.errors import InvalidInput
+from bindery.store.paths import DataDir, encode_name
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from bindery import read_queue
-from router.errors import CommitUnknown, FilterError, InvalidInput, NotFound, StorageFailed, UnsupportedTable
-from router.message import QUEUE_SCHEMA, Message
-from store import data_files, faults, file_rows, tables
-from store.actions import RemoveFile
-from store.commit import BatchCommitter, BatchCounts
-from store.log import TableLog
-from store.paths import DataDir
-from store.read import RowId, browse, consumer_filter, delete_matching, delete_rows, row_ids, take
-from store.routed_files import file_groups
-from store.topology import TopologyStore
+from bindery.router.errors import CommitUnknown, FilterError, InvalidInput, NotFound, StorageFailed, UnsupportedTable
+from bindery.router.message import QUEUE_SCHEMA, Message
+from bindery.store import data_files, faults, file_rows, tables
+from bindery.store.actions import RemoveFile
+from bindery.store.commit import BatchCommitter, BatchCounts
+from bindery.store.log import TableLog
+from bindery.store.paths import DataDir
+from bindery.store.read import RowId, browse, consumer_filter, delete_matching, delete_rows, row_ids, take
+from bindery.store.routed_files import file_groups
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import Crash, declare_queues, deliver, queue_rows, written
 from tests.unit.store.routed import route
 

@@ -20,23 +20,23 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from router.errors import CommitConflict, InvalidInput, NotFound, Stopped, StorageFailed, UnsupportedTable
-from router.filters import parse
-from router.message import UNROUTABLE_SCHEMA, Message, from_batch
-from router.model import Binding, Exchange, Queue, TopologyEditor
-from router.values import Table
-from store import data_files, faults, tables
-from store import redrive as redrive_module
-from store.actions import RemoveFile
-from store.log import TableLog
-from store.paths import DataDir
-from store.read import read_queue
-from store.redrive import Outcome, Redriver
-from store.redrive_marks import Marks
-from store.row_bag import RowBag
-from store.topology import TopologyStore
-from store.totals import ManifestTotals
-from store.unroutable import Selection, summary
+from bindery.router.errors import CommitConflict, InvalidInput, NotFound, Stopped, StorageFailed, UnsupportedTable
+from bindery.router.filters import parse
+from bindery.router.message import UNROUTABLE_SCHEMA, Message, from_batch
+from bindery.router.model import Binding, Exchange, Queue, TopologyEditor
+from bindery.router.values import Table
+from bindery.store import data_files, faults, tables
+from bindery.store import redrive as redrive_module
+from bindery.store.actions import RemoveFile
+from bindery.store.log import TableLog
+from bindery.store.paths import DataDir
+from bindery.store.read import read_queue
+from bindery.store.redrive import Outcome, Redriver
+from bindery.store.redrive_marks import Marks
+from bindery.store.row_bag import RowBag
+from bindery.store.topology import TopologyStore
+from bindery.store.totals import ManifestTotals
+from bindery.store.unroutable import Selection, summary
 from tests.unit.store.conftest import Crash, at, crash
 from tests.unit.store.routed import route
 
@@ -218,13 +218,13 @@ def test_whatever_effect_of_a_redrive_fails_the_next_one_comes_to_the_same_end(t
 
 KILLED = """
 import os, sys
-from store import faults
-from store.actions import RemoveFile
-from store.log import TableLog
-from store.paths import DataDir
-from store.redrive import Redriver
-from store.topology import TopologyStore
-from store.unroutable import Selection
+from bindery.store import faults
+from bindery.store.actions import RemoveFile
+from bindery.store.log import TableLog
+from bindery.store.paths import DataDir
+from bindery.store.redrive import Redriver
+from bindery.store.topology import TopologyStore
+from bindery.store.unroutable import Selection
 
 def kill(point, path):
     if point == sys.argv[2] and sys.argv[3] in path:

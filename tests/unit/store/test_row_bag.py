@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from router.errors import InvalidInput
-from router.message import QUEUE_SCHEMA
-from store import data_files, row_bag, tables
-from store.actions import RemoveFile
-from store.log import TableLog
-from store.paths import DataDir
-from store.row_bag import RowBag, RowSearch
+from bindery.router.errors import InvalidInput
+from bindery.router.message import QUEUE_SCHEMA
+from bindery.store import data_files, row_bag, tables
+from bindery.store.actions import RemoveFile
+from bindery.store.log import TableLog
+from bindery.store.paths import DataDir
+from bindery.store.row_bag import RowBag, RowSearch
 
 
 def rows(*bodies: str, seq: int = 0, minute: int = 0, nan: bool = False) -> pa.Table:

@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from router.errors import CheckpointMismatch, Refused
-from store import data_files, tables
-from store.commit import BatchCommitter
-from store.log import TableLog
-from store.paths import DataDir
-from store.streams import EPOCH_BATCHES, STREAMS, Claim, epochs, first_batch_of, next_epoch, register, reopen
-from store.topology import TopologyStore
+from bindery.router.errors import CheckpointMismatch, Refused
+from bindery.store import data_files, tables
+from bindery.store.commit import BatchCommitter
+from bindery.store.log import TableLog
+from bindery.store.paths import DataDir
+from bindery.store.streams import EPOCH_BATCHES, STREAMS, Claim, epochs, first_batch_of, next_epoch, register, reopen
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import declare_queues, deliver
 
 

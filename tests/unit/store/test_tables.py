@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from router.errors import UnsupportedTable
-from router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA
-from store import tables
-from store.commit import BatchCommitter
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.router.errors import UnsupportedTable
+from bindery.router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA
+from bindery.store import tables
+from bindery.store.commit import BatchCommitter
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import declare_queues, deliver
 
 

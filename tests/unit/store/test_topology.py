@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from router.errors import (
+from bindery.router.errors import (
     BinderyError,
     CommitConflict,
     InequivalentArgument,
@@ -30,16 +30,16 @@ from router.errors import (
     StorageFailed,
     UnsupportedTable,
 )
-from router.model import Binding, Divert, Exchange, Queue, Setting, Topology, TopologyEditor, Vhost
-from router.values import Table, Timestamp
-from store import data_files, faults, tables
-from store import topology as topology_module
-from store.commit import BatchCommitter, BatchCounts
-from store.log import TableLog
-from store.objects import ROW_SCHEMA, from_rows, to_rows
-from store.paths import DataDir
-from store.read import read_queue
-from store.topology import TopologyStore
+from bindery.router.model import Binding, Divert, Exchange, Queue, Setting, Topology, TopologyEditor, Vhost
+from bindery.router.values import Table, Timestamp
+from bindery.store import data_files, faults, tables
+from bindery.store import topology as topology_module
+from bindery.store.commit import BatchCommitter, BatchCounts
+from bindery.store.log import TableLog
+from bindery.store.objects import ROW_SCHEMA, from_rows, to_rows
+from bindery.store.paths import DataDir
+from bindery.store.read import read_queue
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import Crash, FailingDisk, at, crash, declare_queues, deliver, queue_rows, written
 
 EVERY_TYPE = Table(
@@ -341,9 +341,9 @@ def test_losing_every_race_is_reported(data: DataDir, store: TopologyStore, monk
 
 WRITER = """
 import sys
-from router.model import Binding, Queue
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.router.model import Binding, Queue
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 store = TopologyStore(DataDir.open(sys.argv[1]))
 def change(editor, name):
     editor.declare_queue(Queue("/", "shared"))

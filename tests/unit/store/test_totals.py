@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from store.commit import BatchCommitter, BatchCounts
-from store.manifest import read_manifest
-from store.paths import DataDir
-from store.topology import TopologyStore
-from store.totals import ManifestTotals, Totals
+from bindery.store.commit import BatchCommitter, BatchCounts
+from bindery.store.manifest import read_manifest
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
+from bindery.store.totals import ManifestTotals, Totals
 from tests.unit.store.conftest import declare_queues, queue_rows, written
 
 SEED = 20260101

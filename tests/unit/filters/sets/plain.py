@@ -6,10 +6,10 @@ import re
 import unicodedata
 from typing import Any
 
-from router.equality import family_equal
-from router.filters import parse
-from router.message import HEADER_DEFAULTS, Message
-from router.values import Table, Timestamp, Value, decode
+from bindery.router.equality import family_equal
+from bindery.router.filters import parse
+from bindery.router.message import HEADER_DEFAULTS, Message
+from bindery.router.values import Table, Timestamp, Value, decode
 from tests.unit.filters import plain
 
 _TEXTS = {"amqp:sql-filter": "amqp-sql", "apache.org:selector-filter:string": "apache-selector"}

@@ -10,11 +10,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.columns import BatchView
-from router.filters import FilterGroups, evaluate
-from router.filters.sets import canonical_text, parse_filter_set, parse_filter_set_text
-from router.message import Message, to_batch
-from router.values import Table, Timestamp, decode, encode
+from bindery.router.columns import BatchView
+from bindery.router.filters import FilterGroups, evaluate
+from bindery.router.filters.sets import canonical_text, parse_filter_set, parse_filter_set_text
+from bindery.router.message import Message, to_batch
+from bindery.router.values import Table, Timestamp, decode, encode
 from tests.examples import examples
 from tests.unit.filters import generators
 from tests.unit.filters.generators import lists

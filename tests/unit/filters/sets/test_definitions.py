@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from router.errors import FilterError
-from router.filters import evaluate
-from router.filters.limits import Limits
-from router.filters.sets import FilterSetLimits, parse_filter_set, parse_filter_set_text
-from router.filters.sets.descriptors import APACHE_DOMAIN, FILTER_TYPES
-from router.message import Message
-from router.values import Table
+from bindery.router.errors import FilterError
+from bindery.router.filters import evaluate
+from bindery.router.filters.limits import Limits
+from bindery.router.filters.sets import FilterSetLimits, parse_filter_set, parse_filter_set_text
+from bindery.router.filters.sets.descriptors import APACHE_DOMAIN, FILTER_TYPES
+from bindery.router.message import Message
+from bindery.router.values import Table
 
 TRUE = {"descriptor": "amqp:sql-filter", "value": "TRUE"}
 PROPERTIES = "amqp:properties-filter"

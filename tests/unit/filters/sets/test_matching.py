@@ -7,13 +7,13 @@ import unicodedata
 import numpy as np
 import pytest
 
-from router.columns import BatchView
-from router.filters import FilterGroups, evaluate
-from router.filters.sets import parse_filter_set
-from router.filters.sets.reference import topic_matches, words
-from router.filters.text import fold
-from router.message import Message, to_batch
-from router.values import Table
+from bindery.router.columns import BatchView
+from bindery.router.filters import FilterGroups, evaluate
+from bindery.router.filters.sets import parse_filter_set
+from bindery.router.filters.sets.reference import topic_matches, words
+from bindery.router.filters.text import fold
+from bindery.router.message import Message, to_batch
+from bindery.router.values import Table
 from tests.unit.filters.sets.plain import topic
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from router.columns import BatchView
-from router.filters import FilterGroups, evaluate
-from router.filters.sets import parse_filter_set
-from router.message import Message, to_batch
-from router.values import Table, Timestamp, Value
+from bindery.router.columns import BatchView
+from bindery.router.filters import FilterGroups, evaluate
+from bindery.router.filters.sets import parse_filter_set
+from bindery.router.message import Message, to_batch
+from bindery.router.values import Table, Timestamp, Value
 from tests.unit.filters.sets.plain import accepts
 
 Described = dict[str, Any]

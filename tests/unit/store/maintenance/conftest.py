@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from store.commit import BatchCommitter
-from store.maintenance import Policy
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.store.commit import BatchCommitter
+from bindery.store.maintenance import Policy
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import STREAM, declare_queues, deliver
 
 #: A policy under which everything that is not part of the present goes.

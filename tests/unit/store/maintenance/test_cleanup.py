@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from router.errors import StorageFailed
-from store import data_files, faults
-from store.actions import Transaction
-from store.checkpoints import write_checkpoint
-from store.log import TableLog
-from store.maintenance.cleanup import KEPT, clean_log, superfluous
-from store.maintenance.horizon import Horizon
-from store.maintenance.listing import LogFiles
-from store.paths import DataDir
-from store.tables import ensure_queue_table
-from store.topology import TopologyStore
+from bindery.router.errors import StorageFailed
+from bindery.store import data_files, faults
+from bindery.store.actions import Transaction
+from bindery.store.checkpoints import write_checkpoint
+from bindery.store.log import TableLog
+from bindery.store.maintenance.cleanup import KEPT, clean_log, superfluous
+from bindery.store.maintenance.horizon import Horizon
+from bindery.store.maintenance.listing import LogFiles
+from bindery.store.paths import DataDir
+from bindery.store.tables import ensure_queue_table
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import Crash, queue_rows
 from tests.unit.store.maintenance.conftest import entries_of
 

@@ -16,20 +16,20 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.errors import CommitUnknown
-from router.message import QUEUE_SCHEMA
-from store import data_files, faults, tables
-from store.actions import AddFile
-from store.checkpoints import write_checkpoint
-from store.log import TableLog
-from store.maintenance import Policy
-from store.maintenance.compaction import compact
-from store.maintenance.merging import merge
-from store.maintenance.places import place_of
-from store.maintenance.tiers import merges, order
-from store.paths import DataDir
-from store.read import delete_matching, read_queue, row_ids, take
-from store.topology import TopologyStore
+from bindery.router.errors import CommitUnknown
+from bindery.router.message import QUEUE_SCHEMA
+from bindery.store import data_files, faults, tables
+from bindery.store.actions import AddFile
+from bindery.store.checkpoints import write_checkpoint
+from bindery.store.log import TableLog
+from bindery.store.maintenance import Policy
+from bindery.store.maintenance.compaction import compact
+from bindery.store.maintenance.merging import merge
+from bindery.store.maintenance.places import place_of
+from bindery.store.maintenance.tiers import merges, order
+from bindery.store.paths import DataDir
+from bindery.store.read import delete_matching, read_queue, row_ids, take
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import queue_rows
 from tests.unit.store.maintenance.conftest import Stream, data_files_of
 

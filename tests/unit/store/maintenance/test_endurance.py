@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from store import faults
-from store.maintenance import Policy, maintain
-from store.paths import DataDir
+from bindery.store import faults
+from bindery.store.maintenance import Policy, maintain
+from bindery.store.paths import DataDir
 from tests.unit.store.maintenance.conftest import Stream
 
 #: Batches of one reading: the first merges of three orders of size lie within.

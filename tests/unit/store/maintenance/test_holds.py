@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from store.log import TableLog
-from store.maintenance import Policy, maintain
-from store.maintenance.holds import find_holds
-from store.paths import DataDir
-from store.read import delete_matching
+from bindery.store.log import TableLog
+from bindery.store.maintenance import Policy, maintain
+from bindery.store.maintenance.holds import find_holds
+from bindery.store.paths import DataDir
+from bindery.store.read import delete_matching
 from tests.unit.store.maintenance.conftest import NOTHING_OLD, Clock, Stream, data_files_of, entries_of
 
 

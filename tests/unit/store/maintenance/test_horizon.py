@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import InvalidInput
-from store import tables
-from store.log import TableLog
-from store.maintenance import Policy
-from store.maintenance.holds import Hold
-from store.maintenance.horizon import Horizon, horizon, retention, state_properties
-from store.maintenance.listing import LogFiles
-from store.maintenance.places import Place, place_of, places
-from store.maintenance.policy import as_interval, duration, retention_of, size
-from store.paths import DataDir
-from store.topology import TopologyStore
+from bindery.router.errors import InvalidInput
+from bindery.store import tables
+from bindery.store.log import TableLog
+from bindery.store.maintenance import Policy
+from bindery.store.maintenance.holds import Hold
+from bindery.store.maintenance.horizon import Horizon, horizon, retention, state_properties
+from bindery.store.maintenance.listing import LogFiles
+from bindery.store.maintenance.places import Place, place_of, places
+from bindery.store.maintenance.policy import as_interval, duration, retention_of, size
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 
 HOUR = 3_600_000
 NOW = 1_800_000_000_000

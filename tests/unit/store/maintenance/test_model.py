@@ -17,14 +17,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from store import data_files, faults, tables
-from store.actions import Transaction
-from store.checkpoints import write_checkpoint
-from store.maintenance import Policy, maintain
-from store.maintenance.compaction import compact
-from store.maintenance.places import place_of
-from store.paths import DataDir
-from store.read import delete_matching, read_queue, row_ids, take
+from bindery.store import data_files, faults, tables
+from bindery.store.actions import Transaction
+from bindery.store.checkpoints import write_checkpoint
+from bindery.store.maintenance import Policy, maintain
+from bindery.store.maintenance.compaction import compact
+from bindery.store.maintenance.places import place_of
+from bindery.store.paths import DataDir
+from bindery.store.read import delete_matching, read_queue, row_ids, take
 from tests.unit.store.conftest import Crash, queue_rows
 
 POLICY = Policy(retention=timedelta(days=7), fan_in=3)

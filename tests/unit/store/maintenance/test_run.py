@@ -7,9 +7,9 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from store.maintenance import maintain
-from store.paths import DataDir
-from store.read import read_queue
+from bindery.store.maintenance import maintain
+from bindery.store.paths import DataDir
+from bindery.store.read import read_queue
 from tests.unit.store.maintenance.conftest import NOTHING_OLD, Clock, Stream, data_files_of
 
 

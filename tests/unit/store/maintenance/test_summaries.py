@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from store import tables
-from store.actions import Transaction
-from store.log import TableLog
-from store.maintenance import Policy, maintain, summaries
-from store.maintenance.places import Place
-from store.maintenance.summaries import summarise
-from store.manifest import BatchCounts, manifest_row, newest_batches, open_manifest, read_manifest, write_rows
-from store.paths import DataDir
-from store.totals import ManifestTotals, Totals
+from bindery.store import tables
+from bindery.store.actions import Transaction
+from bindery.store.log import TableLog
+from bindery.store.maintenance import Policy, maintain, summaries
+from bindery.store.maintenance.places import Place
+from bindery.store.maintenance.summaries import summarise
+from bindery.store.manifest import BatchCounts, manifest_row, newest_batches, open_manifest, read_manifest, write_rows
+from bindery.store.paths import DataDir
+from bindery.store.totals import ManifestTotals, Totals
 from tests.unit.store.maintenance.conftest import Clock
 from tests.unit.store.test_totals import assert_equal
 
@@ -64,7 +64,7 @@ def recorded(data: DataDir, monkeypatch: pytest.MonkeyPatch) -> DataDir:
 
 def manifest(data: DataDir) -> tuple[Place, TableLog]:
     log = open_manifest(data)
-    from store.manifest import MANIFEST
+    from bindery.store.manifest import MANIFEST
 
     return Place(MANIFEST, data.manifest, "manifest"), tables.open_log(log.path, MANIFEST, files=True)
 
@@ -127,7 +127,7 @@ def test_a_day_is_summed_up_once(recorded: DataDir) -> None:
 
 
 def test_a_batch_that_ends_meanwhile_is_not_lost(recorded: DataDir) -> None:
-    from store import faults
+    from bindery.store import faults
 
     late = row("s", 270, NOW, random.Random(1))
     waiting = [True]

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import StorageFailed
-from store import faults
-from store.commit import BatchResult
-from store.log import TableLog
-from store.maintenance import Policy, Upkeep
-from store.maintenance.places import place_of
-from store.maintenance.upkeep import _Table
-from store.paths import DataDir
-from store.read import read_queue
-from store.tables import QUEUE
+from bindery.router.errors import StorageFailed
+from bindery.store import faults
+from bindery.store.commit import BatchResult
+from bindery.store.log import TableLog
+from bindery.store.maintenance import Policy, Upkeep
+from bindery.store.maintenance.places import place_of
+from bindery.store.maintenance.upkeep import _Table
+from bindery.store.paths import DataDir
+from bindery.store.read import read_queue
+from bindery.store.tables import QUEUE
 from tests.unit.store.conftest import deliver
 from tests.unit.store.maintenance.conftest import NOTHING_OLD, Stream, entries_of
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from router.errors import StorageFailed
-from store import data_files, faults, tables
-from store.checkpoints import write_checkpoint
-from store.commit import BatchCounts
-from store.log import TableLog
-from store.maintenance import Policy, TableReport, maintain
-from store.paths import DataDir
-from store.read import delete_matching, read_queue
-from store.topology import TopologyStore
+from bindery.router.errors import StorageFailed
+from bindery.store import data_files, faults, tables
+from bindery.store.checkpoints import write_checkpoint
+from bindery.store.commit import BatchCounts
+from bindery.store.log import TableLog
+from bindery.store.maintenance import Policy, TableReport, maintain
+from bindery.store.paths import DataDir
+from bindery.store.read import delete_matching, read_queue
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import Crash, at, crash, declare_queues, queue_rows, written
 from tests.unit.store.maintenance.conftest import NOTHING_OLD, Clock, Stream, data_files_of
 
@@ -212,7 +212,7 @@ def test_what_spark_and_others_keep_beside_the_files_is_left_alone(data: DataDir
 
 
 def test_pins_of_streams_that_are_no_more_and_drafts_of_plans_go(data: DataDir, stream: Stream, clock: Clock) -> None:
-    from store.streams import register
+    from bindery.store.streams import register
 
     epoch = register(data, "orders", "c1")
     kept = Path(data.pins(epoch.app_id), "4.json")
