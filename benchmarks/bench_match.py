@@ -20,7 +20,7 @@ import pyarrow as pa
 from benchmarks.workload import messages as workload_messages
 from benchmarks.workload import topology as workload_topology
 from bindery.router.engine import Router
-from bindery.router.exchanges import TopicMatcher
+from bindery.router.matching.trie import TopicMatcher
 from bindery.router.message import Message, to_batch
 from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology
 from bindery.router.values import Table

@@ -1,7 +1,7 @@
 """Machine-code kernels: how they are compiled, cached and loaded.
 
 A module of kernels imports numba, which takes a good part of a second, so such modules are loaded at the
-first use (`kernels("bindery.router.exchanges.kernels")`), never at import. What numba compiles is cached on disk:
+first use (`kernels("bindery.router.matching.kernels")`), never at import. What numba compiles is cached on disk:
 beside the source, else in the user's cache folder (always for a package inside a zip file), else in a private
 folder below the temporary one (read-only installation, no home). So a machine compiles once, however many
 worker processes it starts. NUMBA_CACHE_DIR overrides the place for a package that is not inside a zip file.

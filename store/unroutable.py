@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from bindery.router.engine import REASONS
 from bindery.router.errors import InvalidInput, Stopped
-from bindery.router.exchanges.topic import TopicMatcher
 from bindery.router.filters import Filter
+from bindery.router.matching.trie import TopicMatcher
 from bindery.store.paths import DataDir
 from bindery.store.recorded import accepted, rows_of
 

@@ -21,7 +21,7 @@ from bindery.router.engine.filtering import Screening
 from bindery.router.engine.published import exchange_numbers, read_key_sets
 from bindery.router.engine.result import DISPOSITIONS, REASONS, Counts, Deliveries, Unroutable, Work
 from bindery.router.engine.walk import Walk
-from bindery.router.exchanges.texts import Int32s
+from bindery.router.matching.texts import Int32s
 from bindery.router.model import Topology
 
 __all__ = ["DISPOSITIONS", "REASONS", "Counts", "Deliveries", "Router", "Unroutable", "Work"]

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bindery.router.engine.walk import KERNELS, Walk
-from bindery.router.exchanges.texts import Int32s
+from bindery.router.matching.texts import Int32s
 from bindery.router.native import kernels
 
 Bools = npt.NDArray[np.bool_]

@@ -27,7 +27,7 @@ from bindery.router.engine.result import (
     Work,
 )
 from bindery.router.engine.walk import KERNELS, Walk
-from bindery.router.exchanges.texts import Int32s, Int64s
+from bindery.router.matching.texts import Int32s, Int64s
 from bindery.router.native import kernels
 from bindery.router.utf8 import repaired
 

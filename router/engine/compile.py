@@ -17,10 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bindery.router.exchanges import EXCHANGE_TYPES, Matcher
-from bindery.router.exchanges.texts import Int32s, TextTable
+from bindery.router.exchanges import EXCHANGE_TYPES
 from bindery.router.filters import Filter, FilterGroups
 from bindery.router.filters import parse as parse_filter
+from bindery.router.matching.matcher import Matcher
+from bindery.router.matching.texts import Int32s, TextTable
 from bindery.router.model import (
     DEFAULT_BINDING_ID,
     OWNER_CONNECTION,

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from bindery.router.columns import BatchView
 from bindery.router.engine.compile import Groups
-from bindery.router.exchanges.texts import Int32s, Int64s
+from bindery.router.matching.texts import Int32s, Int64s
 
 
 class Screening:

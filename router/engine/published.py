@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bindery.router.exchanges import KeySets
-from bindery.router.exchanges.texts import Int32s, Int64s, Texts, TextTable
+from bindery.router.matching.matcher import KeySets
+from bindery.router.matching.texts import Int32s, Int64s, Texts, TextTable
 
 
 def exchange_numbers(batch: pa.RecordBatch, names: TextTable) -> Int32s:

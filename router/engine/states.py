@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from bindery.router.exchanges.texts import KERNELS, Int32s, Int64s
+from bindery.router.matching.texts import KERNELS, Int32s, Int64s
 from bindery.router.native import kernels
 
 Kind = TypeVar("Kind", bound=np.generic)

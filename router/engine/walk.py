@@ -16,8 +16,8 @@ from bindery.router.columns import BatchView
 from bindery.router.engine.compile import MISSING, UNSET, Plan
 from bindery.router.engine.filtering import Screening
 from bindery.router.engine.states import Growing, Known
-from bindery.router.exchanges import KeySets, States
-from bindery.router.exchanges.texts import Int32s, Int64s
+from bindery.router.matching.matcher import KeySets, States
+from bindery.router.matching.texts import Int32s, Int64s
 from bindery.router.native import kernels
 
 Bools = npt.NDArray[np.bool_]

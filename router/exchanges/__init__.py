@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from bindery.router.exchanges.direct import compile_direct
+from bindery.router.exchanges.exchange_type import Compile
 from bindery.router.exchanges.fanout import compile_fanout
 from bindery.router.exchanges.headers import compile_headers
-from bindery.router.exchanges.matcher import Compile, KeySets, Matcher, Matches, States
-from bindery.router.exchanges.topic import TopicMatcher, compile_topic
+from bindery.router.exchanges.topic import compile_topic
 
 #: How the bindings of an exchange type become a matcher.
 EXCHANGE_TYPES: Final[Mapping[str, Compile]] = {
@@ -19,4 +19,4 @@ EXCHANGE_TYPES: Final[Mapping[str, Compile]] = {
     "topic": compile_topic,
 }
 
-__all__ = ["EXCHANGE_TYPES", "KeySets", "Matcher", "Matches", "States", "TopicMatcher"]
+__all__ = ["EXCHANGE_TYPES"]

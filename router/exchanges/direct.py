@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bindery.router.exchanges.matcher import KeyMatcher, Matches
-from bindery.router.exchanges.texts import Int64s, Texts, TextTable
+from bindery.router.matching.matcher import KeyMatcher, Matches
+from bindery.router.matching.texts import Int64s, Texts, TextTable
 from bindery.router.model import Binding
 
 
@@ -28,7 +28,7 @@ class DirectMatcher(KeyMatcher):
 
 
 def compile_direct(bindings: Sequence[Binding], base: int) -> tuple[DirectMatcher, list[int]]:
-    """See `bindery.router.exchanges.matcher.Compile`."""
+    """See `bindery.router.exchanges.exchange_type.Compile`."""
     numbers: dict[str, int] = {}
     rules = [base + numbers.setdefault(binding.routing_key, len(numbers)) for binding in bindings]
     return DirectMatcher(list(numbers), base), rules

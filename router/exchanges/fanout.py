@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bindery.router.exchanges.matcher import Matches, States
+from bindery.router.matching.matcher import Matches, States
 from bindery.router.model import Binding
 
 
@@ -22,5 +22,5 @@ class FanoutMatcher:
 
 
 def compile_fanout(bindings: Sequence[Binding], base: int) -> tuple[FanoutMatcher, list[int]]:
-    """See `bindery.router.exchanges.matcher.Compile`."""
+    """See `bindery.router.exchanges.exchange_type.Compile`."""
     return FanoutMatcher(base), [base] * len(bindings)

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, Column
 from bindery.router.equality import family_key
-from bindery.router.exchanges.matcher import Matches, States
-from bindery.router.exchanges.texts import KERNELS, Int32s, Int64s, NumberTable, slots_for
+from bindery.router.matching.matcher import Matches, States
+from bindery.router.matching.texts import KERNELS, Int32s, Int64s, NumberTable, slots_for
 from bindery.router.model import NOT_HEADER_CRITERIA, X_MATCH, Binding
 from bindery.router.native import kernels
 from bindery.router.values import Opaque, Table, Timestamp, Value, member_value, nested_value
@@ -84,7 +84,7 @@ class HeadersMatcher:
         return self._names.setdefault(name, len(self._names))
 
     def match(self, states: States) -> Matches:
-        """See `bindery.router.exchanges.matcher.Matcher.match`; the class of a message is its own place."""
+        """See `bindery.router.matching.matcher.Matcher.match`; the class of a message is its own place."""
         native = kernels(KERNELS)
         offsets, names, atoms = self._entries(states)
         postings, groups = self._postings, self._groups
@@ -322,7 +322,7 @@ def _flat(lists: Sequence[Sequence[int]]) -> tuple[Int64s, Int32s]:
 
 
 def compile_headers(bindings: Sequence[Binding], base: int) -> tuple[HeadersMatcher, list[int]]:
-    """See `bindery.router.exchanges.matcher.Compile`."""
+    """See `bindery.router.exchanges.exchange_type.Compile`."""
     numbers: dict[Criteria, int] = {}
     distinct: list[tuple[Criteria, dict[str, Value]]] = []
     rules: list[int] = []

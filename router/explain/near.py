@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bindery.router.equality import family_equal
 from bindery.router.exchanges.headers import criteria_of
-from bindery.router.exchanges.topic import ANY, ONE, pattern_words
+from bindery.router.matching.trie import ANY, ONE, pattern_words
 from bindery.router.values import Table, Timestamp, Value, encode
 
 _TYPE_NAMES = {

@@ -20,9 +20,9 @@ from bindery.router.columns import BatchView
 from bindery.router.engine import Router
 from bindery.router.engine.compile import NO_ID
 from bindery.router.engine.walk import Walk
-from bindery.router.exchanges import States
 from bindery.router.explain.filters import Judge
 from bindery.router.explain.record import Arrival, FilterVerdict, Link, Step, Verdict, Visit
+from bindery.router.matching.matcher import States
 from bindery.router.message import Message, from_batch
 from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Binding, Divert, Topology
 

@@ -44,7 +44,7 @@ from bindery.router.values import Opaque, Table, Value, member_value, nested_val
 from bindery.router.weighed import Weighed
 
 if TYPE_CHECKING:
-    from bindery.router.exchanges.topic import TopicMatcher
+    from bindery.router.matching.trie import TopicMatcher
 
 _LAST_CHARACTER: Final = chr(0x10FFFF)
 
@@ -239,7 +239,7 @@ def _topic_matches(node: TopicMatches, pairs: Pairs) -> Truths:
 
 
 def _topic_matcher(patterns: tuple[str, ...]) -> tuple[int, TopicMatcher]:
-    from bindery.router.exchanges.topic import TopicMatcher  # noqa: PLC0415  # compiled kernels, loaded when needed
+    from bindery.router.matching.trie import TopicMatcher  # noqa: PLC0415  # compiled kernels, loaded when needed
 
     return sum(len(pattern) + 64 for pattern in patterns), TopicMatcher(patterns)
 

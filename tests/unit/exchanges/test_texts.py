@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bindery.router.exchanges.texts import Texts, TextTable
+from bindery.router.matching.texts import Texts, TextTable
 from bindery.router.native import kernels
 from tests.unit.strategies import texts
 
@@ -42,7 +42,7 @@ def test_each_kernel_is_compiled_for_one_kind_of_arguments() -> None:
         router = pickle.loads(pickle.dumps(exchange_router(kind, [("a.*", {"a": 1}), ("", {})])))  # noqa: S301
         matched(router, [publish(a=1), Message(exchange="x", routing_key="a.b", cc=("c",)), Message()])
         matched(router, [])
-    for name in ("bindery.router.exchanges.kernels", "bindery.router.engine.kernels"):
+    for name in ("bindery.router.matching.kernels", "bindery.router.engine.kernels"):
         module = kernels(name)
         compiled = {item: len(found.signatures) for item, found in vars(module).items() if hasattr(found, "signatures")}
         assert set(compiled.values()) <= {0, 1}, compiled

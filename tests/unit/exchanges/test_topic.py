@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bindery.router.exchanges import TopicMatcher
-from bindery.router.exchanges.topic import pattern_words
+from bindery.router.matching.trie import TopicMatcher, pattern_words
 from bindery.router.message import Message
 from bindery.router.reference import topic_matches
 from tests.unit.exchanges.matching import exchange_router, matched, visits

@@ -15,7 +15,7 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-KERNELS = "bindery.router.exchanges.kernels"
+KERNELS = "bindery.router.matching.kernels"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,19 @@
-"""The protocol of exchange types, and what the types that match by routing key share.
+"""Matchers: which rules each message meets, and what those that match by routing key share.
 
-The bindings of an exchange that ask the same question (the same key, pattern or header criteria) form one
-*rule*; rules are numbered across the whole router. A matcher answers which rules each message meets; it
-knows nothing of destinations, filters or other exchanges.
+A *rule* is a question (a key, a pattern, header criteria) that is asked once however many bindings ask it; rules
+are numbered across the whole router. A matcher knows nothing of bindings, destinations or filters.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from bindery.router.columns import BatchView
-from bindery.router.exchanges.texts import KERNELS, Int32s, Int64s, Texts
-from bindery.router.model import Binding
+from bindery.router.matching.texts import KERNELS, Int32s, Int64s, Texts
 from bindery.router.native import kernels
 
 
@@ -63,17 +60,6 @@ class Matcher(Protocol):
 
     def match(self, states: States) -> Matches:
         """Which rules each message meets."""
-        ...
-
-
-class Compile(Protocol):
-    """What an exchange type is: a way to turn bindings into a matcher.
-
-    The result holds the matcher and each binding's rule, numbered from `base` on without gaps.
-    """
-
-    def __call__(self, bindings: Sequence[Binding], base: int) -> tuple[Matcher, list[int]]:
-        """Compile the bindings of one exchange."""
         ...
 
 
