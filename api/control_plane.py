@@ -20,8 +20,9 @@ from bindery.api.inbox_writer import InboxWriter
 from bindery.api.publisher import Publisher
 from bindery.api.settings import Settings
 from bindery.api.statistics import Statistics
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError
-from bindery.router.model import Topology, TopologyEditor
+from bindery.router.model import Topology
 from bindery.router.policies import Policies
 from bindery.store.access import Access, AccessEditor, AccessStore
 from bindery.store.group_commit import GroupCommitter

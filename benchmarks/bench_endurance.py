@@ -36,7 +36,8 @@ from benchmarks.scratch import scratch
 from bindery.jobs.config import parse_job
 from bindery.jobs.route import BatchReport, RouteJob
 from bindery.jobs.session import build_session
-from bindery.router.model import Binding, Exchange, Queue, TopologyEditor
+from bindery.router.declarations import TopologyEditor
+from bindery.router.model import Binding, Exchange, Queue
 from bindery.store.maintenance import Upkeep
 from bindery.store.maintenance.policy import Policy
 from bindery.store.paths import DataDir

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from bindery.router.arguments import decode_arguments
+from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.message import MESSAGE_SCHEMA, Message, to_batch
 from bindery.router.model import Binding, Exchange, Queue, Topology, Vhost
@@ -92,7 +93,7 @@ def _batch(messages: int, customers: int) -> pa.RecordBatch:
 
 
 def _router(sets: Sets, count: int) -> Router:
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     editor.declare_vhost(Vhost("/"))
     editor.declare_exchange(Exchange("/", "events", "fanout"))
     for n in range(count):

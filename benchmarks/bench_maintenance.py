@@ -21,9 +21,10 @@ from rich.table import Table
 
 from benchmarks import workload
 from benchmarks.scratch import scratch
+from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.message import SOURCE
-from bindery.router.model import Binding, Exchange, Queue, TopologyEditor
+from bindery.router.model import Binding, Exchange, Queue
 from bindery.store.commit import BatchCommitter, BatchCounts, WrittenFile
 from bindery.store.maintenance import Policy, Upkeep, maintain
 from bindery.store.paths import DataDir

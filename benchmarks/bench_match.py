@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from benchmarks.workload import messages as workload_messages
 from benchmarks.workload import topology as workload_topology
+from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.matching.trie import TopicMatcher
 from bindery.router.message import Message, to_batch
@@ -74,7 +75,7 @@ def alternately(first: Callable[[], object], second: Callable[[], object]) -> tu
 
 def one_exchange(kind: str, bindings: Iterator[tuple[str, dict[str, object]]]) -> Topology:
     """A topology whose exchange `x` has one binding per item, spread over ten queues."""
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     editor.declare_exchange(Exchange(DEFAULT_VHOST, "x", kind))
     for number in range(10):
         editor.declare_queue(Queue(DEFAULT_VHOST, f"q{number}"))

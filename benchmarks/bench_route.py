@@ -24,7 +24,7 @@ from benchmarks.scratch import scratch
 from bindery.jobs.config import JobFile, parse_job
 from bindery.jobs.route import BatchReport, RouteJob
 from bindery.jobs.session import build_session
-from bindery.router.model import TopologyEditor
+from bindery.router.declarations import TopologyEditor
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 

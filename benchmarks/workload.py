@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.message import MESSAGE_SCHEMA, VALUE_MAP
 from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology
 from bindery.router.values import Table
@@ -34,7 +35,7 @@ BODY_BYTES: Final = 128
 def topology() -> Topology:
     """The topology in the vhost "/"; the same at every call."""
     rng = np.random.default_rng(20)
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     for name, kind in TYPES.items():
         editor.declare_exchange(Exchange(DEFAULT_VHOST, name, kind))
     for number in range(QUEUES):

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.definitions import apply, parse_definitions
 from bindery.router.errors import InvalidInput, NotFound
-from bindery.router.model import Topology, TopologyEditor, Vhost
+from bindery.router.model import Topology, Vhost
 
 _KEYS: Final = frozenset({"delete", "definitions", "replace"})
 
@@ -34,7 +35,7 @@ def propose(base: Topology, vhost: str, proposal: Any) -> Topology:
     unknown = sorted(stated.keys() - _KEYS)
     if unknown:
         raise InvalidInput(f"unknown key {unknown[0]!r}", where="proposal", hint=", ".join(sorted(_KEYS)))
-    editor = base.edit()
+    editor = TopologyEditor(base)
     if stated.get("replace") is True:
         _empty(editor, vhost)
     _delete(editor, vhost, stated.get("delete") or {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from bindery.router.declarations import binding_filters, queue_filter
 from bindery.router.equality import family_equal
 from bindery.router.filters import Filter, evaluate
 from bindery.router.filters import parse as parse_filter
@@ -23,8 +24,6 @@ from bindery.router.model import (
     Divert,
     Exchange,
     Topology,
-    binding_filters,
-    queue_filter,
 )
 from bindery.router.policies import Policies
 from bindery.router.values import Table

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.definitions import Definitions, Report, apply, protection_key
 from bindery.router.model import Binding, ObjectKey, Topology, Vhost, object_key
 from bindery.store.history import ObjectChange, changes_between
@@ -45,7 +46,7 @@ def as_page(changes: Sequence[ObjectChange], *, offset: int = 0, limit: int) -> 
 
 def proposed_changes(topology: Topology, document: Definitions) -> Proposed:
     """Compare a definitions document with a topology; raises DefinitionsRefused when it cannot be applied."""
-    editor = topology.edit()
+    editor = TopologyEditor(topology)
     report = apply(document, editor, overwrite=True, skip_dangling=True)
     after = editor.topology
     stated: set[ObjectKey] = set()

@@ -7,13 +7,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError
-from bindery.router.model import ObjectKey, TopologyEditor
-
-if TYPE_CHECKING:
-    from bindery.store.topology import Edit, TopologyStore
+from bindery.router.model import ObjectKey
+from bindery.store.topology import Edit, TopologyStore
 
 T = TypeVar("T")
 
@@ -123,9 +122,9 @@ class _Outcome:
         over on a fresh one without it, whose changes are taken over at the end.
         """
         spoilers: set[int] = set()
-        attempt = editor.topology.edit()
+        attempt = TopologyEditor(editor.topology)
         while not self._attempt(group, spoilers, attempt):
-            attempt = editor.topology.edit()
+            attempt = TopologyEditor(editor.topology)
         editor.replay(attempt.changes)
         editor.dropped |= attempt.dropped
 

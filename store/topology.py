@@ -31,11 +31,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError, InvalidInput, NotFound, UnsupportedTable
-from bindery.router.model import Object, ObjectKey, Queue, Sequence, Topology, TopologyEditor, object_key
+from bindery.router.model import Object, ObjectKey, Queue, Sequence, Topology, object_key
 from bindery.store import data_files, faults, tables
 from bindery.store.actions import RemoveFile, Transaction
-from bindery.store.group_commit import GroupCommitter
 from bindery.store.history import (
     ObjectChange,
     VersionInfo,
@@ -49,7 +49,7 @@ from bindery.store.log import TableLog
 from bindery.store.objects import ROW_SCHEMA, from_rows, to_rows
 from bindery.store.paths import DataDir
 
-__all__ = ["Edit", "GroupCommitter", "ObjectChange", "TopologyStore", "VersionInfo"]
+__all__ = ["Edit", "ObjectChange", "TopologyStore", "VersionInfo"]
 
 T = TypeVar("T")
 
@@ -192,7 +192,7 @@ class TopologyStore:
                 head = self._look()
                 if head.version != log.version:
                     continue  # another process was faster than the two looks
-                editor = head.topology.edit()
+                editor = TopologyEditor(head.topology)
                 result = change(editor)
                 changes = {key: item for key, item in editor.changes.items() if head.topology.get(key) != item}
                 recreated = [
@@ -266,7 +266,7 @@ class TopologyStore:
                 key: None for name, file in known.items() if name not in files for key in file.rows
             }
             changes |= {object_key(item): item for items in read.values() for item, _ in items}
-            editor = head.topology.edit()
+            editor = TopologyEditor(head.topology)
             editor.replay({**changes, ("sequence", "", ""): _sequence(log)})
             topology = editor.topology
             topology.version = log.version

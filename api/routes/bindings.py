@@ -22,8 +22,9 @@ from bindery.api.listing import ListingParameters
 from bindery.api.scope import visible_vhost, visible_vhosts
 from bindery.api.views import BINDING_ORDER, binding_item, bindings_in, bindings_of_queue, implicit_binding
 from bindery.router.arguments import decode_arguments
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import InvalidDeclaration
-from bindery.router.model import Binding, DestinationType, Topology, TopologyEditor
+from bindery.router.model import Binding, DestinationType, Topology
 
 router = resource("bindings")
 

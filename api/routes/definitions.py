@@ -25,9 +25,10 @@ from bindery.api.routes.overview import PRODUCT, RABBITMQ_VERSION, version
 from bindery.api.routes.permissions import permission_item, topic_permission_item
 from bindery.api.routes.users import user_item
 from bindery.router import definitions
+from bindery.router.declarations import TopologyEditor
 from bindery.router.definitions import Definitions, Report
 from bindery.router.errors import DefinitionsRefused, InvalidInput, NotFound
-from bindery.router.model import EXCHANGE_TYPES, Exchange, Setting, TopologyEditor, Vhost
+from bindery.router.model import EXCHANGE_TYPES, Exchange, Setting, Vhost
 from bindery.router.policies import OPERATOR_POLICY, POLICY, policy_of
 from bindery.store.access import AccessEditor
 from bindery.store.access_definitions import apply_access

@@ -15,7 +15,8 @@ from bindery.api.items import DivertItem, paged
 from bindery.api.listing import ListingParameters
 from bindery.api.scope import visible_vhost, visible_vhosts
 from bindery.api.views import divert_item
-from bindery.router.model import Divert, TopologyEditor
+from bindery.router.declarations import TopologyEditor
+from bindery.router.model import Divert
 
 router = resource("diverts")
 

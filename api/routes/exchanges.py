@@ -19,9 +19,10 @@ from bindery.api.listing import Item, ListingParameters
 from bindery.api.routes.bindings import exchange_name
 from bindery.api.scope import visible_vhost, visible_vhosts
 from bindery.router.arguments import encode_arguments
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import InvalidDeclaration
 from bindery.router.known_arguments import without_effect
-from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Exchange, Topology, TopologyEditor
+from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Exchange, Topology
 from bindery.router.policies import Policies
 from bindery.router.qpid import exchange_arguments
 from bindery.router.values import Table

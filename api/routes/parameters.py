@@ -28,8 +28,9 @@ from bindery.api.items import GlobalParameterItem, ParameterItem, UserLimitsItem
 from bindery.api.listing import Item, ListingParameters
 from bindery.api.masking import masked_for
 from bindery.api.scope import visible_vhost, visible_vhosts
+from bindery.router.declarations import TopologyEditor
 from bindery.router.definitions import GLOBAL_PARAMETER, PARAMETER_PREFIX
-from bindery.router.model import Setting, Topology, TopologyEditor
+from bindery.router.model import Setting, Topology
 from bindery.router.values import Table, decode, encode
 from bindery.store.access import AccessEditor
 

@@ -26,9 +26,9 @@ from bindery.api.policy_rules import check_policy, validation_failed
 from bindery.api.scope import visible_vhost, visible_vhosts
 from bindery.api.views import policy_item
 from bindery.router.arguments import decode_arguments
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import InvalidDeclaration
 from bindery.router.known_arguments import without_effect
-from bindery.router.model import TopologyEditor
 from bindery.router.policies import OPERATOR_POLICY, POLICY, Policy, policies_of, policy_of
 
 router = resource("policies")

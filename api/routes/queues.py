@@ -22,8 +22,9 @@ from bindery.api.scope import visible_vhost, visible_vhosts
 from bindery.api.statistics import with_rates
 from bindery.api.views import queue_item
 from bindery.router.arguments import FILTER_SET_ARGUMENTS, decode_arguments
+from bindery.router.declarations import TopologyEditor
 from bindery.router.known_arguments import without_effect
-from bindery.router.model import MAX_NAME_BYTES, Queue, Topology, TopologyEditor
+from bindery.router.model import MAX_NAME_BYTES, Queue, Topology
 from bindery.router.policies import OPERATOR_POLICY, Policies
 
 router = resource("queues")

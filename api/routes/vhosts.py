@@ -21,8 +21,9 @@ from bindery.api.listing import Costly, Item, ListingParameters
 from bindery.api.scope import visible_vhost
 from bindery.api.statistics import with_rates
 from bindery.api.views import vhost_item
+from bindery.router.declarations import TopologyEditor
 from bindery.router.definitions import protection_key
-from bindery.router.model import Setting, Topology, TopologyEditor, Vhost
+from bindery.router.model import Setting, Topology, Vhost
 from bindery.store.access import AccessEditor, Permission
 
 router = resource("vhosts")

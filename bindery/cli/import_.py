@@ -17,8 +17,8 @@ from bindery.cli.render import counted, visible
 from bindery.router.errors import DefinitionsRefused, InvalidInput
 
 if TYPE_CHECKING:
+    from bindery.router.declarations import TopologyEditor
     from bindery.router.definitions import Report
-    from bindery.router.model import TopologyEditor
 
 
 def import_(

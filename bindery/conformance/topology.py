@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bindery.router.arguments import decode_arguments
+from bindery.router.declarations import TopologyEditor
 from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
 
 
@@ -14,7 +15,7 @@ def declare(raw: Mapping[str, Any]) -> Topology:
 
     Raises the error of the first declaration that is refused.
     """
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     for item in raw.get("exchanges", ()):
         editor.declare_exchange(
             Exchange(

@@ -9,20 +9,12 @@ from typing import Final
 from bindery.router.analysis.possible import can_be_true, flattened
 from bindery.router.analysis.scope import Criteria, Scope
 from bindery.router.columns import Ref
+from bindery.router.declarations import binding_filters, queue_filter
 from bindery.router.filters import Filter, parse
 from bindery.router.filters.ast import Field, Literal, Node, walk
 from bindery.router.filters.lint import lint
 from bindery.router.filters.lint.truths import possible
-from bindery.router.model import (
-    FILTERS_ARGUMENT,
-    QUEUE_FILTER,
-    SELECTOR_ARGUMENT,
-    Binding,
-    Divert,
-    Queue,
-    binding_filters,
-    queue_filter,
-)
+from bindery.router.model import FILTERS_ARGUMENT, QUEUE_FILTER, SELECTOR_ARGUMENT, Binding, Divert, Queue
 from bindery.router.values import Table, Value
 
 #: Distinct filters that one analysis parses; the others count as "it depends".

@@ -8,22 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bindery.router.arguments import encode_arguments
+from bindery.router.declarations import TopologyEditor
 from bindery.router.definitions.document import PARAMETER_PREFIX, Definitions, Entry
 from bindery.router.errors import BinderyError, DefinitionsRefused, InequivalentArgument, NotFound
 from bindery.router.json_lines import line_of
 from bindery.router.known_arguments import without_effect
-from bindery.router.model import (
-    Binding,
-    Divert,
-    Exchange,
-    Object,
-    Queue,
-    Setting,
-    Topology,
-    TopologyEditor,
-    Vhost,
-    object_key,
-)
+from bindery.router.model import Binding, Divert, Exchange, Object, Queue, Setting, Topology, Vhost, object_key
 from bindery.router.values import Table
 
 
@@ -110,7 +100,7 @@ def check(
     definitions: Definitions, topology: Topology, *, overwrite: bool = False, skip_dangling: bool = False
 ) -> Report:
     """What `apply` would report on that topology, refused or not; nothing is changed."""
-    return _apply(definitions, topology.edit(), overwrite, skip_dangling)
+    return _apply(definitions, TopologyEditor(topology), overwrite, skip_dangling)
 
 
 def _apply(

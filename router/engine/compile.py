@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bindery.router.declarations import binding_filters, queue_filter
 from bindery.router.exchanges import EXCHANGE_TYPES
 from bindery.router.filters import Filter, FilterGroups
 from bindery.router.filters import parse as parse_filter
@@ -30,8 +31,6 @@ from bindery.router.model import (
     Exchange,
     Queue,
     Topology,
-    binding_filters,
-    queue_filter,
 )
 from bindery.router.policies import Policies
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from bindery.router.declarations import binding_filters, queue_filter
 from bindery.router.explain.near import described, shown, type_name
 from bindery.router.explain.record import Culprit, CulpritKind, FilterVerdict, Read
 from bindery.router.filters import Filter
@@ -24,8 +25,6 @@ from bindery.router.model import (
     Divert,
     Queue,
     Topology,
-    binding_filters,
-    queue_filter,
 )
 from bindery.router.values import Timestamp, Value, encode
 

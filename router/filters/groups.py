@@ -1,77 +1,25 @@
 """Many filters at once: which members of a group accept which messages.
 
-A group holds the filters that a message meets together (the bindings of one exchange and key). Compiling finds
-for each filter an access predicate (`bindery.router.filters.access`) and a shape (`bindery.router.filters.shapes`). Selecting
-then takes three steps: the keys that a message holds lead to the filters that it may satisfy; candidates of one
-shape are evaluated together; accepted filters become members again. Equal filters of a group are one entry.
+A group holds the filters that a message meets together (the bindings of one exchange and key). Compiling
+(`bindery.router.filters.compiled`) finds for each filter an access predicate (`bindery.router.filters.access`)
+and a shape (`bindery.router.filters.shapes`). Selecting (`bindery.router.filters.selecting`) then takes three
+steps: the keys that a message holds lead to the filters that it may satisfy; candidates of one shape are
+evaluated together; accepted filters become members again. Equal filters of a group are one entry.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
-
-from bindery.router.columns import BatchView, Ref
-from bindery.router.filters import like_access, vector_rules  # noqa: F401  # they register rules of the shared nodes
-from bindery.router.filters.access import ALWAYS, Entry, Key, entries
-from bindery.router.filters.ast import Node
-from bindery.router.filters.filter import Filter
-from bindery.router.filters.key_index import KeyIndex, Runs, ranges
+from bindery.router.columns import BatchView
+from bindery.router.filters.compiled import Codes, CompiledGroups, Ints
 from bindery.router.filters.selecting import BatchFilters, Selection
-from bindery.router.filters.shapes import Shape, Shapes
-
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
 
 
-@dataclass(slots=True)
-class _Unit:
-    """A distinct filter: the keys that lead to it (None: every message does), its shape and row there."""
-
-    keys: tuple[Key, ...] | None
-    shape: int
-    row: int
-
-
-class FilterGroups:
+class FilterGroups(CompiledGroups):
     """Filters in groups, compiled; picklable.
 
     `select` answers for pairs (message row, group) which members of the group accept the message. Its work
     depends on the members whose access predicate a message satisfies, not on the number of members.
     """
-
-    def __init__(self, groups: Sequence[Sequence[Filter]]) -> None:
-        numbered = _number_filters(groups)
-        sizes = np.array([len(group) for group in groups], np.int64)
-        self.groups = len(groups)
-        self.widest = int(sizes.max(initial=0))
-        compiled = _compile_units(numbered.trees)
-        self.shapes = compiled.shapes
-        self.texts = numbered.texts
-        self.always_shape = compiled.always_shape
-        self.unit_shape = np.array([unit.shape for unit in compiled.units], np.int32)
-        self.unit_row = np.array([unit.row for unit in compiled.units], np.int64)
-        self._lay_out(compiled.units, np.repeat(np.arange(len(groups)), sizes), numbered.members, sizes)
-
-    def _lay_out(self, units: list[_Unit], member_group: Ints, member_unit: Codes, sizes: Ints) -> None:
-        """Entries (distinct filters per group), the members of each, and the indexes that lead to them."""
-        position = (np.arange(len(member_group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)).astype(np.int32)
-        width = max(len(units), 1)
-        distinct, entry = np.unique(member_group * width + member_unit, return_inverse=True)
-        entry_group = (distinct // width).astype(np.int32)
-        self.entry_unit = (distinct % width).astype(np.int32)
-        self.entry_starts = np.searchsorted(entry_group, np.arange(self.groups + 1)).astype(np.int64)
-        self.members = Runs(entry.astype(np.int64), position, len(distinct))
-        self.one_to_one = len(distinct) == len(member_group)
-        has_keys = np.array([unit.keys is not None for unit in units], np.bool_)
-        always = np.flatnonzero(~has_keys[self.entry_unit])
-        self.always = Runs(entry_group[always].astype(np.int64), always.astype(np.int32), self.groups)
-        self.indexes = list(_indexes(units, entry_group, self.entry_unit))
-        self.may_repeat = any(unit.keys and len({_index_of(key) for key in unit.keys}) > 1 for unit in units)
 
     def on(self, view: BatchView) -> BatchFilters:
         """These filters over one batch, for whoever selects more than once."""
@@ -84,80 +32,3 @@ class FilterGroups:
     def candidates(self, view: BatchView, rows: Ints, groups: Codes) -> int:
         """How many (pair, filter) combinations `select` looks at: the measure of its work."""
         return sum(len(block.pair) for block in self.on(view).candidates(rows, groups))
-
-
-@dataclass(slots=True)
-class _Compiled:
-    units: list[_Unit]
-    shapes: list[Shape]
-    always_shape: int
-
-
-@dataclass(slots=True)
-class _Numbered:
-    """The distinct trees, a text that states each, and for each member of each group, in order, its tree."""
-
-    trees: list[Node]
-    texts: tuple[str, ...]
-    members: Codes
-
-
-def _number_filters(groups: Sequence[Sequence[Filter]]) -> _Numbered:
-    by_filter: dict[Filter, int] = {}
-    by_tree: dict[Node, int] = {}
-    texts: list[str] = []
-    members: list[int] = []
-    for group in groups:
-        for item in group:
-            number = by_filter.get(item)
-            if number is None:
-                number = by_filter[item] = by_tree.setdefault(item.expression, len(by_tree))
-                if number == len(texts):
-                    texts.append(item.text)
-            members.append(number)
-    return _Numbered(list(by_tree), tuple(texts), np.array(members, np.int32))
-
-
-def _compile_units(trees: list[Node]) -> _Compiled:
-    """Choose each filter's way in, and share the shapes of what remains to be checked."""
-    ways = [list(entries(tree)) for tree in trees]
-    spread = _spread(way for choices in ways for way in choices)
-    shapes = Shapes()
-    always_shape, _ = shapes.add(ALWAYS)
-    units: list[_Unit] = []
-    for tree, choices in zip(trees, ways, strict=True):
-        best = min(choices, key=lambda way: sum(1 / spread[key.ref] for key in way.keys), default=None)
-        shape, row = shapes.add(best.residual if best else tree)
-        units.append(_Unit(best.keys if best else None, shape, row))
-    return _Compiled(units, shapes.close(), always_shape)
-
-
-def _spread(ways: Iterable[Entry]) -> Counter[Ref]:
-    """How many different values filters ask of each field: a key on a field of many is more selective."""
-    values: dict[Ref, set[Key]] = defaultdict(set)
-    for way in ways:
-        for key in way.keys:
-            values[key.ref].add(key)
-    return Counter({ref: len(keys) for ref, keys in values.items()})
-
-
-def _index_of(key: Key) -> tuple[Ref, bool]:
-    """Keys that agree in this share an index; a message's value leads to an entry at most once by each index."""
-    return key.ref, key.strict
-
-
-def _indexes(units: list[_Unit], entry_group: Codes, entry_unit: Codes) -> Iterator[KeyIndex]:
-    """One index per field and strictness over the entries whose filters have keys there."""
-    asked: dict[tuple[Ref, bool], tuple[list[int], list[Key]]] = defaultdict(lambda: ([], []))
-    for number, unit in enumerate(units):
-        for key in unit.keys or ():
-            numbers, keys = asked[_index_of(key)]
-            numbers.append(number)
-            keys.append(key)
-    by_unit = Runs(entry_unit.astype(np.int64), np.arange(len(entry_unit), dtype=np.int32), len(units))
-    for (ref, strict), (numbers, keys) in asked.items():
-        waiting = np.array(numbers, np.int64)
-        sizes = by_unit.sizes(waiting)
-        found = by_unit.entries[ranges(by_unit.starts[waiting], sizes)]
-        values = [key.value.value for key, size in zip(keys, sizes.tolist(), strict=True) for _ in range(size)]
-        yield KeyIndex(ref, entry_group[found], values, found, strict=strict)

@@ -1,24 +1,22 @@
-"""Selecting: the filters of many groups, compiled by `bindery.router.filters.groups`, over the messages of one batch."""
+"""Selecting: the filters of many groups, compiled, over the messages of one batch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from bindery.router.columns import BatchView
 from bindery.router.filters.ast import TROUBLED, TRUE
+from bindery.router.filters.compiled import CompiledGroups
 from bindery.router.filters.fields import DERIVED
 from bindery.router.filters.isolation import ENVIRONMENT, Isolation
 from bindery.router.filters.key_index import KeyIndex, Runs, ranges
 from bindery.router.filters.shapes import Shape
 from bindery.router.filters.vector import Batch, Pairs, Truths
-
-if TYPE_CHECKING:
-    from bindery.router.filters.groups import FilterGroups
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -51,7 +49,7 @@ class Selection:
 class BatchFilters:
     """Filters of groups over one batch, with what is worked out about its messages once."""
 
-    def __init__(self, groups: FilterGroups, view: BatchView, isolation: Isolation | None = None) -> None:
+    def __init__(self, groups: CompiledGroups, view: BatchView, isolation: Isolation | None = None) -> None:
         self._groups = groups
         self._view = view
         self._batch = Batch(view)

@@ -1,12 +1,8 @@
-"""The model of a topology: its objects, its states, and how it is changed (AMQP 0-9-1 §3.1; Broker-J §4.6, Artemis).
+"""The model of a topology: its objects and its states (AMQP 0-9-1 §3.1; seeds 003, 004).
 
-`Topology` is one consistent, read-only state over all vhosts. `TopologyEditor` applies declarations,
-bindings and deletions to a copy: every operation checks its rule first and raises without having
-changed anything, so an edit is whole or not at all. `TopologyEditor.changes` lists what to persist.
+`Topology` is one consistent, read-only state over all vhosts; `bindery.router.declarations` changes it.
 """
 
-from bindery.router.model.declarations import binding_filters, queue_filter
-from bindery.router.model.editor import TopologyEditor
 from bindery.router.model.objects import (
     ALTERNATE_BINDING,
     ALTERNATE_EXCHANGE,
@@ -73,11 +69,8 @@ __all__ = [
     "Sequence",
     "Setting",
     "Topology",
-    "TopologyEditor",
     "Vhost",
-    "binding_filters",
     "is_predeclared",
     "object_key",
     "predeclared_exchanges",
-    "queue_filter",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from bindery.router.errors import NotFound
 from bindery.router.model.objects import (
@@ -24,13 +23,10 @@ from bindery.router.model.objects import (
     predeclared_exchanges,
 )
 
-if TYPE_CHECKING:
-    from bindery.router.model.editor import TopologyEditor
-
 
 @dataclass
 class Topology:
-    """One consistent state. Treat it as read-only: `edit()` gives the way to change it.
+    """One consistent state. Treat it as read-only: a `TopologyEditor` works on a copy.
 
     `version` is the version of the topology table that holds this state (-1: never stored).
     """
@@ -109,12 +105,6 @@ class Topology:
             case "sequence":
                 return Sequence(self.next_id)
         return self.settings.get(key)
-
-    def edit(self) -> TopologyEditor:
-        """An editor over this state; this state itself never changes."""
-        from bindery.router.model.editor import TopologyEditor  # noqa: PLC0415  # the editor is built on this class
-
-        return TopologyEditor(self)
 
     def vhost(self, name: str) -> Vhost:
         """The vhost of that name; raises NotFound."""

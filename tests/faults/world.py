@@ -28,9 +28,10 @@ from deltalake import DeltaTable
 
 from bindery.api import inbox
 from bindery.api.publisher import Publisher
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError, Fenced
 from bindery.router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA, Message, to_batch
-from bindery.router.model import Binding, Exchange, Queue, TopologyEditor
+from bindery.router.model import Binding, Exchange, Queue
 from bindery.store import checkpoints, data_files, faults, read, tables
 from bindery.store.access import User
 from bindery.store.commit import BatchCommitter, BatchCounts, WrittenFile

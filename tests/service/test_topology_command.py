@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from bindery.cli.main import app
+from bindery.router.declarations import TopologyEditor
 from bindery.router.definitions import apply, parse_definitions, protection_key
 from bindery.router.errors import InUse
-from bindery.router.model import Binding, Exchange, Queue, Setting, TopologyEditor, Vhost
+from bindery.router.model import Binding, Exchange, Queue, Setting, Vhost
 from bindery.router.values import Table
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore

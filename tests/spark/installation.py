@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 
 from bindery.jobs.config import parse_job
 from bindery.jobs.route import BatchReport, RouteJob
+from bindery.router.declarations import TopologyEditor
 from bindery.router.message import Message, to_batch
-from bindery.router.model import Binding, Queue, TopologyEditor
+from bindery.router.model import Binding, Queue
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.tables import count_rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bindery.router.capabilities import CAPABILITIES, PLACES, capabilities, of_exchange
+from bindery.router.declarations import TopologyEditor
 from bindery.router.filters.sets.descriptors import FILTER_TYPES
 from bindery.router.message import Message
 from bindery.router.model import EXCHANGE_TYPES, Binding, Divert, Exchange, Queue, Topology
@@ -33,7 +34,7 @@ def test_all_seven_are_offered_everywhere(place: str) -> None:
 @pytest.mark.parametrize("kind", EXCHANGE_TYPES)
 def test_a_source_on_an_exchange_gets_every_message(kind: str) -> None:
     """What docs/filter-sets.md says about each type: one binding, on a direct exchange behind a divert."""
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     editor.declare_exchange(Exchange("/", "x", kind))
     editor.declare_queue(Queue("/", "q"))
     bound_to = "x"

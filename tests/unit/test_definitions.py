@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bindery.router.arguments import decode_arguments, encode_arguments
+from bindery.router.declarations import TopologyEditor
 from bindery.router.definitions import Report, apply, check, export, parse_definitions
 from bindery.router.errors import DefinitionsRefused, InvalidInput
 from bindery.router.json_lines import line_of
@@ -55,7 +56,7 @@ CLUSTER: dict[str, Any] = {
 
 
 def loaded(document: Any, base: Topology | None = None, **options: Any) -> tuple[Topology, Report]:
-    editor = (base or Topology.empty()).edit()
+    editor = TopologyEditor(base or Topology.empty())
     report = apply(parse_definitions(document), editor, **options)
     return editor.topology, report
 
@@ -123,7 +124,7 @@ def test_with_a_vhost_everything_goes_there_whatever_the_objects_state() -> None
     }
     with pytest.raises(InvalidInput, match="single vhost"):
         parse_definitions(document)
-    editor = Topology.of([Vhost("v")]).edit()
+    editor = TopologyEditor(Topology.of([Vhost("v")]))
     apply(parse_definitions(document, vhost="v"), editor)
     assert [binding.vhost for binding in editor.topology.bindings.values()] == ["v"]
 
@@ -218,7 +219,7 @@ def test_a_malformed_filter_set_is_refused_when_it_is_bound() -> None:
 
 def test_importing_twice_changes_nothing() -> None:
     topology, _ = loaded(CLUSTER)
-    editor = topology.edit()
+    editor = TopologyEditor(topology)
     report = apply(parse_definitions(CLUSTER), editor)
     assert (report.created, report.updated, editor.changes) == ({}, {}, {})
 
@@ -290,7 +291,7 @@ def test_dangling_bindings_can_be_skipped() -> None:
 
 @st.composite
 def topologies(draw: st.DrawFn) -> Topology:
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     editor.declare_vhost(Vhost("v", draw(st.text(max_size=3)), draw(st.sampled_from([(), ("t",)]))))
     for name in draw(st.lists(st.sampled_from("abc"), unique=True)):
         editor.declare_queue(Queue("v", name, draw(st.booleans()), draw(st.booleans()), draw(tables)))
@@ -321,7 +322,7 @@ def test_an_exported_topology_imports_as_itself(topology: Topology) -> None:
     for part in ("vhosts", "exchanges", "queues", "settings"):
         assert getattr(again, part) == getattr(topology, part)
     assert without_ids(again) == without_ids(topology)
-    editor = Topology.of([topology.vhosts["v"]]).edit()
+    editor = TopologyEditor(Topology.of([topology.vhosts["v"]]))
     apply(parse_definitions(export(topology, vhost="v"), vhost="v"), editor)
     assert without_ids(editor.topology) == without_ids(topology)
 

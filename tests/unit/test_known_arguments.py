@@ -8,6 +8,7 @@ import pytest
 
 from bindery.api.arguments import QUEUE_ARGUMENTS
 from bindery.router.analysis import analyse
+from bindery.router.declarations import TopologyEditor
 from bindery.router.definitions import check, parse_definitions
 from bindery.router.known_arguments import KINDS, KNOWN, without_effect
 from bindery.router.model import Exchange, Object, Queue, Setting, Topology
@@ -84,7 +85,7 @@ def test_what_is_refused_is_not_reported_as_without_effect() -> None:
 
 
 def test_topology_lint_finds_what_has_no_effect() -> None:
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     for entry in parse_definitions(DOCUMENT).entries:
         item = entry.item
         if isinstance(item, Exchange):

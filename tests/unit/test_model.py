@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import (
     AccessRefused,
     BinderyError,
@@ -24,7 +25,6 @@ from bindery.router.model import (
     Queue,
     Sequence,
     Topology,
-    TopologyEditor,
     Vhost,
     object_key,
 )
@@ -52,7 +52,7 @@ def divert(name: str, source: str, destination: str, **properties: object) -> Di
 @pytest.fixture
 def editor() -> TopologyEditor:
     """Exchanges x and y of type fanout, h of type headers, queues q and r, nothing bound."""
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     for name in ("x", "y"):
         editor.declare_exchange(exchange(name))
     editor.declare_exchange(exchange("h", "headers"))
@@ -73,7 +73,7 @@ def ends(editor: TopologyEditor) -> set[tuple[str, str]]:
 
 
 def test_every_vhost_starts_with_the_predeclared_exchanges() -> None:
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     editor.declare_vhost(Vhost("v"))
     for vhost in ("/", "v"):
         found = {e.name: e.type for e in editor.topology.exchanges.values() if e.vhost == vhost}
@@ -195,7 +195,7 @@ def test_ids_are_never_given_twice(editor: TopologyEditor) -> None:
     third, _ = editor.declare_divert(divert("d", "x", "y"))
     assert first.id < second.id < third.id
     assert editor.changes[object_key(Sequence(0))] == Sequence(third.id + 1)
-    later = Topology.of(editor.topology.objects()).edit()
+    later = TopologyEditor(Topology.of(editor.topology.objects()))
     assert later.bind(binding("x", "r"))[0].id == third.id + 1
 
 
@@ -281,7 +281,7 @@ def test_deleting_a_vhost_takes_everything_in_it(editor: TopologyEditor) -> None
 def test_the_base_of_an_edit_never_changes(editor: TopologyEditor) -> None:
     base = editor.topology
     before = set(map(repr, base.objects()))
-    later = base.edit()
+    later = TopologyEditor(base)
     later.bind(binding("x", "q"))
     later.declare_divert(divert("d", "x", "y"))
     later.delete_exchange("/", "x")
@@ -296,7 +296,7 @@ def test_a_topology_is_its_objects(editor: TopologyEditor) -> None:
     rebuilt = Topology.of(reversed(list(editor.topology.objects())))
     assert set(map(repr, rebuilt.objects())) == set(map(repr, editor.topology.objects()))
     assert rebuilt.exchanges == editor.topology.exchanges
-    assert not rebuilt.edit().bind(binding("x", "q", a=None))[1]
+    assert not TopologyEditor(rebuilt).bind(binding("x", "q", a=None))[1]
 
 
 def test_a_divert_declared_again_with_other_properties_is_refused(editor: TopologyEditor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.errors import InvalidDeclaration
 from bindery.router.message import Message, to_batch
@@ -15,7 +16,7 @@ ALTERNATE = Table({"alternate-exchange": "other"})
 
 
 def topology(*policies: Policy, arguments: Table | None = None) -> Topology:
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     editor.declare_exchange(Exchange("/", "x", "direct", arguments=arguments or Table()))
     editor.declare_exchange(Exchange("/", "other", "fanout"))
     editor.declare_queue(Queue("/", "rest"))

@@ -15,7 +15,8 @@ from bindery.router.errors import FilterError
 from bindery.router.filters.filter import Filter, parse
 from bindery.router.filters.limits import Limits
 from bindery.router.filters.lint import brokers, conditions, names
-from bindery.router.filters.lint.findings import RULES, Finding, Rule
+from bindery.router.filters.lint.findings import Finding
+from bindery.router.filters.lint.rules import RULES, Rule
 from bindery.router.filters.lint.schema import ObservedSchema
 from bindery.router.filters.lint.subject import Subject
 from bindery.router.filters.sets.descriptors import FILTER_TYPES

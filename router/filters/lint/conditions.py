@@ -22,7 +22,8 @@ from bindery.router.filters.ast import (
     Or,
     Truth,
 )
-from bindery.router.filters.lint.findings import SETS, SQL, TEXTS, Remark, rule
+from bindery.router.filters.lint.findings import Remark
+from bindery.router.filters.lint.rules import SETS, SQL, TEXTS, rule
 from bindery.router.filters.lint.schema import family, fixed_families, never_null
 from bindery.router.filters.lint.subject import Subject
 from bindery.router.filters.lint.truths import outside_domain, possible

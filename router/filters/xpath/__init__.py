@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from bindery.router.filters.xpath.document import Document, Unreadable, XPathLimits, read
-from bindery.router.filters.xpath.expressions import Expression, OutOfBudget, Run
+from bindery.router.filters.xpath.expressions import Expression
 from bindery.router.filters.xpath.functions import TypeMismatch, to_boolean
+from bindery.router.filters.xpath.run import OutOfBudget, Run
 from bindery.router.filters.xpath.syntax import parse
 from bindery.router.weighed import Weighed
 

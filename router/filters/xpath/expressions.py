@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
 from bindery.router.filters.xpath.axes import AXES, Nodes, NodeTest
-from bindery.router.filters.xpath.document import Document
 from bindery.router.filters.xpath.functions import (
     Argument,
     Function,
@@ -23,36 +22,7 @@ from bindery.router.filters.xpath.functions import (
     to_boolean,
     to_number,
 )
-
-#: Characters handled for the price of one step.
-_CHARACTERS_PER_STEP: Final = 64
-
-
-class OutOfBudget(Exception):
-    """An evaluation that has used up its steps."""
-
-
-class Run:
-    """One evaluation over one document: the budget that is left and what needs no second computing."""
-
-    __slots__ = ("document", "known", "left")
-
-    def __init__(self, document: Document, steps: int) -> None:
-        self.document = document
-        self.left = steps
-        self.known: dict[object, object] = {}
-
-    def charge(self, steps: int) -> None:
-        """Pay for work; raises OutOfBudget when nothing is left."""
-        self.left -= steps
-        if self.left < 0:
-            raise OutOfBudget
-
-    def string_value(self, node: int) -> str:
-        """The text of a node, paid for by its length and pieces."""
-        text = self.document.string_value(node)
-        self.charge(1 + len(text) // _CHARACTERS_PER_STEP + self.document.text_count(node))
-        return text
+from bindery.router.filters.xpath.run import CHARACTERS_PER_STEP, Run
 
 
 class Expression(ABC):
@@ -322,7 +292,7 @@ class Call(Expression):
 
     def _compute(self, run: Run, node: int, position: int, size: int) -> XPathValue:
         values = [argument.evaluate(run, node, position, size) for argument in self.arguments]
-        run.charge(1 + sum(len(value) // _CHARACTERS_PER_STEP for value in values if isinstance(value, str)))
+        run.charge(1 + sum(len(value) // CHARACTERS_PER_STEP for value in values if isinstance(value, str)))
         return self.function.apply(run, Argument(values, node, position, size))
 
 

@@ -7,12 +7,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, Union, cast
+from typing import Final, Union, cast
 
 from bindery.router.filters.xpath.document import ATTRIBUTE, ELEMENT, INSTRUCTION, NAMESPACE, XML_NAMESPACE
-
-if TYPE_CHECKING:
-    from bindery.router.filters.xpath.expressions import Run
+from bindery.router.filters.xpath.run import Run
 
 XPathValue = Union[float, str, bool, "list[int]"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bindery.router.model import Binding, Divert, Exchange, Queue, Topology, TopologyEditor
+from bindery.router.declarations import TopologyEditor
+from bindery.router.model import Binding, Divert, Exchange, Queue, Topology
 from bindery.router.values import decode_table
 
 
@@ -13,7 +14,7 @@ class Broker:
     """A topology under construction in the vhost "/"."""
 
     def __init__(self) -> None:
-        self.editor: TopologyEditor = Topology.empty().edit()
+        self.editor: TopologyEditor = TopologyEditor(Topology.empty())
 
     def exchange(self, name: str, kind: str, *, internal: bool = False, **arguments: Any) -> Broker:
         self.editor.declare_exchange(

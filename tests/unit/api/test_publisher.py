@@ -12,9 +12,10 @@ import pytest
 
 from bindery.api import publisher as publisher_module
 from bindery.api.publisher import Publisher
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError, CommitUnknown, StorageFailed
 from bindery.router.message import Message
-from bindery.router.model import Binding, Queue, TopologyEditor
+from bindery.router.model import Binding, Queue
 from bindery.store import faults
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir

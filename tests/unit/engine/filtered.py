@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.message import MAP_SECTIONS, MESSAGE_SCHEMA, Message
 from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
 from bindery.router.values import Table, decode_table
@@ -42,7 +43,7 @@ _queue_filters = st.sampled_from([text.replace("JMSPriority", "AMQPriority").rep
 @st.composite
 def topologies(draw: st.DrawFn) -> Topology:
     """Few exchanges and queues, many filters: all of one rule stand in one group."""
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     names = "XYZ"[: draw(st.integers(1, 3))]
     for name in names:
         kind = draw(st.sampled_from(("fanout", "direct", "topic", "headers")))

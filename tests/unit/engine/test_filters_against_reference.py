@@ -8,10 +8,11 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bindery.router.declarations import TopologyEditor, binding_filters
 from bindery.router.engine import Router
 from bindery.router.filters.access import entries
 from bindery.router.message import Message, from_batch, to_batch
-from bindery.router.model import DEFAULT_VHOST, Binding, Queue, Topology, binding_filters
+from bindery.router.model import DEFAULT_VHOST, Binding, Queue, Topology
 from bindery.router.reference import NaiveRouter
 from bindery.router.values import Table
 from tests.examples import GENERATED, examples, missing_after
@@ -108,7 +109,7 @@ def test_a_filter_set_with_two_keys_for_one_value_counts_once_beside_a_selector(
         Table({"descriptor": "amqp:application-properties-filter", "value": raw}),
     )
     either = Table({"f": Table({"descriptor": "amqp:any-filter", "value": members})})
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     editor.declare_queue(Queue(DEFAULT_VHOST, "q"))
     arguments = Table({"x-filter-jms-selector": "b = 1", "x-filters": either})
     editor.bind(Binding(0, DEFAULT_VHOST, "amq.fanout", "q", arguments=arguments))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import DISPOSITIONS, REASONS, Deliveries, Router, Work
 from bindery.router.errors import NotFound
 from bindery.router.filters import like, scalar
 from bindery.router.message import MESSAGE_SCHEMA, Message, to_batch
-from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology, TopologyEditor
+from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
 from bindery.router.reference import NaiveRouter
 from bindery.router.values import Table
 
@@ -53,7 +54,7 @@ def why(found: Deliveries) -> list[tuple[int, str, str, bool]]:
 
 @pytest.fixture
 def editor() -> TopologyEditor:
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     queue(editor, "q")
     return editor
 
@@ -221,7 +222,7 @@ def test_filters_are_asked_only_for_bindings_that_match(editor: TopologyEditor) 
 
 
 def test_a_divert_fires_where_nothing_else_is_declared() -> None:
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     editor.declare_divert(Divert(0, DEFAULT_VHOST, "d", "amq.fanout", "amq.direct", "", exclusive=True))
     found = Router.compile(editor.topology, DEFAULT_VHOST).route(to_batch([Message(exchange="amq.fanout")]), clock_ms=0)
     assert [len(numbers) for numbers in found.lineage.to_pylist()] == [1]

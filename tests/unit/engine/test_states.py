@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router, Work
 from bindery.router.engine.states import Growing, Known
 from bindery.router.message import Message, to_batch
@@ -16,7 +17,7 @@ from bindery.router.reference import NaiveRouter
 
 def chain(length: int, *, back: bool = False) -> Topology:
     """Exchanges e0 … that lead from one to the next and at last to a queue, and on request back to the first."""
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     editor.declare_queue(Queue("/", "end"))
     for n in range(length):
         editor.declare_exchange(Exchange("/", f"e{n}", "fanout"))

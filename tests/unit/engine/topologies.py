@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError
 from bindery.router.message import Message
 from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
@@ -66,7 +67,7 @@ def binding_arguments(draw: st.DrawFn) -> Table:
 @st.composite
 def topologies(draw: st.DrawFn) -> Topology:
     """A topology of a few exchanges and queues with many ways between them."""
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     exchanges = list(PREDECLARED[1:])
     for name in EXCHANGES[: draw(st.integers(1, len(EXCHANGES)))]:
         kind = draw(st.sampled_from(["direct", "topic", "fanout", "headers"]))
@@ -134,7 +135,7 @@ messages = st.builds(
 @st.composite
 def mazes(draw: st.DrawFn) -> Topology:
     """A topology with many ways between exchanges, alternates above all, and few that end in a queue."""
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     names = EXCHANGES[: draw(st.integers(2, len(EXCHANGES)))]
     targets = st.sampled_from([*names, "p", "q"])
     for name in names:

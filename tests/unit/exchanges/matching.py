@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.message import Message, to_batch
 from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology
@@ -12,7 +13,7 @@ from bindery.router.values import Table
 
 def exchange_router(kind: str, bindings: Sequence[tuple[str, Mapping[str, object]]]) -> Router:
     """A router whose exchange `x` binds queue n by the n-th routing key and arguments."""
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     editor.declare_exchange(Exchange(DEFAULT_VHOST, "x", kind))
     for number, (key, arguments) in enumerate(bindings):
         editor.declare_queue(Queue(DEFAULT_VHOST, f"{number:06}"))

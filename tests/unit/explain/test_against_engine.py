@@ -7,10 +7,11 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.explain import Cause, Explainer, Explanation
 from bindery.router.message import Message, to_batch
-from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Queue, Topology, TopologyEditor, is_predeclared
+from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Queue, Topology, is_predeclared
 from bindery.router.values import Table
 from tests.unit.engine.test_against_reference import outcomes
 from tests.unit.engine.topologies import maze_messages, mazes, messages, topologies
@@ -69,7 +70,7 @@ def test_a_cause_that_is_removed_is_named_no_more(topology: Topology, message: M
     if not causes:
         return
     queue, cause = data.draw(st.sampled_from(causes))
-    editor = topology.edit()
+    editor = TopologyEditor(topology)
     repaired_message = REPAIRS[cause.kind](editor, message, cause, explained, queue)
     if repaired_message is None:
         return  # the broker's own rules forbid this repair

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from bindery.router.columns import BatchView
+from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.filters import FilterGroups, Selection, isolation, parse, scalar
 from bindery.router.filters.sets import nodes, parse_filter_set, vectors
@@ -138,7 +139,7 @@ def test_nothing_keeps_a_batch_alive_after_its_filters_were_asked(
 
 @pytest.mark.usefixtures("_no_collector")
 def test_nothing_keeps_a_batch_alive_after_it_was_routed() -> None:
-    editor = Topology.empty().edit()
+    editor = TopologyEditor(Topology.empty())
     editor.declare_exchange(Exchange("/", "x", "headers"))
     for number, item in enumerate(FILTERS):
         editor.declare_queue(Queue("/", f"q{number}"))

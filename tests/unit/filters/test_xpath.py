@@ -18,7 +18,7 @@ from bindery.router.filters import FilterGroups, is_troubled, parse
 from bindery.router.filters import evaluate as evaluate_filter
 from bindery.router.filters.xpath import XPathDocuments, XPathLimits, XPathOutcome, compile, documents_of, evaluate
 from bindery.router.filters.xpath.document import read
-from bindery.router.filters.xpath.expressions import Run
+from bindery.router.filters.xpath.run import Run
 from bindery.router.message import Message, to_batch
 from bindery.router.values import Table
 

@@ -6,10 +6,11 @@ import pytest
 
 from bindery.jobs.bridge import bridge_filter, check_bridge
 from bindery.jobs.config import JobFile, QueueSource, parse_job
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import FilterError, Refused
 from bindery.router.filters import evaluate
 from bindery.router.message import Message
-from bindery.router.model import Exchange, Queue, Topology, TopologyEditor
+from bindery.router.model import Exchange, Queue, Topology
 from bindery.router.policies import Policy
 from bindery.router.values import Table, Value
 

@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.message import QUEUE_SCHEMA
-from bindery.router.model import Queue, TopologyEditor
+from bindery.router.model import Queue
 from bindery.store import data_files, faults
 from bindery.store.commit import BatchCommitter, BatchCounts, BatchResult, WrittenFile
 from bindery.store.paths import DataDir

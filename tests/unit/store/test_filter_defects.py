@@ -15,10 +15,11 @@ from bindery.api.publisher import Publisher
 from bindery.jobs.consume import Consumer
 from bindery.jobs.fold import Fold, MappedColumn
 from bindery.jobs.task import TaskCounts
+from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.filters import parse, scalar
 from bindery.router.message import MESSAGE_SCHEMA, Message, from_batch, to_batch
-from bindery.router.model import Binding, Exchange, Queue, TopologyEditor
+from bindery.router.model import Binding, Exchange, Queue
 from bindery.router.values import Table
 from bindery.store.filter_counts import by_filter_text
 from bindery.store.manifest import MANIFEST, read_manifest

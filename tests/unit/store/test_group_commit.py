@@ -5,12 +5,14 @@ from concurrent.futures import wait
 
 import pytest
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError, InvalidDeclaration, NotFound
-from bindery.router.model import Binding, Exchange, Queue, TopologyEditor, object_key
+from bindery.router.model import Binding, Exchange, Queue, object_key
 from bindery.store import faults, tables
 from bindery.store.commit import BatchCommitter
+from bindery.store.group_commit import GroupCommitter
 from bindery.store.paths import DataDir
-from bindery.store.topology import GroupCommitter, TopologyStore
+from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import Crash, at, crash, declare_queues, deliver
 
 

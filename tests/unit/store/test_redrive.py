@@ -20,10 +20,11 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import CommitConflict, InvalidInput, NotFound, Stopped, StorageFailed, UnsupportedTable
 from bindery.router.filters import parse
 from bindery.router.message import UNROUTABLE_SCHEMA, Message, from_batch
-from bindery.router.model import Binding, Exchange, Queue, TopologyEditor
+from bindery.router.model import Binding, Exchange, Queue
 from bindery.router.values import Table
 from bindery.store import data_files, faults, tables
 from bindery.store import redrive as redrive_module

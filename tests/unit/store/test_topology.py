@@ -21,6 +21,7 @@ from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import (
     BinderyError,
     CommitConflict,
@@ -30,7 +31,7 @@ from bindery.router.errors import (
     StorageFailed,
     UnsupportedTable,
 )
-from bindery.router.model import Binding, Divert, Exchange, Queue, Setting, Topology, TopologyEditor, Vhost
+from bindery.router.model import Binding, Divert, Exchange, Queue, Setting, Topology, Vhost
 from bindery.router.values import Table, Timestamp
 from bindery.store import data_files, faults, tables
 from bindery.store import topology as topology_module
@@ -388,7 +389,7 @@ def test_a_writer_that_dies_after_its_commit_has_changed_all(data: DataDir, stor
     dying = TopologyStore(data)
     with faults.installed(at("edit.committed", crash)), pytest.raises(Crash):
         dying.edit(fill, author="t")
-    reference = Topology.of([Vhost("/")]).edit()
+    reference = TopologyEditor(Topology.of([Vhost("/")]))
     fill(reference)
     reference.topology.version = 2
     assert store.load() == reference.topology == dying.load()

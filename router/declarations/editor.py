@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from bindery.router.errors import AccessRefused, InUse, InvalidDeclaration, NotFound
-from bindery.router.filters import parse as parse_selector
-from bindery.router.model.declarations import (
+from bindery.router.declarations.rules import (
     check_binding_arguments,
     check_declarable,
     check_deletable,
@@ -18,6 +16,8 @@ from bindery.router.model.declarations import (
     check_queue_arguments,
     checked,
 )
+from bindery.router.errors import AccessRefused, InUse, InvalidDeclaration, NotFound
+from bindery.router.filters import parse as parse_selector
 from bindery.router.model.objects import (
     EXCHANGE_TYPES,
     MAX_ID,

@@ -1,0 +1,11 @@
+"""How a topology is changed: the rules of declarations, and the editor that applies them (AMQP 0-9-1 §3.1).
+
+`TopologyEditor` applies declarations, bindings and deletions to a copy: every operation checks its rule first and
+raises without having changed anything, so an edit is whole or not at all. `TopologyEditor.changes` lists what to
+persist.
+"""
+
+from bindery.router.declarations.editor import TopologyEditor
+from bindery.router.declarations.rules import binding_filters, queue_filter
+
+__all__ = ["TopologyEditor", "binding_filters", "queue_filter"]
