@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from bindery.router.filters.sets import printing, reference, vectors, ways
 from bindery.router.filters.sets.parser import (
-    DEFAULT_SET_LIMITS,
     DIALECT,
-    FilterSetLimits,
     canonical_text,
     parse_filter_set,
     parse_filter_set_text,
 )
+from bindery.router.filters.sets.reading import DEFAULT_SET_LIMITS, FilterSetLimits
 
 __all__ = [
     "DEFAULT_SET_LIMITS",

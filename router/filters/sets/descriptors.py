@@ -8,31 +8,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bindery.router.errors import FilterError
+from bindery.router.filters.ast import Node
 from bindery.router.filters.sets import groups, leaves, property_filters
-
-if TYPE_CHECKING:
-    from bindery.router.filters.ast import Node
-    from bindery.router.filters.sets.parser import Reading
+from bindery.router.filters.sets.reading import FilterType, Reading
 
 #: The upper half of every numeric descriptor of the Apache filters.
 APACHE_DOMAIN: Final = 0x0000468C << 32
-
-
-@dataclass(frozen=True, slots=True)
-class FilterType:
-    """A kind of filter: `read` turns its JSON value, found at a place, into a condition.
-
-    `dialect` is the language of a value that is itself a filter written as text.
-    """
-
-    symbol: str
-    read: Callable[[Reading, Any, str], Node]
-    code: int | None = None
-    dialect: str | None = None
 
 
 def _apache(

@@ -6,14 +6,12 @@ Groups are two-valued: a member whose condition is unknown does not accept, so i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bindery.router.errors import FilterError
 from bindery.router.filters.ast import And, Literal, Node, Not, Or, Truth
 from bindery.router.filters.sets.nodes import Accepts
-
-if TYPE_CHECKING:
-    from bindery.router.filters.sets.parser import Reading
+from bindery.router.filters.sets.reading import Reading
 
 #: Conditions that hold for every message, and for none.
 ALWAYS: Final = Truth(Literal(True))

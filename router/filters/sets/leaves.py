@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bindery.router.columns import Ref
 from bindery.router.errors import FilterError
 from bindery.router.filters.ast import Field, Literal, Node, Not
 from bindery.router.filters.sets.groups import ALWAYS, conjunction, disjunction
 from bindery.router.filters.sets.nodes import Equals, Present, TopicMatches
+from bindery.router.filters.sets.reading import Reading
 from bindery.router.values import Table, Value
-
-if TYPE_CHECKING:
-    from bindery.router.filters.sets.parser import Reading
 
 _SUBJECT: Final = Field(Ref("properties", "subject"))
 _CONNECTION: Final = Field(Ref("connection"))

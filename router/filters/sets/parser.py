@@ -8,96 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bindery.router.errors import FilterError, InvalidInput
-from bindery.router.filters.ast import Node
-from bindery.router.filters.filter import Filter, parse
-from bindery.router.filters.limits import DEFAULT_LIMITS, Limits
+from bindery.router.errors import FilterError
+from bindery.router.filters.filter import Filter
 from bindery.router.filters.sets.descriptors import filter_type
 from bindery.router.filters.sets.groups import conjunction
-from bindery.router.values import Table, Value, decode, decode_table
+from bindery.router.filters.sets.reading import DEFAULT_SET_LIMITS, FilterSetLimits, Reading
 
 #: The dialect name that a filter set's `Filter` carries.
 DIALECT: Final = "filter-set"
-
-
-@dataclass(frozen=True, slots=True)
-class FilterSetLimits:
-    """Caps of one filter set.
-
-    entries   entries of one reference map or list
-    nesting   levels of nested references, and levels of groups
-    filters   filters in the whole set, members of groups included
-    text      caps of each selector and SQL filter
-    """
-
-    entries: int = 64
-    nesting: int = 100
-    filters: int = 1000
-    text: Limits = field(default_factory=lambda: DEFAULT_LIMITS)
-
-
-DEFAULT_SET_LIMITS: Final = FilterSetLimits()
-
-
-class Reading:
-    """One filter set while it is read: caps, the reader's connection, and how deep and long it is so far."""
-
-    def __init__(self, limits: FilterSetLimits, owner: str | None) -> None:
-        self.limits = limits
-        self.asked_owner = False
-        self._owner = owner
-        self._level = 0
-        self._filters = 0
-
-    def owner(self) -> str | None:
-        """The reader's connection. A set that asks has it in its text too: it is part of what the set means."""
-        self.asked_owner = self._owner is not None
-        return self._owner
-
-    def filter(self, raw: Any, where: str) -> Node:
-        """The condition of one described filter."""
-        if not isinstance(raw, Mapping):
-            raise FilterError("expected an object with descriptor and value", where=where)
-        if raw.keys() != {"descriptor", "value"}:
-            odd = sorted(map(str, raw.keys() ^ {"descriptor", "value"}))[0]
-            problem = f"unknown key {odd!r}" if odd in raw else f"{odd!r} is missing"
-            raise FilterError(problem, where=where, hint='a filter is {"descriptor": …, "value": …}')
-        self._filters += 1
-        if self._filters > self.limits.filters:
-            raise FilterError(f"more than {self.limits.filters} filters in one set", where=where)
-        if self._level >= self.limits.nesting:
-            raise FilterError(f"groups are nested deeper than {self.limits.nesting} levels", where=where)
-        descriptor = self.value(raw["descriptor"], f"{where}.descriptor")
-        kind = filter_type(descriptor, f"{where}.descriptor")
-        self._level += 1
-        condition = kind.read(self, raw["value"], f"{where}.value")
-        self._level -= 1
-        return condition
-
-    def value(self, raw: Any, where: str) -> Value:
-        """A typed value from its JSON form."""
-        try:
-            return decode(raw, where=where)
-        except InvalidInput as error:
-            raise FilterError(error.message, where=error.where, hint=error.hint) from None
-
-    def table(self, raw: Any, where: str) -> Table:
-        """A map of typed values from a plain JSON object."""
-        try:
-            return decode_table(raw, where=where, nested=False)
-        except InvalidInput as error:
-            raise FilterError(error.message, where=error.where, hint=error.hint) from None
-
-    def text(self, text: str, dialect: str, where: str) -> Node:
-        """The condition of a filter written as text; its errors keep their position and gain the place."""
-        try:
-            return parse(text, dialect, limits=self.limits.text).expression
-        except FilterError as error:
-            error.where = where
-            raise
 
 
 def parse_filter_set(raw: Any, *, owner: str | None = None, limits: FilterSetLimits = DEFAULT_SET_LIMITS) -> Filter:
@@ -109,7 +29,7 @@ def parse_filter_set(raw: Any, *, owner: str | None = None, limits: FilterSetLim
     if not isinstance(raw, Mapping):
         raise FilterError("a filter set is an object of named filters", where="filters")
     _refuse_surrogates(raw)
-    reading = Reading(limits, owner)
+    reading = Reading(limits, owner, filter_type)
     conditions = []
     for name, member in raw.items():
         if not isinstance(name, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bindery.router.columns import Ref
 from bindery.router.errors import FilterError
@@ -12,13 +12,11 @@ from bindery.router.filters.ast import Field, Literal, Node
 from bindery.router.filters.sets.groups import ALWAYS, conjunction
 from bindery.router.filters.sets.modifiers import read_reference
 from bindery.router.filters.sets.nodes import Equals, NestedMatches, Present, StartsWith, TextForm
+from bindery.router.filters.sets.reading import Reading
 from bindery.router.message import SECTION_FIELDS
 from bindery.router.values import INT64_MAX, INT64_MIN, Table, Timestamp, Value
 
-if TYPE_CHECKING:
-    from bindery.router.filters.sets.parser import Reading
-
-Read = Callable[["Reading", Any, str], Node]
+Read = Callable[[Reading, Any, str], Node]
 
 #: The types of a field that may hold several (AMQP 1.0 part 3, §3.2.11 to §3.2.14: message ids).
 _MESSAGE_ID: Final = (int, str, bytes)
