@@ -25,15 +25,16 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: $(STAMP) ## Route a year of flights through four exchange types (data in DATA=data/demo)
-	$(BIN)/python -m bindery.jobs.demo --data $(DATA)
+	$(BIN)/python -m bindery.demo --data $(DATA)
 
 test: $(STAMP) ## Run every test
 	$(BIN)/python -m pytest
 
-lint: $(STAMP) ## Check style, formatting and types
+lint: $(STAMP) ## Check style, formatting, types and what imports what
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 format: $(STAMP) ## Apply the formatter
 	$(BIN)/ruff check --fix .

@@ -33,7 +33,7 @@ from rich.table import Table
 
 from benchmarks import workload
 from benchmarks.scratch import scratch
-from bindery.jobs.config import parse_job
+from bindery.jobs.control.config import parse_job
 from bindery.jobs.route import BatchReport, RouteJob
 from bindery.jobs.session import build_session
 from bindery.router.declarations import TopologyEditor

@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from benchmarks.scratch import scratch
-from bindery.jobs.config import parse_job
+from bindery.jobs.control.config import parse_job
 from bindery.jobs.route import RouteJob
 from bindery.jobs.session import build_session
 from bindery.store.paths import DataDir

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
-from bindery.jobs.config import JobFile
+from bindery.jobs.control.config import JobFile
 from bindery.jobs.sources.files import spark_reason
 
 _CATALYST: Final = "org.apache.spark.sql.catalyst."

@@ -1,6 +1,6 @@
 """The driver of a submitted job: `spark-submit … jobs/managed.py --job FOLDER --data DIR --run ID`.
 
-The control plane writes this command line (jobs/launch.py). The driver checks the document again, now with
+The control plane writes this command line (jobs/control/launch.py). The driver checks the document again, now with
 Spark's parser, resolves its secrets, routes as `bindery.jobs.route` does, and says in the job's folder what it does.
 """
 
@@ -17,10 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from bindery.jobs.config import FileSource, JobFile, job_of
-from bindery.jobs.document_rules import DocumentRules
-from bindery.jobs.launch import this_process
-from bindery.jobs.references import masked, resolved
+from bindery.jobs.control.config import FileSource, JobFile, job_of
+from bindery.jobs.control.document_rules import DocumentRules
+from bindery.jobs.control.launch import this_process
+from bindery.jobs.control.references import masked, resolved
 from bindery.router.errors import BinderyError, Refused
 from bindery.store.jobs import JobFolder, RunStatus
 from bindery.store.paths import DataDir

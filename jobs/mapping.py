@@ -19,7 +19,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 from pyspark.sql.types import DataType
 
-from bindery.jobs.config import JobFile
+from bindery.jobs.control.config import JobFile
 from bindery.jobs.determinism import HINT, variation
 from bindery.jobs.fold import CORRUPT_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn
 from bindery.jobs.sources.files import spark_reason

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from pyspark import Broadcast
 
-from bindery.jobs.bridge import check_bridge
 from bindery.jobs.checkpoint import Checkpoint
-from bindery.jobs.config import JobFile
+from bindery.jobs.control.bridge import check_bridge
+from bindery.jobs.control.config import JobFile
 from bindery.jobs.routers import Routers
 from bindery.jobs.sources.planned import batch_clock
 from bindery.jobs.splits import Splits

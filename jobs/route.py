@@ -24,9 +24,8 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from bindery.cli.render import render_error
 from bindery.jobs.checkpoint import Checkpoint
-from bindery.jobs.config import AVAILABLE_NOW, JobFile, load_job
+from bindery.jobs.control.config import AVAILABLE_NOW, JobFile, load_job
 from bindery.jobs.intake import intake
 from bindery.jobs.java import java_is_gone, java_needed
 from bindery.jobs.mapping import mapped
@@ -36,6 +35,7 @@ from bindery.jobs.session import build_session, configure
 from bindery.jobs.sources import SOURCES
 from bindery.jobs.splits import Splits
 from bindery.jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask, TaskCounts
+from bindery.router.error_text import render_error
 from bindery.router.errors import BinderyError
 from bindery.router.model import Topology
 from bindery.store.commit import BatchCommitter, BatchCounts, WrittenFile

@@ -16,8 +16,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from bindery.jobs.control.packages import DELTA_PACKAGE, DELTA_SETTINGS, NO_PAGES
 from bindery.jobs.java import java_needed, quieten
-from bindery.jobs.packages import DELTA_PACKAGE, DELTA_SETTINGS, NO_PAGES
 from bindery.router.errors import InvalidInput
 
 __all__ = ["DELTA_PACKAGE", "build_session", "configure"]

@@ -1,6 +1,6 @@
 """Streaming jobs: submitted as documents, run by spark-submit in processes of their own.
 
-A job document is code: it is for administrators, and jobs/document_rules.py says what it may ask for.
+A job document is code: it is for administrators, and jobs/control/document_rules.py says what it may ask for.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from bindery.api.deps import AdministratorUser, Plane, resource
 from bindery.api.errors import ErrorBody, Refusal, bad_request, object_not_found
 from bindery.api.items import JobItem
 from bindery.api.raw_path import Segment
-from bindery.jobs.bridge import check_bridge
-from bindery.jobs.config import Job, JobFile
-from bindery.jobs.document_rules import DocumentRules
-from bindery.jobs.launch import Launcher, ask_to_end, kill, spark_submit
-from bindery.jobs.references import check_present, masked, present_values
+from bindery.jobs.control.bridge import check_bridge
+from bindery.jobs.control.config import Job, JobFile
+from bindery.jobs.control.document_rules import DocumentRules
+from bindery.jobs.control.launch import Launcher, ask_to_end, kill, spark_submit
+from bindery.jobs.control.references import check_present, masked, present_values
 from bindery.router.errors import NotFound, Refused
 from bindery.store.jobs import Found, JobConflict, JobRecord
 from bindery.store.totals import Totals

@@ -14,7 +14,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from bindery.cli.filter import read_message
-from bindery.cli.render import console, counted, visible
+from bindery.cli.render import console, counted
+from bindery.router.error_text import visible
 from bindery.router.errors import InvalidInput
 from bindery.router.filters import DIALECTS, parse
 from bindery.router.message import to_batch

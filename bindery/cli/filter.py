@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bindery.cli.render import render_error, visible
 from bindery.router.columns import BatchView
+from bindery.router.error_text import render_error, visible
 from bindery.router.errors import BinderyError, InvalidInput
 from bindery.router.filters import DIALECTS, Filter, parse
 from bindery.router.filters.lint import ObservedSchema, lint

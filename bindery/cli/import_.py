@@ -13,7 +13,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bindery.cli.render import counted, visible
+from bindery.cli.render import counted
+from bindery.router.error_text import visible
 from bindery.router.errors import DefinitionsRefused, InvalidInput
 
 if TYPE_CHECKING:

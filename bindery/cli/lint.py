@@ -14,7 +14,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from bindery.cli.explain import DataOption, JsonOption, read_json
-from bindery.cli.render import console, visible
+from bindery.cli.render import console
+from bindery.router.error_text import visible
 from bindery.router.model import DEFAULT_VHOST, Topology
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from bindery.cli.lint import lint
 from bindery.cli.maintain import maintain
 from bindery.cli.queues import queues
 from bindery.cli.redrive import redrive, unroutable
-from bindery.cli.render import render_error
 from bindery.cli.replay import replay
 from bindery.cli.route import route
 from bindery.cli.serve import serve
+from bindery.router.error_text import render_error
 from bindery.router.errors import BinderyError
 
 app = typer.Typer(

@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bindery.cli.explain import JsonOption
-from bindery.cli.render import console, counted, visible
+from bindery.cli.render import console, counted
+from bindery.router.error_text import visible
 from bindery.router.errors import BinderyError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bindery.cli.render import visible
+from bindery.router.error_text import visible
 
 
 def queues(

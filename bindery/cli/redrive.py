@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bindery.cli.explain import DataOption, JsonOption, VhostOption
-from bindery.cli.render import console, counted, visible
+from bindery.cli.render import console, counted
+from bindery.router.error_text import visible
 from bindery.router.errors import InvalidInput
 from bindery.router.filters import DIALECTS, parse
 from bindery.router.model import DEFAULT_VHOST

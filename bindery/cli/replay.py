@@ -16,7 +16,8 @@ from rich.text import Text
 
 from bindery.cli.explain import DataOption, JsonOption, VhostOption, read_json
 from bindery.cli.redrive import SinceOption, UntilOption, moment
-from bindery.cli.render import console, visible
+from bindery.cli.render import console
+from bindery.router.error_text import visible
 from bindery.router.errors import InvalidInput
 from bindery.router.model import DEFAULT_VHOST
 
@@ -53,12 +54,12 @@ def replay(
     Example: bindery replay --stream flights --against new.json --data ./data --svg change.svg
     """
     # Imported here so that other commands do not wait for Spark.
+    from bindery.cli.local import default_log  # noqa: PLC0415
+    from bindery.cli.replay_picture import html as page  # noqa: PLC0415
+    from bindery.cli.replay_picture import svg as picture  # noqa: PLC0415
     from bindery.jobs.comparison import Reporter  # noqa: PLC0415
-    from bindery.jobs.local import default_log  # noqa: PLC0415
     from bindery.jobs.replay import Span  # noqa: PLC0415
     from bindery.jobs.replay import replay as run  # noqa: PLC0415
-    from bindery.jobs.replay_picture import html as page  # noqa: PLC0415
-    from bindery.jobs.replay_picture import svg as picture  # noqa: PLC0415
     from bindery.jobs.session import build_session  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
@@ -121,7 +122,7 @@ def _progress(console: Console) -> Iterator[Callable[[int, int], None]]:
 
 def show(report: Mapping[str, Any], out: Console) -> None:
     """Render a comparison for people."""
-    from bindery.jobs.replay_picture import example_lines  # noqa: PLC0415
+    from bindery.cli.replay_picture import example_lines  # noqa: PLC0415
 
     copies, files = report["copies"], report["files"]
     out.print(

@@ -42,8 +42,8 @@ def route(
     Example: bindery route --config job.yaml --data ./data --available-now
     """
     # Imported here so that other commands do not wait for Spark.
-    from bindery.jobs.config import load_job  # noqa: PLC0415
-    from bindery.jobs.local import run_local  # noqa: PLC0415
+    from bindery.cli.local import run_local  # noqa: PLC0415
+    from bindery.jobs.control.config import load_job  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
 
     done = run_local(

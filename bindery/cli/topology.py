@@ -14,7 +14,7 @@ from rich.text import Text
 
 from bindery.cli.explain import DataOption, JsonOption
 from bindery.cli.redrive import moment
-from bindery.cli.render import visible
+from bindery.router.error_text import visible
 from bindery.router.errors import DefinitionsRefused, InUse, InvalidInput
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from bindery.jobs.config import JobFile
+from bindery.jobs.control.config import JobFile
 from bindery.jobs.sources.delta import read_delta, read_queue
 from bindery.jobs.sources.files import read_csv, read_json, read_parquet
 from bindery.jobs.sources.records import CORRUPT, Records

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from bindery.jobs.bridge import bridge_filter
-from bindery.jobs.config import FileSource, JobFile, QueueSource
 from bindery.jobs.consume import Consumer
+from bindery.jobs.control.bridge import bridge_filter
+from bindery.jobs.control.config import FileSource, JobFile, QueueSource
 from bindery.jobs.sources.files import spark_reason
 from bindery.jobs.sources.records import Records
 from bindery.store.paths import DataDir

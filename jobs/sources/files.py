@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
-from bindery.jobs.config import FileSource, JobFile
+from bindery.jobs.control.config import FileSource, JobFile
 from bindery.jobs.sources.format import FileFormat
 from bindery.jobs.sources.lines import LINE_ENDS
 from bindery.jobs.sources.records import CORRUPT, Records

@@ -32,7 +32,7 @@ PROGRAM = f"""#!{sys.executable}
 import signal, sys, time
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from bindery.jobs.launch import this_process
+from bindery.jobs.control.launch import this_process
 from bindery.store.jobs import JobFolder, RunStatus
 
 named = dict(zip(sys.argv, sys.argv[1:]))

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from bindery.jobs.config import parse_job
+from bindery.jobs.control.config import parse_job
 from bindery.jobs.route import BatchReport, RouteJob
 from bindery.router.declarations import TopologyEditor
 from bindery.router.message import Message, to_batch

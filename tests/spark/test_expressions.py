@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from bindery.jobs.config import job_of
+from bindery.jobs.control.config import job_of
 from bindery.jobs.expressions import check_expressions, refusal
 from bindery.router.errors import InvalidInput
 

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from bindery.jobs import demo
+from bindery.demo import __main__ as demo
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.read import read_queue

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bindery.jobs.launch import this_process
+from bindery.jobs.control.launch import this_process
 from bindery.jobs.managed import main
 from bindery.store.jobs import JobFolder, JobRecord, JobRegistry, Run, RunStatus
 from tests.spark.installation import Installation

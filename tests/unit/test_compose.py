@@ -18,7 +18,7 @@ import yaml
 
 from bindery.api.settings import Settings
 from bindery.cli.main import app
-from bindery.jobs.config import load_job
+from bindery.jobs.control.config import load_job
 
 PROJECT = Path(__file__).parents[2]
 FILE = PROJECT / "docker-compose.yml"

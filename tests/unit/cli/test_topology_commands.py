@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bindery.cli import main as cli
-from bindery.jobs.bridge import check_bridge
-from bindery.jobs.config import load_job
+from bindery.jobs.control.bridge import check_bridge
+from bindery.jobs.control.config import load_job
 from bindery.router.errors import Refused
 from bindery.router.model import Binding
 from bindery.store.paths import DataDir

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bindery.cli.render import render_error
+from bindery.router.error_text import render_error
 from bindery.router.errors import FilterError
 from bindery.router.filters import parse
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bindery.jobs.bridge import bridge_filter, check_bridge
-from bindery.jobs.config import JobFile, QueueSource, parse_job
+from bindery.jobs.control.bridge import bridge_filter, check_bridge
+from bindery.jobs.control.config import JobFile, QueueSource, parse_job
 from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import FilterError, Refused
 from bindery.router.filters import evaluate

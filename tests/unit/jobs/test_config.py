@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bindery.jobs.config import DEFAULT_RECORD_BYTES, FileSource, QueueSource, load_job, parse_job
+from bindery.jobs.control.config import DEFAULT_RECORD_BYTES, FileSource, QueueSource, load_job, parse_job
 from bindery.router.errors import InvalidInput
 from bindery.store.maintenance.options import MaintenanceOptions
 

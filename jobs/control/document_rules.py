@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bindery.jobs.config import FileSource, JobFile, QueueSource, job_of
-from bindery.jobs.references import is_reference, without_secrets
+from bindery.jobs.control.config import FileSource, JobFile, QueueSource, job_of
+from bindery.jobs.control.references import is_reference, without_secrets
 from bindery.router.errors import InvalidInput
 from bindery.store.paths import DataDir
 from bindery.store.read import consumer_filter

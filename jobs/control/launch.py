@@ -21,15 +21,15 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from bindery.jobs.packages import DELTA_PACKAGE, DELTA_SETTINGS, NO_PAGES
-from bindery.jobs.references import ENVIRONMENT_PREFIX, references
+from bindery.jobs.control.packages import DELTA_PACKAGE, DELTA_SETTINGS, NO_PAGES
+from bindery.jobs.control.references import ENVIRONMENT_PREFIX, references
 from bindery.router.errors import InvalidInput, StorageFailed
 from bindery.store.jobs import JobFolder, JobRecord, Process, Run
 from bindery.store.paths import DataDir, encode_name
 
-_MANAGED: Final = Path(__file__).with_name("managed.py")
+_MANAGED: Final = Path(__file__).parents[1] / "managed.py"
 #: The folder that `bindery` is imported from.
-_ROOT: Final = Path(__file__).parents[2]
+_ROOT: Final = Path(__file__).parents[3]
 _SHELL: Final = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "bindery-job")
 #: Formats that are read through Delta's own Spark classes.
 _DELTA_FORMATS: Final = frozenset({"delta", "queue"})
@@ -42,7 +42,7 @@ _LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress"
 class Launcher:
     """How jobs are started: the Spark master and more of Spark's settings.
 
-    `roots` are what jobs may read (jobs/document_rules.py), `secrets` is a folder of files.
+    `roots` are what jobs may read (jobs/control/document_rules.py), `secrets` is a folder of files.
     """
 
     data: DataDir

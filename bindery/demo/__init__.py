@@ -1,0 +1,1 @@
+"""A year of flights through four exchange types (`make demo`)."""
