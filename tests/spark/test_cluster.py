@@ -18,8 +18,8 @@ from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.tables import count_rows
 from bindery.store.topology import TopologyStore
+from tests.packages import PROJECT, own_packages
 
-PROJECT = Path(__file__).parents[2]
 JOB = """
 stream: s
 source: {format: json, path: INBOX, schema: 'id BIGINT, name STRING'}
@@ -82,6 +82,7 @@ def test_spark_submit_routes_on_executors_that_got_the_code_as_a_zip(
         (inbox / f"{part}.json").write_text("\n".join(lines) + "\n")
     job = tmp_path / "job.yaml"
     job.write_text(JOB.replace("INBOX", str(inbox)))
+    own_packages(tmp_path)
     script = tmp_path / "route.py"
     shutil.copy(PROJECT / "jobs" / "route.py", script)
     environment = {

@@ -6,11 +6,14 @@ import importlib
 import inspect
 import subprocess
 import sys
-from pathlib import Path
+import zipfile
+from importlib.metadata import version as version_of
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 import bindery
+from tests.packages import PARTS, PROJECT, own_packages
 
 PACKAGES = ("bindery", "bindery.router", "bindery.store", "bindery.api", "bindery.jobs")
 
@@ -29,6 +32,25 @@ def test_importing_bindery_imports_nothing_heavy() -> None:
         "import bindery, sys; print(sorted({'pyarrow', 'pyspark', 'deltalake', 'bindery.store'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_wheel_installs_one_package(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(command, cwd=PROJECT, capture_output=True, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = {PurePosixPath(name) for name in archive.namelist()}
+    assert {name.parts[0] for name in names} == {"bindery", f"bindery-{version_of('bindery')}.dist-info"}
+    sources = {path for part in PARTS for path in (PROJECT / part).rglob("*") if path.suffix in (".py", ".lark")}
+    assert len(sources) > 200
+    assert {"bindery" / PurePosixPath(path.relative_to(PROJECT)) for path in sources} <= names
+
+
+def test_packages_of_the_same_names_in_the_working_directory_are_left_alone(tmp_path: Path) -> None:
+    own_packages(tmp_path)
+    code = "import bindery.api.app, bindery.cli.main, bindery.demo.__main__, bindery.jobs.route"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", PACKAGES)
