@@ -15,18 +15,18 @@ Adding a node type from another module takes:
     in tuples of nodes; `children` finds them. A constant that differs from filter to filter of one shape belongs
     into a `Literal` child: evaluation replaces it by a `Parameter`, so that all filters of that shape are
     evaluated in one pass. Every other field becomes part of the shape, so keep it small and hashable.
-2.  A scalar rule: `@router.filters.scalar.rule(MyNode)` on `(node, context) -> value or truth`;
+2.  A scalar rule: `@bindery.router.filters.scalar.rule(MyNode)` on `(node, context) -> value or truth`;
     `context.value(child)` evaluates a sub-node, `context.message` is the message.
-3.  A vectorised rule: `@router.filters.vector.operand(MyNode)` or `@router.filters.vector.condition(MyNode)` on
-    `(node, pairs)`: an operand rule returns a `Vector` with one value per pair of message and filter, a
-    condition rule a new uint8 array of truths. `pairs.column(ref)`, `pairs.operand(child)` and
-    `pairs.truth(child)` give those of a reference and of sub-nodes, `pairs.rows` the batch row of each
-    pair, `pairs.view` the batch. Work on texts goes once per distinct combination of values
-    (`per_distinct`, `truth_per_distinct`).
-4.  Optionally an access predicate: `@router.filters.access.access(MyNode)` on `(node) -> Access | None`.
+3.  A vectorised rule: `@bindery.router.filters.vector.operand(MyNode)` or
+    `@bindery.router.filters.vector.condition(MyNode)` on `(node, pairs)`: an operand rule returns a `Vector`
+    with one value per pair of message and filter, a condition rule a new uint8 array of truths.
+    `pairs.column(ref)`, `pairs.operand(child)` and `pairs.truth(child)` give those of a reference and of
+    sub-nodes, `pairs.rows` the batch row of each pair, `pairs.view` the batch. Work on texts goes once per
+    distinct combination of values (`per_distinct`, `truth_per_distinct`).
+4.  Optionally an access predicate: `@bindery.router.filters.access.access(MyNode)` on `(node) -> Access | None`.
     A node that can only be true when a field holds one of some keys returns them; it is then looked at for those
     messages only, and on all others it must be FALSE or UNKNOWN. `exact`: a key alone makes it true.
-5.  A printing rule, when it has a textual form: `@router.filters.printer.prints(MyNode)`.
+5.  A printing rule, when it has a textual form: `@bindery.router.filters.printer.prints(MyNode)`.
 
 Such a tree becomes a filter by `bindery.router.filters.Filter.of(expression, text=…, dialect=…)`; filters of every
 origin can stand in one `FilterGroups`.
