@@ -5,8 +5,8 @@ is 100 files and 100 commits at least. The next file is placed when the batch be
 files that were read are moved away, as an operator's own clean-up would. Printed for every window of
 batches: processor time of the whole process tree per batch (driver, JVM, workers, maintenance), their
 memory, and what lies on the disk, as its mean over the window, since it goes up and down with every clean-up.
-Resident memory of the JVM says how much of the heap that it was given has been touched; what it holds is what
-is in use after a collection, which every reading begins with.
+The JVM gets its whole heap at the start, so that its resident memory grows by what is outside of it only; what
+it holds of its heap is what is in use after a collection, which every reading begins with.
 Retention is shorter than in a real installation by as much as the run is, so that the state of months
 is reached within it.
 
@@ -208,7 +208,11 @@ def run(folder: Path, options: argparse.Namespace) -> None:
     source.mkdir()
     data = DataDir.open(folder / "data", create=True)
     TopologyStore(data).edit(declare, author="bench")
-    spark = build_session("bench", settings={"spark.driver.memory": "1g"}, log_file=folder / "spark.log")
+    settings = {
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Xms1g -XX:+AlwaysPreTouch",
+    }
+    spark = build_session("bench", settings=settings, log_file=folder / "spark.log")
     producer = Producer(source)
     producer.place(0)
     started = time.perf_counter()

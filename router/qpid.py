@@ -1,4 +1,4 @@
-"""Attributes of exchanges as Qpid Broker-J names them (seed 003 §4.6.4), under the names used here."""
+"""Attributes of exchanges as Qpid Broker-J names them (§4.6.4), under the names used here."""
 
 from __future__ import annotations
 

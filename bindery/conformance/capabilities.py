@@ -10,7 +10,7 @@ from bindery.conformance.guard import evaluated
 from bindery.conformance.report import Outcome
 from bindery.router.capabilities import CAPABILITIES, capabilities, of_exchange
 
-#: How the descriptors of a section begin -> its capability, by the letter (seed 000; seed 001 §1, §2, §3).
+#: How the descriptors of a section begin -> its capability, by the letter (Apache AMQP filters §1 to §3).
 _BY_THE_LETTER: Final[Mapping[str, str]] = {
     "apache.org:legacy-amqp-": "APACHE.ORG:LEGACY_AMQP_EXCHANGE_FILTERS",
     "apache.org:no-local-filter:": "APACHE.ORG:NO_LOCAL",

@@ -20,7 +20,7 @@ _LITERAL = re.compile(r"\s*'((?:[^'\\]|'')*)'\s*")
 
 
 def bridge_filter(source: QueueSource, file: JobFile) -> Filter | None:
-    """The filter of a bridge; its own connection is what no-local compares with (seed 001 §2.1).
+    """The filter of a bridge; its own connection is what no-local compares with (Apache AMQP filters §2.1).
 
     Raises FilterError or InvalidInput naming the place in the job file.
     """

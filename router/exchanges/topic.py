@@ -1,4 +1,4 @@
-"""Topic exchanges: the binding key is a pattern of words (seed 003 §4.6.2.2; AMQP 0-9-1 §3.1.3.3)."""
+"""Topic exchanges: the binding key is a pattern of words (Broker-J §4.6.2.2; AMQP 0-9-1 §3.1.3.3)."""
 
 from __future__ import annotations
 
