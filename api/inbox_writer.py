@@ -7,8 +7,6 @@ of the commit: none of them are stored, or (CommitUnknown) all or none.
 
 from __future__ import annotations
 
-import queue
-import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,11 +14,10 @@ from typing import Final
 import pyarrow as pa
 
 from bindery.api import inbox
-from bindery.router.errors import BinderyError
+from bindery.store.grouping import GroupWorker
 from bindery.store.paths import DataDir
 
-#: Requests that share one commit at most, and bytes of records from which on no more join them.
-MAX_GROUP: Final = 512
+#: Bytes of records from which on no more requests join a commit.
 MAX_BYTES: Final = 64 * 2**20
 
 
@@ -32,16 +29,14 @@ class _Request:
     future: Future[int] = field(default_factory=Future)
 
 
-class InboxWriter:
+class InboxWriter(GroupWorker[_Request]):
     """Appends records to the inboxes of one data directory in the order of their arrival; safe between threads."""
+
+    max_weight = MAX_BYTES
 
     def __init__(self, data: DataDir) -> None:
         self._data = data
-        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        self._gate = threading.Lock()
-        self._closed = False
-        self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
-        self._thread.start()
+        super().__init__("inbox", closed="the inboxes are closed")
 
     def append(self, vhost: str, records: pa.Table, *, author: str) -> Future[int]:
         """Queue records; the future gives the version of the inbox that holds them, or raises what `inbox.append` does.
@@ -49,43 +44,18 @@ class InboxWriter:
         A future that is cancelled before its commit is begun stores nothing.
         """
         request = _Request(vhost, records, author)
-        with self._gate:
-            if self._closed:
-                raise BinderyError("the inboxes are closed", hint="the service is stopping")
-            self._requests.put(request)
+        self._submit(request)
         return request.future
 
-    def close(self) -> None:
-        """Append what is queued, then stop."""
-        with self._gate:
-            if not self._closed:
-                self._closed = True
-                self._requests.put(None)
-        self._thread.join()
+    def _weight(self, request: _Request) -> int:
+        size: int = request.records.nbytes
+        return size
 
-    def _run(self) -> None:
-        open_for_more = True
-        while open_for_more:
-            first = self._requests.get()
-            if first is None:
-                return
-            group, size = [first], first.records.nbytes
-            while len(group) < MAX_GROUP and size < MAX_BYTES:
-                try:
-                    following = self._requests.get_nowait()
-                except queue.Empty:
-                    break
-                if following is None:
-                    open_for_more = False
-                    break
-                group.append(following)
-                size += following.records.nbytes
-            # a request cancelled while it waited is left out; the others can no longer be cancelled
-            accepted = [one for one in group if one.future.set_running_or_notify_cancel()]
-            for vhost in dict.fromkeys(one.vhost for one in accepted):
-                self._commit(vhost, [one for one in accepted if one.vhost == vhost])
+    def _commit(self, group: list[_Request]) -> None:
+        for vhost in dict.fromkeys(one.vhost for one in group):
+            self._append(vhost, [one for one in group if one.vhost == vhost])
 
-    def _commit(self, vhost: str, group: list[_Request]) -> None:
+    def _append(self, vhost: str, group: list[_Request]) -> None:
         authors = ", ".join(dict.fromkeys(one.author for one in group))
         try:
             records = pa.concat_tables([one.records for one in group])

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import queue
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -32,6 +31,7 @@ from bindery.router.model import Topology
 from bindery.store import tables
 from bindery.store.commit import BatchCommitter, BatchCounts, Pin, TableCommit, WrittenFile
 from bindery.store.filter_counts import filter_counts
+from bindery.store.grouping import Worker
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.streams import EPOCH_BATCHES, next_epoch
@@ -67,7 +67,7 @@ class _Batch:
     since: float = field(default_factory=time.monotonic)
 
 
-class Publisher:
+class Publisher(Worker[_Request]):
     """Publishes messages in the order of their arrival; safe between threads.
 
     `committed` is called with what each batch committed, on the publisher's thread.
@@ -85,15 +85,11 @@ class Publisher:
         self._committed = committed
         self._topology = topology
         self._app_id = app_id
-        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._routers: dict[str, Router] = {}
         self._compiled: dict[str, Topology] = {}
         self._numbers = iter(range(0))
         self._unfinished: _Batch | None = None
-        self._gate = threading.Lock()
-        self._closed = False
-        self._thread = threading.Thread(target=self._run, name="publish", daemon=True)
-        self._thread.start()
+        super().__init__("publish", closed="publishing has ended")
 
     @cached_property
     def _committer(self) -> BatchCommitter:
@@ -106,19 +102,12 @@ class Publisher:
         the storage answers. After every other error nobody holds it.
         """
         request = _Request(vhost, message)
-        with self._gate:
-            if self._closed:
-                raise BinderyError("publishing has ended", hint="the service is stopping")
-            self._requests.put(request)
+        self._submit(request)
         return request.future
 
     def close(self) -> None:
         """Publish what is queued, then stop."""
-        with self._gate:
-            if not self._closed:
-                self._closed = True
-                self._requests.put(None)
-        self._thread.join()
+        super().close()
         if "_committer" in self.__dict__:
             self._committer.close()
 

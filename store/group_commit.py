@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from bindery.router.declarations import TopologyEditor
-from bindery.router.errors import BinderyError
 from bindery.router.model import ObjectKey
+from bindery.store.grouping import GroupWorker
 from bindery.store.topology import Edit, TopologyStore
 
 T = TypeVar("T")
-
-#: Requests that share one commit at most.
-MAX_GROUP: Final = 512
 
 
 @dataclass
@@ -28,7 +23,7 @@ class _Request:
     future: Future[Any] = field(default_factory=Future)
 
 
-class GroupCommitter:
+class GroupCommitter(GroupWorker[_Request]):
     """Commits changes from many threads in the order of their arrival, as many at once as are waiting.
 
     A request is answered when its commit is durable. A change that raises fails alone: its neighbours
@@ -37,28 +32,13 @@ class GroupCommitter:
 
     def __init__(self, store: TopologyStore) -> None:
         self._store = store
-        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        self._closed = False
-        self._gate = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="topology-commit", daemon=True)
-        self._thread.start()
+        super().__init__("topology-commit", closed="the topology is closed to changes")
 
     def submit(self, change: Callable[[TopologyEditor], T], author: str, reason: str = "") -> Future[Edit[T]]:
         """Queue a change; the future gives what TopologyStore.edit gives, or raises what it raises."""
         request = _Request(change, author, reason)
-        with self._gate:
-            if self._closed:
-                raise BinderyError("the topology is closed to changes", hint="the service is stopping")
-            self._requests.put(request)
+        self._submit(request)
         return request.future
-
-    def close(self) -> None:
-        """Commit what is queued, then stop."""
-        with self._gate:
-            if not self._closed:
-                self._closed = True
-                self._requests.put(None)
-        self._thread.join()
 
     def __enter__(self) -> GroupCommitter:
         return self
@@ -66,28 +46,7 @@ class GroupCommitter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self) -> None:
-        open_for_more = True
-        while open_for_more:
-            first = self._requests.get()
-            if first is None:
-                return
-            group = [first]
-            while len(group) < MAX_GROUP:
-                try:
-                    following = self._requests.get_nowait()
-                except queue.Empty:
-                    break
-                if following is None:
-                    open_for_more = False
-                    break
-                group.append(following)
-            # a request cancelled while it waited is left out; the others can no longer be cancelled
-            self._commit([one for one in group if one.future.set_running_or_notify_cancel()])
-
     def _commit(self, group: list[_Request]) -> None:
-        if not group:
-            return
         outcome = _Outcome()
         authors = ", ".join(dict.fromkeys(request.author for request in group))
         reasons = "; ".join(dict.fromkeys(request.reason for request in group if request.reason))
