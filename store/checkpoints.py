@@ -3,11 +3,14 @@
 A checkpoint lists every file of a table, so what it costs grows with the table; a commit must neither wait
 for it nor fail with it. After a commit the table is handed to one thread of the process, which writes a
 checkpoint when enough entries have gathered. Whatever goes wrong there is logged and harms nothing: the
-log is whole without checkpoints, only slower to read, and the next commit hands it over again.
+log is whole without checkpoints, only slower to read, and the next commit hands it over again. A process that
+ends writes first what was handed over: a thread that native code still runs on when the interpreter is taken
+down brings the whole process down, with an exit code that belies what it has done.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import queue
@@ -61,25 +64,34 @@ class _Writer:
     """The thread that writes checkpoints; started by the first table that is handed over."""
 
     def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[tuple[str, int]] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[str, int] | None] = queue.SimpleQueue()
         self._known: set[str] = set()
         self._gate = threading.Lock()
-        self._started = False
+        self._thread: threading.Thread | None = None
+        self._closed = False
 
     def hand_over(self, path: str, version: int) -> None:
         """Have a checkpoint written if it is due; a table that waits already is not handed over twice."""
         with self._gate:
-            if path in self._known:
+            if self._closed or path in self._known:
                 return
             self._known.add(path)
-            if not self._started:
-                self._started = True
-                threading.Thread(target=self._run, name="checkpoints", daemon=True).start()
-        self._waiting.put((path, version))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
+                self._thread.start()
+            self._waiting.put((path, version))
+
+    def close(self) -> None:
+        """Write what was handed over, and take no more."""
+        with self._gate:
+            self._closed = True
+        if self._thread is not None:
+            self._waiting.put(None)
+            self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            path, version = self._waiting.get()
+        while (handed := self._waiting.get()) is not None:
+            path, version = handed
             try:
                 if is_due(path, version):
                     write_checkpoint(path)
@@ -90,6 +102,7 @@ class _Writer:
 
 
 _writer: Final = _Writer()
+atexit.register(_writer.close)
 
 
 def consider(path: str, version: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
 from abc import ABC, abstractmethod
@@ -24,7 +25,7 @@ R = TypeVar("R", bound=Request)
 
 
 class Worker(ABC, Generic[R]):
-    """A thread that takes requests in the order of their arrival, until it is closed.
+    """A thread that takes requests in the order of their arrival, until it is closed, or the interpreter ends.
 
     `closed` is what a request is told that comes later. The thread starts at the end of the construction: what
     `_run` needs is there before.
@@ -37,6 +38,8 @@ class Worker(ABC, Generic[R]):
         self._refusal = closed
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+        # native code on a thread must not outlive the interpreter
+        atexit.register(self.close)
 
     def _submit(self, request: R) -> None:
         """Queue a request; raises BinderyError when the worker is closed."""
@@ -52,6 +55,7 @@ class Worker(ABC, Generic[R]):
                 self._closed = True
                 self._requests.put(None)
         self._thread.join()
+        atexit.unregister(self.close)
 
     @abstractmethod
     def _run(self) -> None:

@@ -291,5 +291,5 @@ def knows_stream(data: DataDir, stream: str) -> bool:
     """Whether any batch of the stream is on record."""
     if not tables.exists(data.manifest):
         return False
-    dataset = tables.open_table(data.manifest, MANIFEST).to_pyarrow_dataset()
+    dataset = tables.dataset(data.manifest, tables.open_table(data.manifest, MANIFEST))
     return bool(dataset.head(1, columns=["stream"], filter=pc.field("stream") == stream).num_rows)

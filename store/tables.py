@@ -18,10 +18,12 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.schema import Field
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from bindery.router.errors import CommitConflict, UnsupportedTable
 from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA
@@ -159,6 +161,15 @@ def open_table(
         ) from error
     check_table(TableState.of(table), path, kind, vhost=vhost, name=name)
     return table
+
+
+def dataset(path: str, table: DeltaTable) -> ds.Dataset:
+    """The rows of the local table at that path, read by Arrow's own file system.
+
+    deltalake's file system lives in Python: Arrow's threads may still hold its files when the interpreter ends,
+    and then the process aborts although all of its work is done.
+    """
+    return table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(path, LocalFileSystem()))
 
 
 def exists(path: str) -> bool:

@@ -150,7 +150,7 @@ class ManifestTotals:
         totals = Totals()
         waiting: list[pa.RecordBatch] = []
         # a file holds one row as a rule: many of them are added up at once
-        for batch in table.to_pyarrow_dataset().to_batches():
+        for batch in tables.dataset(self._data.manifest, table).to_batches():
             waiting.append(batch)
             if len(waiting) == _AT_ONCE:
                 totals.add(pa.Table.from_batches(waiting))

@@ -30,7 +30,7 @@ from bindery.jobs.control.config import FileSource, JobFile, load_job
 from bindery.router.error_text import render_error
 from bindery.router.errors import BinderyError, InvalidInput
 from bindery.store.paths import DataDir
-from bindery.store.tables import count_rows
+from bindery.store.tables import UNROUTABLE, count_rows, dataset, open_log, rows_in
 from bindery.store.topology import TopologyStore
 
 _LATE: Final = """\
@@ -111,7 +111,7 @@ def _show_queues(data: DataDir, console: Console) -> None:
         table.add_row(queue.name, f"{count_rows(data, '/', queue.name):,}", str(path))
     unroutable = Path(data.unroutable("/"))
     if unroutable.exists():
-        rows = DeltaTable(unroutable).to_pyarrow_dataset().count_rows()
+        rows = rows_in(open_log(str(unroutable), UNROUTABLE, files=True))
         table.add_row("(unroutable)", f"{rows:,}", str(unroutable.relative_to(data.root)))
     console.print(table)
 
@@ -121,7 +121,8 @@ def _show_queries(data: DataDir, console: Console) -> None:
     import duckdb  # noqa: PLC0415
     import polars as pl  # noqa: PLC0415
 
-    late_majors = DeltaTable(data.queue("/", "late.majors")).to_pyarrow_dataset()
+    path = data.queue("/", "late.majors")
+    late_majors = dataset(path, DeltaTable(path))
     late = duckdb.connect().register("late_majors", late_majors).sql(_LATE)
     _show("The queue late.majors, by DuckDB", _LATE, late.columns, late.fetchall(), console)
     cancelled = (

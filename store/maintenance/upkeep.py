@@ -7,6 +7,7 @@ nothing where nothing is committed. What goes wrong is logged and harms no commi
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
@@ -34,8 +35,8 @@ _FILES_PER_COMMIT: Final = 16
 _CLEAN_SECONDS: Final = 3_600.0
 #: Seconds for which what holds versions back is taken to be what it was.
 _HOLDS_SECONDS: Final = 30.0
-#: Seconds that the end waits for work that is due or has begun.
-_END_SECONDS: Final = 60.0
+#: Seconds that `drain` waits for work that is due or has begun.
+_DRAIN_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -78,6 +79,8 @@ class Upkeep:
         self._busy = False
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
         self._thread.start()
+        # native code on a thread must not outlive the interpreter
+        atexit.register(self.close)
 
     def __enter__(self) -> Upkeep:
         return self
@@ -86,17 +89,18 @@ class Upkeep:
         self.close()
 
     def drain(self) -> None:
-        """Wait until what is due has been done, for `_END_SECONDS` at most: what is left is done another time."""
+        """Wait until what is due has been done, for `_DRAIN_SECONDS` at most: what is left is done another time."""
         with self._changed:
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._busy and not self._due(time.monotonic()), _END_SECONDS)
+            self._changed.wait_for(lambda: not self._busy and not self._due(time.monotonic()), _DRAIN_SECONDS)
 
     def close(self) -> None:
-        """Stop after the table that is worked on; a merge that takes too long is left behind, as by a crash."""
+        """Stop after the table that is worked on."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        self._thread.join(_END_SECONDS)
+        self._thread.join()
+        atexit.unregister(self.close)
 
     def committed(self, commits: Iterable[TableCommit]) -> None:
         """A batch has been committed to these tables and to the manifest; returns at once."""

@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 from bindery.router.engine import Router
 from bindery.router.message import to_batch
 from bindery.store.paths import DataDir
+from bindery.store.tables import dataset
 from bindery.store.topology import TopologyStore
 from tests.faults.real.ledger import Ledger
 from tests.faults.real.traffic import TRANSIENT
@@ -123,7 +124,7 @@ def _read(path: str, table: str) -> Iterator[Copy]:
         return
     lost = table == UNROUTABLE
     columns = ["exchange", "routing_key", "application_properties", "routing", "routed_at"]
-    rows = DeltaTable(path).to_pyarrow_dataset().to_table(columns=columns + ["raw", "reason"] * lost).combine_chunks()
+    rows = dataset(path, DeltaTable(path)).to_table(columns=columns + ["raw", "reason"] * lost).combine_chunks()
     if not rows.num_rows:
         return
     values = pc.map_lookup(rows["application_properties"].combine_chunks(), pa.scalar("id"), "first")
@@ -261,7 +262,7 @@ def _check_manifest(
     born: dict[str, int],
 ) -> None:
     """Each batch is ended once, and counts for each table what the table holds of it."""
-    rows = DeltaTable(data.manifest).to_pyarrow_dataset().to_table().to_pylist()
+    rows = dataset(data.manifest, DeltaTable(data.manifest)).to_table().to_pylist()
     ended = Counter((row["app_id"], row["batch_id"]) for row in rows)
     verdict.batches.update(row["stream"] for row in rows)
     for batch, times in ended.items():

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import logging
+import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Final
 
 import pytest
 from deltalake import DeltaTable
@@ -76,3 +79,31 @@ def test_a_full_disk_under_a_checkpoint_harms_nothing(path: str, caplog: pytest.
         assert not checkpoints.write_checkpoint(path)
     assert "No space left" in caplog.text
     assert log.commit(()) == 4
+
+
+_PROGRAM: Final = """
+import sys
+from bindery.store import checkpoints
+from bindery.store.maintenance.upkeep import Upkeep
+from bindery.store.paths import DataDir
+
+upkeep = Upkeep(DataDir.open(sys.argv[1]))
+for path in sys.argv[2:]:
+    checkpoints.consider(path, 100)
+"""
+
+
+def test_a_process_that_ends_writes_the_checkpoints_that_were_handed_over(data: DataDir) -> None:
+    paths = []
+    for name in ["a", "b", "c"]:
+        tables.ensure_queue_table(data, "/", name)
+        paths.append(data.queue("/", name))
+        commits(paths[-1], 20)
+        for checkpoint in written(paths[-1]):
+            checkpoint.unlink()
+        Path(paths[-1], "_delta_log", "_last_checkpoint").write_text("")
+    ended = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(data.root), *paths], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert [len(written(path)) for path in paths] == [1, 1, 1]
