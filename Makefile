@@ -4,13 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA ?= data/demo
+# What is installed: the newest tested set, or configs/constraints/oldest.txt
+CONSTRAINTS ?= configs/constraints/newest.txt
 
 # Spark's scratch goes to memory where there is room for it
 SCRATCH ?= $(shell test -d /dev/shm -a -w /dev/shm && echo /dev/shm || echo $${TMPDIR:-/tmp})
 export SPARK_LOCAL_DIRS ?= $(SCRATCH)/bindery-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format bench bench-match bench-filters bench-api bench-files bench-commit bench-endurance \
+.PHONY: help venv demo test test-oldest constraints lint format bench bench-match bench-filters bench-api bench-files bench-commit bench-endurance \
 	bench-maintenance faults fuzz random mutate faults-real conformance clean
 
 help: ## Show this help
@@ -18,10 +20,10 @@ help: ## Show this help
 
 venv: $(STAMP) ## Create .venv with everything installed
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[test,demo]'
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) -e '.[test,demo]'
 	@touch $@
 
 demo: $(STAMP) ## Route a year of flights through four exchange types (data in DATA=data/demo)
@@ -29,6 +31,17 @@ demo: $(STAMP) ## Route a year of flights through four exchange types (data in D
 
 test: $(STAMP) ## Run every test
 	$(BIN)/python -m pytest
+
+test-oldest: ## Run every test with the oldest packages that are allowed (in .venv-oldest)
+	$(MAKE) test VENV=.venv-oldest CONSTRAINTS=configs/constraints/oldest.txt
+
+constraints: ## Take the newest packages that are allowed into the set that is installed
+	rm -rf .venv-newest
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip install --quiet -e '.[test,demo]'
+	echo '# What `make venv` and the image install: written by `make constraints`.' > $(CONSTRAINTS)
+	.venv-newest/bin/python -m pip freeze --exclude-editable >> $(CONSTRAINTS)
+	rm -rf .venv-newest
 
 lint: $(STAMP) ## Check style, formatting, types and what imports what
 	$(BIN)/ruff check .
