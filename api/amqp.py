@@ -47,11 +47,18 @@ class _Parts:
 
 
 def publish_record(
-    *, exchange: str, routing_key: str, payload: bytes, properties: Mapping[str, Any], user: str
+    *,
+    exchange: str,
+    routing_key: str,
+    payload: bytes,
+    properties: Mapping[str, Any],
+    user: str,
+    reject_unroutable: bool = False,
 ) -> Message:
     """The canonical record of a published message; raises Refusal for properties of a wrong type.
 
-    Unknown properties are ignored, as the broker does. Published messages are mandatory.
+    Unknown properties are ignored, as the broker does. Published messages are mandatory, but for those of a
+    sender who asks for their rejection, as one of AMQP 1.0 does with the capability REJECT_UNROUTABLE.
     """
     parts = _Parts({}, {}, {}, {})
     for name, value in properties.items():
@@ -66,7 +73,8 @@ def publish_record(
         routing_key=routing_key,
         cc=parts.cc,
         bcc=parts.bcc,
-        mandatory=True,
+        mandatory=not reject_unroutable,
+        reject_unroutable=reject_unroutable,
         header=parts.header,
         message_annotations=Table(parts.annotations),
         properties=parts.properties,

@@ -328,12 +328,13 @@ class UsersBody(Body):
 
 
 class PublishBody(Body):
-    """A message to publish; all four keys are mandatory."""
+    """A message to publish; all keys but `reject_unroutable` are mandatory."""
 
     routing_key: RoutingKey
     properties: Any = Field(json_schema_extra={"type": "object"})
     payload: Any = Field(json_schema_extra={"type": "string"})
     payload_encoding: Any = Field(json_schema_extra={"enum": ["string", "base64"]})
+    reject_unroutable: Flag = False
 
 
 class GetBody(Body):

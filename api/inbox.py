@@ -68,7 +68,7 @@ def read_ndjson(raw: bytes) -> pa.Table:
         if not line.strip():
             continue
         try:
-            messages.append(Message.from_json(_parse(line)))
+            messages.append(_kept(Message.from_json(_parse(line))))
         except InvalidRecord as error:
             total += 1
             if len(problems) < MAX_PROBLEMS:
@@ -83,7 +83,17 @@ def read_ndjson(raw: bytes) -> pa.Table:
         raise Rejected(problems, total)
     if messages:
         batches.append(to_batch(messages))
-    return pa.Table.from_batches(batches, schema=MESSAGE_SCHEMA)
+    return pa.Table.from_batches(batches).select(MESSAGE_SCHEMA.names) if batches else MESSAGE_SCHEMA.empty_table()
+
+
+def _kept(message: Message) -> Message:
+    if message.reject_unroutable:
+        raise InvalidRecord(
+            "an inbox does not keep what a sender asks for; the job that reads it can ask: "
+            "`message: {reject_unroutable: 'true'}`",
+            where="reject_unroutable",
+        )
+    return message
 
 
 def _parse(line: bytes) -> Any:

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from bindery.router.engine import REASONS, Deliveries, Router
 from bindery.router.errors import BinderyError, CommitUnknown, Refused, StorageFailed
-from bindery.router.message import MESSAGE_SCHEMA, SOURCE, Message, to_batch
+from bindery.router.message import SENT_SCHEMA, SOURCE, Message, to_batch
 from bindery.router.model import Topology
 from bindery.store import tables
 from bindery.store.commit import BatchCommitter, BatchCounts, Pin, TableCommit, WrittenFile
@@ -307,7 +307,7 @@ def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch of messages with the columns that routed batches carry: no source, and its own numbers."""
     source = pa.nulls(batch.num_rows, SOURCE)
     numbers = pa.array(np.arange(batch.num_rows, dtype=np.int64))
-    columns = {name: batch.column(name) for name in MESSAGE_SCHEMA.names}
+    columns = {name: batch.column(name) for name in SENT_SCHEMA.names}
     return pa.RecordBatch.from_arrays(
         [{**columns, "source": source, SEQ: numbers}[name] for name in BATCH_SCHEMA.names], schema=BATCH_SCHEMA
     )

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from bindery.jobs.consume import Consumer
 from bindery.router.errors import InvalidInput
-from bindery.router.message import MESSAGE_SCHEMA, SOURCE, VALUE, VALUE_MAP, Message, to_batch
+from bindery.router.message import SENT_SCHEMA, SOURCE, VALUE, VALUE_MAP, Message, to_batch
 from bindery.router.utf8 import repaired, rows_not_utf8
 from bindery.store.writer import BATCH_SCHEMA
 
@@ -34,7 +34,7 @@ SOURCE_COLUMN: Final = "__source"
 class MappedColumn:
     """A column of the mapped DataFrame and the place in the message that it fills.
 
-    `column` is a column of MESSAGE_SCHEMA, `name` a member or map key of it ("" = the column itself).
+    `column` is a column of SENT_SCHEMA, `name` a member or map key of it ("" = the column itself).
     `guarded` columns arrive as struct<v>, null where the expression failed; `shown` is the expression.
     `member` is the field of the VALUE union for a map entry or a value ("" = no folding needed).
     `boxed` structs arrive as lists of one: for a null struct Spark would write a null to every member of
@@ -88,7 +88,7 @@ class Fold:
         failed: dict[int, str] = {}
         if self.consumer is not None:
             read = pa.RecordBatch.from_arrays(
-                self._map_columns(batch, self.columns, _Problems(batch.num_rows)), schema=MESSAGE_SCHEMA
+                self._map_columns(batch, self.columns, _Problems(batch.num_rows)), schema=SENT_SCHEMA
             )
             accepted, defects = self.consumer.judged(read, clock_ms=clock_ms)
             kept_rows = np.union1d(accepted, np.array([*defects], np.int64))
@@ -136,7 +136,7 @@ class Fold:
             if mapped.boxed:
                 array = _unboxed(array)
             parts.setdefault(mapped.column, {})[mapped.name] = (mapped, array)
-        return [_column(field, parts.get(field.name, {}), rows) for field in MESSAGE_SCHEMA]
+        return [_column(field, parts.get(field.name, {}), rows) for field in SENT_SCHEMA]
 
     def _parse_texts(self, batch: pa.RecordBatch, problems: _Problems) -> list[pa.Array]:
         messages = []
@@ -151,7 +151,7 @@ class Fold:
     def _check_sizes(self, batch: pa.RecordBatch, problems: _Problems) -> None:
         if batch.nbytes <= self.max_record_bytes:
             return
-        sizes = sum((row_bytes(batch.column(name)) for name in MESSAGE_SCHEMA.names), np.zeros(batch.num_rows))
+        sizes = sum((row_bytes(batch.column(name)) for name in SENT_SCHEMA.names), np.zeros(batch.num_rows))
         for row in np.flatnonzero(sizes > self.max_record_bytes).tolist():
             detail = f"a record of {int(sizes[row])} bytes; the cap is {self.max_record_bytes}"
             problems.add_one(row, _TOO_LARGE, detail)

@@ -25,7 +25,7 @@ from bindery.jobs.fold import CORRUPT_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, M
 from bindery.jobs.sources.files import spark_reason
 from bindery.jobs.sources.records import CORRUPT, Records
 from bindery.router.errors import InvalidInput
-from bindery.router.message import MESSAGE_SCHEMA
+from bindery.router.message import SENT_SCHEMA
 
 #: The name under which expressions find the time of the micro-batch, unless the source has such a column.
 BATCH_TIME: Final = "batch_time"
@@ -94,7 +94,7 @@ def _sent(own: MappedColumn) -> Column:
 
 def _message_columns(records: Records, file: JobFile) -> list[MappedColumn]:
     """A source whose columns already are those of a message; other columns are not read."""
-    present = [name for name in MESSAGE_SCHEMA.names if name in records.columns]
+    present = [name for name in SENT_SCHEMA.names if name in records.columns]
     if not present:
         raise file.error(
             ("message",),
@@ -106,7 +106,7 @@ def _message_columns(records: Records, file: JobFile) -> list[MappedColumn]:
         found = records.frame.schema[name].dataType
         if isinstance(found, types.NullType):
             continue
-        if _shape(found) != _shape_of_arrow(MESSAGE_SCHEMA.field(name).type):
+        if _shape(found) != _shape_of_arrow(SENT_SCHEMA.field(name).type):
             raise file.error(
                 ("source",),
                 f"column {name!r} is {found.simpleString()}, which is not the type of that message column",
@@ -206,7 +206,7 @@ def _accepted(column: str, name: str, kind: DataType) -> tuple[Cast, str]:
 
     Raises InvalidInput for a type that does not fit.
     """
-    target = MESSAGE_SCHEMA.field(column).type
+    target = SENT_SCHEMA.field(column).type
     if name and pa.types.is_struct(target):
         target = target.field(name).type
     elif name:
@@ -218,7 +218,7 @@ def _accepted(column: str, name: str, kind: DataType) -> tuple[Cast, str]:
     return _cast_to(target, kind), ""
 
 
-_VALUE: Final = MESSAGE_SCHEMA.field("amqp_value").type
+_VALUE: Final = SENT_SCHEMA.field("amqp_value").type
 
 
 def _folded(kind: DataType) -> tuple[Cast, str]:

@@ -20,7 +20,7 @@ from pyspark import Broadcast, TaskContext
 from bindery.jobs.fold import Fold
 from bindery.jobs.sources.refused import RefusedPart
 from bindery.router.engine import REASONS, Deliveries, Router
-from bindery.router.message import MESSAGE_SCHEMA, SOURCE
+from bindery.router.message import SENT_SCHEMA, SOURCE
 from bindery.store.paths import DataDir
 from bindery.store.writer import BATCH_SCHEMA, NUMBERS_PER_TASK, BatchStamp, QueueWriter
 
@@ -100,7 +100,7 @@ class RouteTask:
         rows = len(parts)
         places = pa.array([{"file": part.file, "offset": part.offset} for part in parts], SOURCE)
         seq = pa.array(np.arange(rows) + _DRIVER * NUMBERS_PER_TASK)
-        records = [pa.nulls(rows, member.type) for member in MESSAGE_SCHEMA]
+        records = [pa.nulls(rows, member.type) for member in SENT_SCHEMA]
         reason = pa.array([part.reason for part in parts])
         writer = QueueWriter(self.data, vhost=self.vhost, queues=(), stamp=self.stamp, attempt="driver")
         writer.add_refused(

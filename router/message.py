@@ -100,6 +100,10 @@ MESSAGE_SCHEMA = pa.schema(
     ]
 )
 
+#: A message as its sender hands it over. What the sender asks of the way, and nobody asks afterwards, is not kept
+#: in tables: the disposition of an unroutable row tells it.
+SENT_SCHEMA = pa.schema([*MESSAGE_SCHEMA, ("reject_unroutable", pa.bool_())])
+
 #: Where a routed row came from within its stream: `bindings` are the sorted ids of every binding and
 #: divert that matched the message; `seq` numbers the message within its batch, the same on every copy.
 ROUTING = pa.struct(
@@ -176,6 +180,8 @@ class Message:
     cc: tuple[str, ...] = ()
     bcc: tuple[str, ...] = ()
     mandatory: bool = False
+    #: The sender asks for rejection, as an AMQP 1.0 link does with the target capability REJECT_UNROUTABLE.
+    reject_unroutable: bool = False
     connection: str | None = None
     header: Mapping[str, Value] = field(default_factory=dict)
     delivery_annotations: Table = _NO_TABLE
@@ -217,6 +223,8 @@ class Message:
             out["bcc"] = list(self.bcc)
         if self.mandatory:
             out["mandatory"] = True
+        if self.reject_unroutable:
+            out["reject_unroutable"] = True
         if self.connection is not None:
             out["connection"] = self.connection
         for section in ("header", *MAP_SECTIONS, "properties"):
@@ -231,7 +239,7 @@ class Message:
         return out
 
     def as_row(self) -> dict[str, Any]:
-        """The record as one Arrow row of `MESSAGE_SCHEMA` (times as integers of microseconds)."""
+        """The record as one Arrow row of `SENT_SCHEMA` (times as integers of microseconds)."""
         return {
             "exchange": self.exchange,
             "routing_key": self.routing_key,
@@ -245,12 +253,13 @@ class Message:
             "body": self.body,
             "amqp_value": None if self.amqp_value is None else value_row(self.amqp_value),
             "amqp_sequence": None if self.amqp_sequence is None else value_row(self.amqp_sequence),
+            "reject_unroutable": self.reject_unroutable,
         }
 
 
 def to_batch(messages: Iterable[Message]) -> pa.RecordBatch:
-    """Messages as one record batch of `MESSAGE_SCHEMA`."""
-    return pa.RecordBatch.from_pylist([message.as_row() for message in messages], schema=MESSAGE_SCHEMA)
+    """Messages as one record batch of `SENT_SCHEMA`."""
+    return pa.RecordBatch.from_pylist([message.as_row() for message in messages], schema=SENT_SCHEMA)
 
 
 def from_batch(batch: pa.RecordBatch | pa.Table) -> list[Message]:
@@ -259,8 +268,9 @@ def from_batch(batch: pa.RecordBatch | pa.Table) -> list[Message]:
     Times are read as integers, so that every 64-bit timestamp survives, and texts that are not UTF-8 with U+FFFD
     in place of the bytes at fault.
     """
-    columns = [pc.cast(batch.column(name), _TIMELESS.field(name).type) for name in MESSAGE_SCHEMA.names]
-    table = pa.table(dict(zip(MESSAGE_SCHEMA.names, columns, strict=True)))
+    names = [name for name in SENT_SCHEMA.names if name in MESSAGE_SCHEMA.names or name in batch.schema.names]
+    columns = [pc.cast(batch.column(name), _TIMELESS.field(name).type) for name in names]
+    table = pa.table(dict(zip(names, columns, strict=True)))
     try:
         rows = table.to_pylist()
     except UnicodeDecodeError:
@@ -324,7 +334,7 @@ def _timeless(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-_TIMELESS = pa.schema([(member.name, _timeless(member.type)) for member in MESSAGE_SCHEMA])
+_TIMELESS = pa.schema([(member.name, _timeless(member.type)) for member in SENT_SCHEMA])
 
 
 def _from_row(row: Mapping[str, Any]) -> Message:
@@ -343,6 +353,7 @@ def _from_row(row: Mapping[str, Any]) -> Message:
         cc=tuple(row["cc"] or ()),
         bcc=tuple(row["bcc"] or ()),
         mandatory=bool(row["mandatory"]),
+        reject_unroutable=bool(row.get("reject_unroutable")),
         connection=row["connection"],
         header={name: value for name, value in (row["header"] or {}).items() if value is not None},
         properties=properties,
@@ -422,6 +433,7 @@ _READERS: Mapping[str, Any] = {
     "cc": _read_texts,
     "bcc": _read_texts,
     "mandatory": _read_flag,
+    "reject_unroutable": _read_flag,
     "connection": _read_text,
     "header": _read_fields,
     **dict.fromkeys(MAP_SECTIONS, _read_section),

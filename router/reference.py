@@ -126,7 +126,7 @@ class NaiveRouter:
     ) -> ReferenceOutcome:
         if message.mandatory:
             return ReferenceOutcome(frozenset(), lineage, reason, "returned")
-        if exchange is not None and exchange.rejects_unroutable:
+        if message.reject_unroutable or (exchange is not None and exchange.rejects_unroutable):
             return ReferenceOutcome(frozenset(), lineage, reason, "rejected")
         recorded = exchange is None or exchange.records_unroutable
         return ReferenceOutcome(frozenset(), lineage, reason, "discarded", recorded)

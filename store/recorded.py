@@ -32,7 +32,8 @@ _ROW: Final = re.compile(r"(.+):(-?[0-9]{1,19}):([0-9]{1,19})", re.DOTALL)
 class RecordedMessage:
     """A message and one row that it has: in a queue, or unroutable with a reason (`queue` is None).
 
-    `batch` is its one row of MESSAGE_SCHEMA; `clock_ms` and `topology_version` are what it was routed with.
+    `batch` is its one row: of MESSAGE_SCHEMA, of SENT_SCHEMA where it is unroutable. `clock_ms` and
+    `topology_version` are what it was routed with.
     """
 
     row: RowId
@@ -133,9 +134,14 @@ def _all_tables(topology: Topology, vhost: str) -> list[str | None]:
 
 def _recorded(batch: pa.RecordBatch, queue: str | None) -> RecordedMessage:
     routing = batch.column("routing")[0].as_py()
+    message = batch.slice(0, 1).select(MESSAGE_SCHEMA.names)
+    if queue is None:
+        # rejected by the exchange or for its sender: as the sender's wish it means the same
+        rejected = pc.equal(batch.column("disposition").slice(0, 1), "rejected")
+        message = message.append_column("reject_unroutable", rejected)
     return RecordedMessage(
         row=RowId(routing["stream"], routing["batch_id"], routing["seq"]),
-        batch=batch.slice(0, 1).select(MESSAGE_SCHEMA.names),
+        batch=message,
         queue=queue,
         reason=None if queue is not None else batch.column("reason")[0].as_py(),
         topology_version=routing["topology_version"],

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from bindery.router.errors import StorageFailed, UnsupportedTable
-from bindery.router.message import MESSAGE_SCHEMA, UNROUTABLE_SCHEMA
+from bindery.router.message import MESSAGE_SCHEMA, SENT_SCHEMA, UNROUTABLE_SCHEMA
 from bindery.store import effects, file_rows
 from bindery.store.paths import DataDir, encode_name
 from bindery.store.writer import BATCH_SCHEMA, SEQ
@@ -36,10 +36,12 @@ _NUMBERS: Final = 1 << 10
 _ROUTING: Final = "planned_from"
 #: What a plan's rows are told by: the row of the unroutable table that each is made from.
 _KNOWN_BY: Final = (*MESSAGE_SCHEMA.names, "source", "routing", "routed_at")
-#: A plan's rows: what QueueWriter takes, and the rest of what the unroutable row behind each is told by.
+#: What QueueWriter takes and no plan has: its rows reach a queue, whatever their sender asked for otherwise.
+_ASKED: Final = [field for field in SENT_SCHEMA if field.name not in MESSAGE_SCHEMA.names]
+#: A plan's rows: the rest of what QueueWriter takes, and of what the unroutable row behind each is told by.
 _SCHEMA: Final = pa.schema(
     [
-        *BATCH_SCHEMA,
+        *(field for field in BATCH_SCHEMA if field not in _ASKED),
         (_ROUTING, UNROUTABLE_SCHEMA.field("routing").type),
         ("routed_at", UNROUTABLE_SCHEMA.field("routed_at").type),
     ]
@@ -64,7 +66,10 @@ class Plan:
 
     def messages(self) -> pa.RecordBatch:
         """The rows as one batch of BATCH_SCHEMA."""
-        return one_batch(self.rows.select(BATCH_SCHEMA.names))
+        rows = self.rows
+        for field in _ASKED:
+            rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+        return one_batch(rows.select(BATCH_SCHEMA.names))
 
     def unroutable_rows(self) -> pa.Table:
         """The rows as the unroutable table has them, in the columns that they are told by."""

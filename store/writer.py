@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bindery.router.engine.result import DISPOSITIONS, REASONS, Deliveries
-from bindery.router.message import MESSAGE_SCHEMA, ROUTING, SOURCE, TIMESTAMP
+from bindery.router.message import MESSAGE_SCHEMA, ROUTING, SENT_SCHEMA, SOURCE, TIMESTAMP
 from bindery.store import effects
 from bindery.store.commit import WrittenFile
 from bindery.store.data_files import drop_unused
@@ -40,8 +40,8 @@ DEFAULT_BUFFER_BYTES: Final = 128 * 1024 * 1024
 SEQ: Final = "seq"
 #: Each task numbers its messages from its partition's multiple of this.
 NUMBERS_PER_TASK: Final = 1 << 40
-#: Columns that a batch may carry beside those of MESSAGE_SCHEMA.
-BATCH_SCHEMA: Final = pa.schema([*MESSAGE_SCHEMA, ("source", SOURCE), (SEQ, pa.int64())])
+#: Columns that a batch may carry beside those of SENT_SCHEMA.
+BATCH_SCHEMA: Final = pa.schema([*SENT_SCHEMA, ("source", SOURCE), (SEQ, pa.int64())])
 
 Rows = npt.NDArray[np.int32]
 #: Gives the rows at the given positions, as the Arrow array to write.
@@ -213,14 +213,15 @@ class QueueWriter:
     def add_refused(self, batch: pa.RecordBatch, *, reason: pa.Array, detail: pa.Array, raw: pa.Array) -> None:
         """Take over records (BATCH_SCHEMA) that were never routed, each with its reason, detail and raw form.
 
-        A mandatory record is returned, every other one discarded (docs/routing.md).
+        A mandatory record is returned, one whose sender asks for it rejected, every other one discarded
+        (docs/routing.md).
         """
         rows = batch.num_rows
         if not rows:
             return
-        mandatory = batch.column("mandatory").fill_null(False)
         lineage = pa.ListArray.from_arrays(pa.array(np.zeros(rows + 1, np.int32)), pa.array([], pa.int32()))
-        disposition = pc.if_else(mandatory, _RETURNED, _DISCARDED)
+        asked = pc.if_else(batch.column("reject_unroutable").fill_null(False), _REJECTED, _DISCARDED)
+        disposition = pc.if_else(batch.column("mandatory").fill_null(False), _RETURNED, asked)
         self._lost.append(_Lost(batch, reason, disposition, detail, raw, lineage))
         self._buffered_bytes += batch.nbytes + raw.nbytes
         if self._buffered_bytes >= self._buffer_bytes:
@@ -350,6 +351,7 @@ _WITH_STATISTICS: Final = [
 _REASONS: Final = pa.array(REASONS)
 _DISPOSITIONS: Final = pa.array(DISPOSITIONS)
 _RETURNED: Final = pa.scalar("returned")
+_REJECTED: Final = pa.scalar("rejected")
 _DISCARDED: Final = pa.scalar("discarded")
 
 

@@ -65,7 +65,8 @@ async def publish(
 ) -> Response:
     """Publish to an exchange and wait until the copies are durable; `routed` says whether there is any.
 
-    A message that reaches no queue is returned to its publisher; its row is in the unroutable table.
+    A message that reaches no queue is returned to its publisher; its row is in the unroutable table. With
+    `reject_unroutable` it is rejected instead.
     """
     user.require_sight(vhost)
     exchange = exchange_name(name)
@@ -88,12 +89,13 @@ async def publish(
         payload=payload,
         properties=body.properties,
         user=user.name,
+        reject_unroutable=body.reject_unroutable,
     )
     if present.type == "topic":
         for key in (message.routing_key, *(message.cc or ()), *(message.bcc or ())):
             user.check_topic("write", vhost, exchange, key)
     queues = await asyncio.wrap_future(plane.publisher.publish(vhost, message))
-    plane.statistics.published(vhost, exchange, queues)
+    plane.statistics.published(vhost, exchange, queues, mandatory=message.mandatory)
     return answer({"routed": bool(queues)})
 
 

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from bindery.router.errors import InvalidInput
-from bindery.router.message import MAP_SECTIONS, MESSAGE_SCHEMA, SECTION_FIELDS
+from bindery.router.message import MAP_SECTIONS, SECTION_FIELDS, SENT_SCHEMA
 from bindery.router.model import DEFAULT_VHOST, MAX_NAME_BYTES
 from bindery.store.maintenance.options import MaintenanceOptions
 from bindery.store.writer import DEFAULT_BUFFER_BYTES
@@ -141,8 +141,8 @@ class Job(_Part):
     @classmethod
     def _message_columns(cls, message: dict[str, Any]) -> dict[str, Any]:
         for column, content in message.items():
-            if column not in MESSAGE_SCHEMA.names:
-                raise _UnknownKey(column, MESSAGE_SCHEMA.names)
+            if column not in SENT_SCHEMA.names:
+                raise _UnknownKey(column, SENT_SCHEMA.names)
             if isinstance(content, dict):
                 fields = SECTION_FIELDS.get(column)
                 if fields is None and column not in MAP_SECTIONS:

@@ -104,17 +104,19 @@ def _unroutable(
     plan = walk.plan
     published = exchange[rows]
     known = published >= 0
-    rejects = known & plan.exchanges.rejects[published]
+    rejects = (known & plan.exchanges.rejects[published]) | _flags(batch, "reject_unroutable")[rows]
     records = ~known | plan.exchanges.records[published]
-    mandatory = _mandatory(batch)[rows]
+    mandatory = _flags(batch, "mandatory")[rows]
     disposition = np.where(mandatory, RETURNED, np.where(rejects, REJECTED, DISCARDED)).astype(np.int8)
     reason, detail = _reasons(walk, batch, published, rows, failures)
-    recorded = records | mandatory | (reason == FILTER_ERROR)  # a defect of ours is never only counted
+    recorded = records | rejects | mandatory | (reason == FILTER_ERROR)  # a defect of ours is never only counted
     return Unroutable(rows.astype(np.int32), reason, disposition, detail, recorded)
 
 
-def _mandatory(batch: pa.RecordBatch) -> Bools:
-    column = batch.column("mandatory")
+def _flags(batch: pa.RecordBatch, name: str) -> Bools:
+    if name not in batch.schema.names:  # rows of a table have no sender
+        return np.zeros(batch.num_rows, np.bool_)
+    column = batch.column(name)
     return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
 
 

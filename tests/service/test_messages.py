@@ -149,6 +149,18 @@ def test_what_reaches_no_queue_is_returned_and_recorded(server: Server, client: 
     assert found == [("no_binding", "returned")]
 
 
+def test_a_sender_may_ask_for_rejection(server: Server, client: Client) -> None:
+    body = {"routing_key": "nobody", "payload": "refused", "payload_encoding": "string", "properties": {}}
+    assert client.post(f"/exchanges/{AT}/x/publish", {**body, "reject_unroutable": True}).json == {"routed": False}
+    rows = DeltaTable(DataDir.open(server.settings.data).unroutable(NAME)).to_pyarrow_table().to_pylist()
+    (row,) = [row for row in rows if row["body"] == b"refused"]
+    assert (row["disposition"], row["mandatory"]) == ("rejected", False)
+    place = ":".join(str(row["routing"][name]) for name in ("stream", "batch_id", "seq"))
+    explained = client.post("/route", {"vhost": NAME, "row": place}).json["results"][0]
+    assert explained["unroutable"]["disposition"] == "rejected"
+    assert client.post(f"/exchanges/{AT}/x/publish", {**body, "reject_unroutable": "perhaps"}).status == 400
+
+
 def test_an_alternate_exchange_of_a_policy_catches_it(client: Client) -> None:
     client.put(f"/exchanges/{AT}/rest", {"type": "fanout"})
     client.post(f"/bindings/{AT}/e/rest/q/q", {})

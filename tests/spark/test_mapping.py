@@ -81,6 +81,13 @@ def test_sections_with_fixed_fields_take_an_expression_per_field(table: Installa
     assert (row["cc"], row["body"], row["amqp_value"]["double"], row["mandatory"]) == (["é"], "é".encode(), 0.5, True)
 
 
+def test_a_sender_may_ask_for_rejection(table: Installation) -> None:
+    table.route(JOB.replace("'amq.fanout'", "'amq.direct'") + "  routing_key: text\n  reject_unroutable: flag\n")
+
+    (row,) = table.unroutable()
+    assert (row["reason"], row["disposition"]) == ("no_binding", "rejected")
+
+
 @pytest.mark.parametrize(
     ("lines", "line", "said"),
     [

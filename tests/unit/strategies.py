@@ -42,6 +42,7 @@ messages = st.builds(
     cc=st.lists(texts, max_size=2).map(tuple),
     bcc=st.lists(texts, max_size=2).map(tuple),
     mandatory=st.booleans(),
+    reject_unroutable=st.booleans(),
     connection=st.none() | texts,
     header=_section("header"),
     properties=_section("properties"),

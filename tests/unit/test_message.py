@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bindery.router.errors import InvalidRecord
-from bindery.router.message import MESSAGE_SCHEMA, Message, from_batch, to_batch
+from bindery.router.message import SENT_SCHEMA, Message, from_batch, to_batch
 from bindery.router.values import TIMESTAMP_MAX, TIMESTAMP_MIN, Timestamp, identity
 from tests.unit.strategies import messages
 
@@ -29,7 +29,7 @@ def test_json_round_trips(message):
 @given(st.lists(messages, max_size=4))
 def test_arrow_round_trips(batch):
     arrow = to_batch(batch)
-    assert arrow.schema.equals(MESSAGE_SCHEMA)
+    assert arrow.schema.equals(SENT_SCHEMA)
     arrow.validate(full=True)
     for back, sent in zip(from_batch(arrow), batch, strict=True):
         assert _same(back, sent)
@@ -43,6 +43,7 @@ def test_arrow_round_trips(batch):
         ({"cc": "x"}, "cc"),
         ({"cc": [1]}, "cc[0]"),
         ({"mandatory": 1}, "mandatory"),
+        ({"reject_unroutable": "yes"}, "reject_unroutable"),
         ({"header": {"priority": "4"}}, "header.priority"),
         ({"header": {"priority": 2**31}}, "header.priority"),
         ({"header": {"colour": 1}}, "header.colour"),

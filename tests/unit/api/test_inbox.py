@@ -47,6 +47,12 @@ def test_every_bad_line_is_named() -> None:
     ]
 
 
+def test_what_an_inbox_does_not_keep_is_refused() -> None:
+    assert problems(read_ndjson, b'{"reject_unroutable": false}\n{"reject_unroutable": true}') == [
+        (2, "reject_unroutable")
+    ]
+
+
 @pytest.mark.parametrize("line", [b"[" * 100_000, b'{"body": NaN}', b"\xff", b'{"exchange": "\\ud800"}'])
 def test_hostile_lines_are_bad_lines(line: bytes) -> None:
     assert problems(read_ndjson, b"{}\n" + line)[0][0] == 2

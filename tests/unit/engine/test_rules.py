@@ -157,6 +157,31 @@ def test_the_published_exchange_decides_what_becomes_of_it(
     assert why(route(editor, Message(exchange="x", mandatory=mandatory))) == [(0, "no_binding", disposition, recorded)]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "mandatory", "disposition"),
+    [
+        ({}, False, "rejected"),
+        ({"unroutable_message_behaviour": "DISCARD", "x_record_unroutable": False}, False, "rejected"),
+        ({}, True, "returned"),
+        ({"unroutable_message_behaviour": "REJECT"}, False, "rejected"),
+    ],
+)
+def test_a_sender_may_ask_for_rejection(
+    editor: TopologyEditor, arguments: dict[str, object], mandatory: bool, disposition: str
+) -> None:
+    exchange(editor, "x", "fanout", **arguments)
+    asking = Message(exchange="x", mandatory=mandatory, reject_unroutable=True)
+    assert why(route(editor, asking)) == [(0, "no_binding", disposition, True)]
+    assert why(route(editor, Message(exchange="none", reject_unroutable=True))) == [
+        (0, "no_exchange", "rejected", True)
+    ]
+
+
+def test_what_a_sender_asks_for_is_asked_after_the_alternate(editor: TopologyEditor) -> None:
+    exchange(editor, "x", alternate_binding=Table({"destination": "q"}))
+    assert len(route(editor, Message(exchange="x", reject_unroutable=True)).unroutable) == 0
+
+
 def test_lineage_names_everything_that_matched_on_the_way(editor: TopologyEditor) -> None:
     exchange(editor, "x", "fanout")
     exchange(editor, "y", "topic")

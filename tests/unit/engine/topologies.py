@@ -126,6 +126,7 @@ messages = st.builds(
     cc=st.just(()) | st.lists(keys, max_size=2).map(tuple),
     bcc=st.just(()) | st.lists(keys, max_size=1).map(tuple),
     mandatory=st.booleans(),
+    reject_unroutable=st.booleans(),
     connection=st.sampled_from([None, "c1", "c2"]),
     header=st.fixed_dictionaries({}, optional={"priority": st.integers(0, 9)}),
     application_properties=st.dictionaries(headers, scalars | nested | st.none(), max_size=4).map(Table),

@@ -149,17 +149,18 @@ def test_statistics_bound_the_stamp_of_the_rows(data: DataDir) -> None:
 
 def test_refused_records_keep_their_raw_form_and_bcc(data: DataDir) -> None:
     writer = QueueWriter(data, vhost="/", queues=QUEUES, stamp=STAMP)
-    refused = batch_of([Message(mandatory=True, bcc=("b",)), Message()])
+    refused = batch_of([Message(mandatory=True, bcc=("b",)), Message(), Message(reject_unroutable=True)])
     writer.add_refused(
         refused,
-        reason=pa.array(["too_large", "invalid_record"]),
-        detail=pa.array(["big", "bad"]),
-        raw=pa.array([None, b"{"], pa.binary()),
+        reason=pa.array(["too_large", "invalid_record", "too_large"]),
+        detail=pa.array(["big", "bad", "big"]),
+        raw=pa.array([None, b"{", None], pa.binary()),
     )
     rows = read(data, writer.close(), None, UNROUTABLE_SCHEMA).to_pylist()
     assert [(r["reason"], r["disposition"], r["detail"], r["raw"], r["bcc"]) for r in rows] == [
         ("too_large", "returned", "big", None, ["b"]),
         ("invalid_record", "discarded", "bad", b"{", None),
+        ("too_large", "rejected", "big", None, None),
     ]
 
 
