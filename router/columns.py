@@ -7,6 +7,7 @@ Work on texts (patterns, folding, nested references) is thereby done once per di
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from bindery.router.message import HEADER_DEFAULTS, MAP_SECTIONS
 from bindery.router.utf8 import repaired
-from bindery.router.values import Timestamp, Value, nested_value, to_nested_text
+from bindery.router.values import Opaque, Table, Timestamp, Value, nested_value, to_nested_text
 
 Bytes = npt.NDArray[np.uint8]
 Codes = npt.NDArray[np.int32]
@@ -44,6 +45,18 @@ _UNION_TAGS: Final = (
     ("binary", BINARY),
     ("nested", NESTED),
 )
+#: Tags of the types of values that have one of their own.
+TAG_OF: Final[Mapping[type, int]] = {
+    bool: BOOL,
+    int: INT,
+    float: DOUBLE,
+    Timestamp: TIMESTAMP,
+    str: STRING,
+    bytes: BINARY,
+    tuple: NESTED,
+    Table: NESTED,
+    Opaque: NESTED,
+}
 _MAPS: Final = frozenset(MAP_SECTIONS)
 
 
@@ -57,6 +70,9 @@ class Ref:
 
     section: str
     name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.section}.{self.name}" if self.name else self.section
 
 
 @dataclass(eq=False)

@@ -20,6 +20,7 @@ from bindery.router.values import (
     Table,
     Timestamp,
     Value,
+    as_time,
     decode,
     decode_table,
     encode,
@@ -168,6 +169,8 @@ SECTION_FIELDS: Mapping[str, Mapping[str, type | None]] = {
     "header": _HEADER_TYPES,
     "properties": _PROPERTY_TYPES,
 }
+#: The types of a field that may hold several: message ids (AMQP 1.0 part 3, §3.2.11 to §3.2.14).
+MESSAGE_ID_TYPES = (int, str, bytes)
 _NO_TABLE = Table()
 
 
@@ -391,13 +394,10 @@ def _read_body(raw: Any, key: str) -> bytes:
     raise InvalidRecord('expected a string or {"binary": "<hex>"}', where=key)
 
 
-def _fit(value: Value, kind: type | None, where: str) -> Value:
+def _fit(value: Value, kind: type | None) -> Value:
     """What the JSON form of a fixed field may leave unsaid: a time as bare ms, bytes as text."""
-    if kind is Timestamp and isinstance(value, int) and not isinstance(value, bool):
-        return decode({"timestamp": value}, where=where)
-    if kind is bytes and isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass")
-    return value
+    value = as_time(value) if kind is Timestamp else value
+    return value.encode("utf-8", "surrogatepass") if kind is bytes and isinstance(value, str) else value
 
 
 def _read_fields(raw: Any, key: str) -> dict[str, Value]:
@@ -410,7 +410,7 @@ def _read_fields(raw: Any, key: str) -> dict[str, Value]:
         if value is None:
             continue
         kind = kinds[name]
-        fitted = _fit(value, kind, where)
+        fitted = _fit(value, kind)
         if kind is not None and type(fitted) is not kind:
             raise InvalidRecord(f"expected {kind.__name__}, found {type(fitted).__name__}", where=where)
         if name == "priority" and isinstance(fitted, int) and not -(2**31) <= fitted < 2**31:

@@ -42,6 +42,11 @@ def timestamp(ms: int) -> Timestamp:
     return Timestamp(min(max(ms, TIMESTAMP_MIN), TIMESTAMP_MAX))
 
 
+def as_time(value: Value) -> Value:
+    """A time as the JSON form of a field may write it: bare milliseconds are a timestamp, the rest stays."""
+    return timestamp(value) if type(value) is int else value
+
+
 class Table(Mapping[str, "Value"]):
     """An immutable map with text keys; two tables are equal when their typed identities are."""
 
@@ -95,6 +100,26 @@ class Opaque:
 
 
 Value = Union[None, bool, int, float, str, bytes, Timestamp, "tuple[Value, ...]", Table, Opaque]
+
+#: What the types of values are called.
+TYPE_NAMES: Mapping[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "double",
+    str: "string",
+    bytes: "binary",
+    Timestamp: "timestamp",
+    tuple: "list",
+    Table: "map",
+    Opaque: "nested text",
+}
+
+
+def a_type(kind: type) -> str:
+    """The name of a type of values with its article: a string, an integer."""
+    name = TYPE_NAMES[kind]
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _integer(bits: int, *, signed: bool) -> Callable[[Any], int]:

@@ -9,18 +9,7 @@ from dataclasses import dataclass
 from bindery.router.equality import family_equal
 from bindery.router.exchanges.headers import criteria_of
 from bindery.router.matching.trie import ANY, ONE, pattern_words
-from bindery.router.values import Table, Timestamp, Value, encode
-
-_TYPE_NAMES = {
-    bool: "boolean",
-    int: "integer",
-    float: "double",
-    str: "string",
-    bytes: "binary",
-    Timestamp: "timestamp",
-    tuple: "list",
-    Table: "map",
-}
+from bindery.router.values import TYPE_NAMES, Table, Value, encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +23,7 @@ class Miss:
 
 def type_name(value: Value) -> str | None:
     """The type of a value, in the words of the message model; None for null."""
-    return None if value is None else _TYPE_NAMES[type(value)]
+    return None if value is None else TYPE_NAMES[type(value)]
 
 
 def shown(value: Value) -> str:

@@ -25,11 +25,15 @@ DERIVED: Final = "derived"
 class DerivedField:
     """A value computed from other fields, once per distinct combination of their values.
 
-    `from_batch` gives the whole column where that needs no distinct values.
+    kind        the type that it has (None: several)
+    nullable    whether it may be null
+    from_batch  gives the whole column where that needs no distinct values
     """
 
     sources: tuple[Ref, ...]
     compute: Callable[..., Value]
+    kind: type | None = None
+    nullable: bool = True
     from_batch: Callable[[pa.RecordBatch], Column] | None = None
 
 
@@ -111,17 +115,21 @@ _DELIVERY_COUNT = Ref("header", "delivery_count")
 _JMS_TYPE = (Ref("message_annotations", "x-opt-jms-type"), Ref("message_annotations", "jms-type"))
 
 DERIVED_FIELDS: Final[Mapping[str, DerivedField]] = {
-    "delivery_mode": DerivedField((_DURABLE,), _delivery_mode),
-    "durability": DerivedField((_DURABLE,), _durability),
-    "redelivered": DerivedField((_DELIVERY_COUNT,), _redelivered),
-    "attempts": DerivedField((_DELIVERY_COUNT,), _attempts),
+    "delivery_mode": DerivedField((_DURABLE,), _delivery_mode, str, nullable=False),
+    "durability": DerivedField((_DURABLE,), _durability, str, nullable=False),
+    "redelivered": DerivedField((_DELIVERY_COUNT,), _redelivered, bool, nullable=False),
+    "attempts": DerivedField((_DELIVERY_COUNT,), _attempts, int),
     "jms_type": DerivedField(_JMS_TYPE, _first),
-    "user_text": DerivedField((_properties("user_id"),), _as_text),
-    "address": DerivedField((_properties("to"), Ref("exchange"), Ref("routing_key")), _address, _addresses),
-    "expiration": DerivedField(
-        (_properties("absolute_expiry_time"), Ref("header", "ttl"), _properties("creation_time")), _expiration
+    "user_text": DerivedField((_properties("user_id"),), _as_text, str),
+    "address": DerivedField(
+        (_properties("to"), Ref("exchange"), Ref("routing_key")), _address, str, nullable=False, from_batch=_addresses
     ),
-    "body_size": DerivedField((Ref("body"),), _size, _sizes),
+    "expiration": DerivedField(
+        (_properties("absolute_expiry_time"), Ref("header", "ttl"), _properties("creation_time")),
+        _expiration,
+        Timestamp,
+    ),
+    "body_size": DerivedField((Ref("body"),), _size, int, nullable=False, from_batch=_sizes),
     "document": DerivedField((Ref("body"), Ref("amqp_value")), _document),
 }
 
@@ -203,6 +211,20 @@ def read(message: Message, ref: Ref) -> Value:
     if found is None and ref.section == "header":
         return HEADER_DEFAULTS.get(ref.name)
     return found
+
+
+def field_type(ref: Ref) -> type | None:
+    """The type that a field has by its definition; None when it may hold several."""
+    if ref.section == DERIVED:
+        return DERIVED_FIELDS[ref.name].kind
+    return SECTION_FIELDS.get(ref.section, {}).get(ref.name)
+
+
+def never_null(ref: Ref) -> bool:
+    """Whether a field reads as a value in every message."""
+    if ref.section == "header":
+        return ref.name in HEADER_DEFAULTS
+    return ref.section == DERIVED and not DERIVED_FIELDS[ref.name].nullable
 
 
 def is_map(section: str) -> bool:

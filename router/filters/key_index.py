@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, STRING, TIMESTAMP, Ref
+from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, STRING, TAG_OF, TIMESTAMP, Ref
 from bindery.router.filters.vector import Source
 from bindery.router.values import Timestamp, Value
 
@@ -39,9 +39,7 @@ class Values:
 
     @staticmethod
     def _key(value: Value) -> tuple[int, Value]:
-        if isinstance(value, Timestamp):
-            return TIMESTAMP, value.ms
-        return _TAGS[type(value)], value
+        return TAG_OF[type(value)], value.ms if isinstance(value, Timestamp) else value
 
     def _sorted_numbers(self, tag: int) -> tuple[npt.NDArray[np.generic], Codes]:
         found = sorted((value, number) for (kind, value), number in self.numbers.items() if kind == tag)
@@ -85,9 +83,6 @@ class Values:
             places = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
             hit = values[places] == wanted
             found[rows[hit]] = numbers[places[hit]]
-
-
-_TAGS = {bool: BOOL, int: INT, float: DOUBLE, str: STRING, bytes: BINARY}
 
 
 class Runs:

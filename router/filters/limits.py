@@ -23,3 +23,5 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+#: For a filter that exists already: it was within the caps of its definition, whatever they were.
+NO_LIMITS = Limits(characters=2**31, tokens=2**31, depth=2**31, like_pattern=2**31)

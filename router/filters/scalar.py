@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from bindery.router.filters import arithmetic, fields, like, text
@@ -35,6 +35,7 @@ from bindery.router.filters.ast import (
     Truth,
     XPath,
 )
+from bindery.router.filters.families import number_of
 from bindery.router.message import Message
 from bindery.router.values import Table, Timestamp, Value, member_value
 
@@ -57,22 +58,18 @@ def rule(kind: type[NodeType]) -> Callable[[Callable[[NodeType, Context], Result
 
 @dataclass(slots=True)
 class Context:
-    """What an evaluation works on; `seen` collects (node, result) in evaluation order when tracing.
+    """What an evaluation works on.
 
     `counted` says that trouble has made some operand false rather than unknown (XPATH).
     """
 
     message: Message
     clock_ms: int = 0
-    seen: list[tuple[Node, Result]] | None = field(default=None)
     counted: bool = False
 
     def value(self, node: Node) -> Result:
         """The value of an operand, or the truth of a condition."""
-        result = RULES[type(node)](node, self)
-        if self.seen is not None:
-            self.seen.append((node, result))
-        return result
+        return RULES[type(node)](node, self)
 
 
 def compare(op: str, left: Result, right: Result, rules: Rules) -> bool | Trouble | None:
@@ -82,12 +79,13 @@ def compare(op: str, left: Result, right: Result, rules: Rules) -> bool | Troubl
     if left is None or right is None:
         return None
     if rules.converts_text:
-        left, right = _converted(left, right), _converted(right, left)
+        left, right = converted(left, right), converted(right, left)
     if isinstance(left, bool) or isinstance(right, bool):
         both = isinstance(left, bool) and isinstance(right, bool)
         return both and _EQUALITY.get(op, _never)(left, right)
-    if isinstance(left, int | float | Timestamp) and isinstance(right, int | float | Timestamp):
-        return _ORDER[op](_number(left), _number(right))  # Python compares int and float exactly
+    first, second = number_of(left), number_of(right)
+    if first is not None and second is not None:
+        return _ORDER[op](first, second)  # Python compares int and float exactly
     if isinstance(left, str | bytes) and type(left) is type(right):
         return (_ORDER if rules.orders_text else _EQUALITY).get(op, _never)(left, right)
     return False
@@ -107,17 +105,13 @@ _ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _number(value: int | float | Timestamp) -> int | float:
-    return value.ms if isinstance(value, Timestamp) else value
-
-
-def _converted(value: Value | Trouble, other: Value | Trouble) -> Value | Trouble:
+def converted(value: Value, other: Value) -> Value:
     """A string that meets a number or boolean, read as one when it parses (Artemis filter expressions)."""
     if isinstance(value, str):
         read: Value = None
         if isinstance(other, bool):
             read = arithmetic.text_as_flag(value)
-        elif isinstance(other, int | float | Timestamp):
+        elif number_of(other) is not None:
             read = arithmetic.text_as_number(value)
         return value if read is None else read
     return value
@@ -177,7 +171,7 @@ def _sign(node: Sign, context: Context) -> Result:
     value = context.value(node.operand)
     if value is None or value is TROUBLE:
         return value
-    number = _as_number(value, node.rules)
+    number = as_number(value, node.rules)
     if number is None:
         return TROUBLE
     return arithmetic.negate(number) if node.op == "-" else number
@@ -199,18 +193,17 @@ def calculate(op: str, left: Result, right: Result, rules: Rules) -> Result:
         return None
     if rules.joins_text and op == "+" and isinstance(left, str) and isinstance(right, str):
         return left + right
-    first, second = _as_number(left, rules), _as_number(right, rules)
+    first, second = as_number(left, rules), as_number(right, rules)
     if first is None or second is None:
         return TROUBLE
     return arithmetic.calculate(op, first, second, floating_division=rules.floating_division)
 
 
-def _as_number(value: Result, rules: Rules) -> int | float | None:
+def as_number(value: Result, rules: Rules) -> int | float | None:
+    """The number that an operand of arithmetic is, texts read where the language does so; None when it is none."""
     if isinstance(value, str) and rules.converts_text:
         return arithmetic.text_as_number(value)
-    if isinstance(value, int | float | Timestamp) and not isinstance(value, bool):
-        return _number(value)
-    return None
+    return number_of(value)
 
 
 @rule(Call)

@@ -6,10 +6,10 @@ its filters stand in columns, one row per filter.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
+from typing import Final
 
-from bindery.router.columns import BINARY, DOUBLE, INT, STRING, TIMESTAMP, column_of
+from bindery.router.columns import TAG_OF, column_of
 from bindery.router.filters.ast import (
     And,
     Compare,
@@ -29,7 +29,7 @@ from bindery.router.filters.ast import (
 from bindery.router.filters.vector import FREE_OF_PARAMETERS, Source
 from bindery.router.values import Timestamp, Value
 
-_LIFTED = {int: INT, float: DOUBLE, str: STRING, bytes: BINARY, Timestamp: TIMESTAMP}
+_LIFTED: Final = (int, float, str, bytes, Timestamp)
 
 
 def lift(tree: Node) -> tuple[Node, tuple[Value, ...]]:
@@ -43,11 +43,10 @@ def lift(tree: Node) -> tuple[Node, tuple[Value, ...]]:
             # the escape stays: patterns of one escape share a table (`LikeTable`)
             return replace(node, operand=change(node.operand), pattern=change(node.pattern))
         if isinstance(node, Literal):
-            tag = _LIFTED.get(type(node.value))
-            if tag is None or (isinstance(node.value, float) and math.isnan(node.value)):
+            if type(node.value) not in _LIFTED or node.value != node.value:  # NaN too stays
                 return node
             values.append(node.value)
-            return Parameter(len(values) - 1, tag)
+            return Parameter(len(values) - 1, TAG_OF[type(node.value)])
         return rebuild(node, change)
 
     return change(tree), tuple(values)

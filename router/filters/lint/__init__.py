@@ -13,7 +13,7 @@ from typing import Any
 
 from bindery.router.errors import FilterError
 from bindery.router.filters.filter import Filter, parse
-from bindery.router.filters.limits import Limits
+from bindery.router.filters.limits import NO_LIMITS
 from bindery.router.filters.lint import brokers, conditions, names
 from bindery.router.filters.lint.findings import Finding
 from bindery.router.filters.lint.rules import RULES, Rule
@@ -31,7 +31,6 @@ _TEXTS = {
     for descriptor in (kind.symbol, kind.code)
     if kind.dialect is not None and descriptor is not None
 }
-_NO_LIMITS = Limits(characters=2**31, tokens=2**31, depth=2**31, like_pattern=2**31)
 
 
 def lint(filter: Filter, *, schema: ObservedSchema | None = None) -> list[Finding]:  # what it is
@@ -61,7 +60,7 @@ def _inner_texts(raw: Any) -> Iterator[tuple[str, Filter]]:
             value = item.get("value")
             if dialect is not None and isinstance(value, str):
                 try:
-                    yield f"{where}.value", parse(value, dialect, limits=_NO_LIMITS)
+                    yield f"{where}.value", parse(value, dialect, limits=NO_LIMITS)
                 except FilterError:
                     continue  # a map that only looks like a filter
             else:

@@ -22,9 +22,11 @@ from bindery.router.filters.ast import (
     Or,
     Truth,
 )
+from bindery.router.filters.families import family
+from bindery.router.filters.fields import never_null
 from bindery.router.filters.lint.findings import Remark
 from bindery.router.filters.lint.rules import SETS, SQL, TEXTS, rule
-from bindery.router.filters.lint.schema import family, fixed_families, never_null
+from bindery.router.filters.lint.schema import fixed_families
 from bindery.router.filters.lint.subject import Subject
 from bindery.router.filters.lint.truths import outside_domain, possible
 from bindery.router.filters.sets.nodes import Accepts

@@ -8,42 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, BatchView, Ref
-from bindery.router.message import HEADER_DEFAULTS, MAP_SECTIONS, SECTION_FIELDS
-from bindery.router.values import Table, Timestamp, Value
+from bindery.router.columns import NESTED, TAG_OF, BatchView, Ref
+from bindery.router.filters.families import FAMILIES
+from bindery.router.filters.fields import field_type
+from bindery.router.message import MAP_SECTIONS, MESSAGE_ID_TYPES
 
-#: Families of text filters: unlike ones never compare true (docs/filters.md).
-NUMBER: Final = "number"
-_FAMILY_OF_TAG: Final = {
-    BOOL: "boolean",
-    INT: NUMBER,
-    DOUBLE: NUMBER,
-    TIMESTAMP: NUMBER,
-    STRING: "string",
-    BINARY: "binary",
-    NESTED: "nested",
-}
-_FAMILY_OF_TYPE: Final[Mapping[type, str]] = {
-    bool: "boolean",
-    int: NUMBER,
-    float: NUMBER,
-    Timestamp: NUMBER,
-    str: "string",
-    bytes: "binary",
-    tuple: "nested",
-    Table: "nested",
-}
-_DERIVED: Final = {
-    "delivery_mode": str,
-    "durability": str,
-    "redelivered": bool,
-    "attempts": int,
-    "user_text": str,
-    "address": str,
-    "expiration": Timestamp,
-    "body_size": int,
-}
-_NEVER_NULL_DERIVED: Final = frozenset(_DERIVED) - {"user_text", "attempts", "expiration"}
+_FAMILY_OF_TAG: Final = {tag: FAMILIES[kind] for kind, tag in TAG_OF.items()}
+_MESSAGE_ID: Final = frozenset(FAMILIES[kind] for kind in MESSAGE_ID_TYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +48,9 @@ class ObservedSchema:
         return [ref.name for ref in self.families if ref.section == "application_properties"]
 
 
-def family(value: Value) -> str | None:
-    """The family of a value; None for null."""
-    return _FAMILY_OF_TYPE.get(type(value))
-
-
 def fixed_families(ref: Ref) -> frozenset[str] | None:
     """The families that a field can hold by its definition; None when any value may stand there."""
-    if ref.section == "derived":
-        kind: type | None = _DERIVED.get(ref.name)
-        return frozenset({_FAMILY_OF_TYPE[kind]}) if kind else None
-    kinds = SECTION_FIELDS.get(ref.section)
-    if kinds is None:
-        return frozenset({"string"}) if ref.section == "exchange" else None
-    kind = kinds.get(ref.name)
-    return frozenset({_FAMILY_OF_TYPE[kind]}) if kind else frozenset({NUMBER, "string", "binary"})
-
-
-def never_null(ref: Ref) -> bool:
-    """Whether a field reads as a value in every message."""
-    if ref.section == "header":
-        return ref.name in HEADER_DEFAULTS
-    return ref.section == "derived" and ref.name in _NEVER_NULL_DERIVED
+    kind = field_type(ref)
+    if kind is None:
+        return _MESSAGE_ID if ref.section == "properties" else None
+    return frozenset({FAMILIES[kind]})

@@ -17,14 +17,12 @@ from bindery.router.filters.builder import Part, TreeBuilder
 from bindery.router.filters.dialect import DIALECTS, Dialect
 from bindery.router.filters.filter import Filter
 from bindery.router.filters.lexer import tokenize
-from bindery.router.filters.limits import Limits
+from bindery.router.filters.limits import NO_LIMITS, Limits
 from bindery.router.filters.lint.findings import Remark
 from bindery.router.filters.lint.schema import ObservedSchema
 from bindery.router.filters.parser import parse_text, strip_prefixes
 
 _IS_NULL = re.compile(r"[\s)]*IS\s+(?:NOT\s+)?NULL", re.IGNORECASE)
-#: A filter that exists was within the caps of its definition, whatever they were.
-_NO_LIMITS = Limits(characters=2**31, tokens=2**31, depth=2**31, like_pattern=2**31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +103,7 @@ class Subject:
         self.root: Node = filter.expression
         self.unbracketed_negations: tuple[Node, ...] = ()
         if self.dialect is not None:
-            tree = parse_text(filter.text, self.dialect, _NO_LIMITS, builder=LocatingBuilder)
+            tree = parse_text(filter.text, self.dialect, NO_LIMITS, builder=LocatingBuilder)
             if isinstance(tree, Located):
                 self.root = tree.root
                 self._spans = tree.spans
@@ -126,7 +124,7 @@ class Subject:
         if self.dialect is None:
             return []
         start, dialect = strip_prefixes(self.text, self.dialect)
-        return tokenize(self.text, dialect, limits=_NO_LIMITS, start=start)
+        return tokenize(self.text, dialect, limits=NO_LIMITS, start=start)
 
     @cached_property
     def _described(self) -> list[dict[str, Any]]:

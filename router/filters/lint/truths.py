@@ -27,7 +27,9 @@ from bindery.router.filters.ast import (
     XPath,
     walk,
 )
-from bindery.router.filters.lint.schema import NUMBER, family, fixed_families, never_null
+from bindery.router.filters.families import NUMBER, family, number_of
+from bindery.router.filters.fields import never_null
+from bindery.router.filters.lint.schema import fixed_families
 from bindery.router.filters.scalar import Context, all_of, any_of, none_of
 from bindery.router.filters.sets.nodes import (
     Accepts,
@@ -39,7 +41,6 @@ from bindery.router.filters.sets.nodes import (
     TopicMatches,
 )
 from bindery.router.message import Message
-from bindery.router.values import Timestamp
 
 Truths = frozenset[bool | None]
 ANY: Final[Truths] = frozenset({True, False, None})
@@ -242,11 +243,7 @@ def _same(left: Literal, right: Literal) -> bool:
 
 
 def _number(node: Node | None) -> int | float | None:
-    if not isinstance(node, Literal) or isinstance(node.value, bool):
-        return None
-    if isinstance(node.value, Timestamp):
-        return node.value.ms
-    return node.value if isinstance(node.value, int | float) else None
+    return number_of(node.value) if isinstance(node, Literal) else None
 
 
 _TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from bindery.router.columns import Ref
 from bindery.router.errors import FilterError
@@ -13,23 +13,10 @@ from bindery.router.filters.sets.groups import ALWAYS, conjunction
 from bindery.router.filters.sets.modifiers import read_reference
 from bindery.router.filters.sets.nodes import Equals, NestedMatches, Present, StartsWith, TextForm
 from bindery.router.filters.sets.reading import Reading
-from bindery.router.message import SECTION_FIELDS
-from bindery.router.values import INT64_MAX, INT64_MIN, Table, Timestamp, Value
+from bindery.router.message import MESSAGE_ID_TYPES, SECTION_FIELDS
+from bindery.router.values import INT64_MAX, INT64_MIN, Table, Timestamp, Value, a_type, as_time
 
 Read = Callable[[Reading, Any, str], Node]
-
-#: The types of a field that may hold several (AMQP 1.0 part 3, §3.2.11 to §3.2.14: message ids).
-_MESSAGE_ID: Final = (int, str, bytes)
-_TYPE_NAMES: Final = {
-    bool: "a boolean",
-    int: "an integer",
-    float: "a floating-point number",
-    str: "a string",
-    bytes: "a binary",
-    Timestamp: "a timestamp",
-    tuple: "a list",
-    Table: "a map",
-}
 
 
 def fields(section: str) -> Read:
@@ -50,13 +37,12 @@ def fields(section: str) -> Read:
             if reference is None:
                 continue
             kind = kinds[name]
-            if kind is Timestamp and type(reference) is int:  # bare milliseconds, as in a message
-                reference = reading.value({"timestamp": reference}, place)  # noqa: PLW2901  # the same reference
-            allowed = _MESSAGE_ID if kind is None else (kind,)
+            if kind is Timestamp:
+                reference = as_time(reference)  # noqa: PLW2901  # the same reference
+            allowed = MESSAGE_ID_TYPES if kind is None else (kind,)
             if type(reference) not in allowed:
                 raise FilterError(
-                    f"{name} takes {' or '.join(_TYPE_NAMES[option] for option in allowed)}, "
-                    f"found {_TYPE_NAMES[type(reference)]}",
+                    f"{name} takes {' or '.join(map(a_type, allowed))}, found {a_type(type(reference))}",
                     where=place,
                     hint='a binary is written {"binary": "<hex>"}' if kind is bytes else None,
                 )
