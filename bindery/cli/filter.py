@@ -15,10 +15,11 @@ from bindery.router.columns import BatchView
 from bindery.router.error_text import render_error, visible
 from bindery.router.errors import BinderyError, InvalidInput
 from bindery.router.filters import DIALECTS, Filter, parse
+from bindery.router.filters.description import describe
 from bindery.router.filters.lint import ObservedSchema, lint
 from bindery.router.filters.sets import DIALECT as FILTER_SET
 from bindery.router.filters.sets import parse_filter_set_text
-from bindery.router.filters.trace import Trace, describe, trace
+from bindery.router.filters.trace import Trace, trace
 from bindery.router.message import MESSAGE_SCHEMA, Message
 
 app = typer.Typer(help="Check a filter, or test it against a message.", no_args_is_help=True)

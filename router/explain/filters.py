@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from bindery.router.declarations import binding_filters, queue_filter
-from bindery.router.explain.near import described, shown, type_name
+from bindery.router.explain.near import shown, type_name
 from bindery.router.explain.record import Culprit, CulpritKind, FilterVerdict, Read
-from bindery.router.filters import Filter
+from bindery.router.filters import Filter, evaluate
 from bindery.router.filters import parse as parse_filter
-from bindery.router.filters.ast import And, Between, Compare, Field, In, Like, Node, Not, Or, Trouble, walk
-from bindery.router.filters.dialect import DIALECTS, JMS
-from bindery.router.filters.printer import Printer
-from bindery.router.filters.scalar import Context, Result
+from bindery.router.filters.ast import And, Not, Or
 from bindery.router.filters.sets.nodes import Accepts
+from bindery.router.filters.trace import Trace, trace
 from bindery.router.message import Message
 from bindery.router.model import (
     FILTERS_ARGUMENT,
@@ -26,7 +24,7 @@ from bindery.router.model import (
     Queue,
     Topology,
 )
-from bindery.router.values import Timestamp, Value, encode
+from bindery.router.values import encode
 
 #: Culprits that one filter names.
 LISTED: Final = 5
@@ -62,93 +60,36 @@ class Judge:
 
     def verdict(self, filter: Filter, argument: str) -> FilterVerdict:  # what it is
         """One filter's result and, unless it is true, what decided it."""
-        context = Context(self._message, self._clock_ms)
-        result = _truth(context.value(filter.expression))
+        result = evaluate(filter, self._message, clock_ms=self._clock_ms)
         culprits: tuple[Culprit, ...] = ()
         if result is not True:
-            blamed = dict.fromkeys(_blamed(filter.expression, context, True))
-            printer = Printer(DIALECTS.get(filter.dialect, JMS))
-            culprits = tuple(self._culprit(node, context, printer) for node in list(blamed)[:LISTED])
+            blamed = {item.text: item for item in _blamed(trace(filter, self._message, clock_ms=self._clock_ms), True)}
+            culprits = tuple(_culprit(item) for item in list(blamed.values())[:LISTED])
         return FilterVerdict(argument, filter.dialect, filter.text, result, culprits)
 
-    def _culprit(self, node: Node, context: Context, printer: Printer) -> Culprit:
-        result = context.value(node)
-        fields = list(dict.fromkeys(item for item in walk(node) if isinstance(item, Field)))
-        values = {field: _plain(context.value(field)) for field in fields}
-        reads = tuple(
-            Read(printer.field(field.ref), encode(value), type_name(value)) for field, value in values.items()
-        )
-        kind = _kind(node, result, list(values.values()), context)
-        text = printer.text(node)
-        return Culprit(text, _truth(result), kind, _message(text, kind, reads, list(values.values())), reads)
 
-
-def _blamed(node: Node, context: Context, wanted: bool) -> Iterator[Node]:
+def _blamed(item: Trace, wanted: bool) -> Iterator[Trace]:
     """The sub-conditions that would have to change for the condition to be `wanted`."""
-    match node:
-        case And(parts) | Or(parts):
-            conjunctive = isinstance(node, And) is wanted
-            failing = [part for part in parts if _truth(context.value(part)) is not wanted]
-            if conjunctive:
+    match item.node:
+        case And() | Or() if item.parts:
+            failing = [part for part in item.parts if part.value is not wanted]
+            if isinstance(item.node, And) is wanted:
                 # what is plainly wrong says more than what is only unknown
-                wrong = [part for part in failing if _truth(context.value(part)) is not None]
-                failing = wrong or failing
+                failing = [part for part in failing if part.value is not None] or failing
             for part in failing:
-                yield from _blamed(part, context, wanted)
-            if not parts:
-                yield node
-        case Not(part):
-            yield from _blamed(part, context, not wanted)
-        case Accepts(part) if wanted or _truth(context.value(part)) is True:
-            yield from _blamed(part, context, wanted)
+                yield from _blamed(part, wanted)
+        case Not():
+            yield from _blamed(item.parts[0], not wanted)
+        case Accepts() if wanted or item.parts[0].value is True:
+            yield from _blamed(item.parts[0], wanted)
         case _:
-            yield node
+            yield item
 
 
-def _truth(result: Result) -> bool | None:
-    return result if isinstance(result, bool) else None
-
-
-def _plain(result: Result) -> Value:
-    return None if isinstance(result, Trouble) else result
-
-
-def _kind(node: Node, result: Result, values: Sequence[Value], context: Context) -> CulpritKind:
-    if result is True:
-        return "true"
-    if result is False:
-        return "type" if _unlike(node, context) else "false"
-    return "missing" if any(value is None for value in values) else "trouble"
-
-
-def _unlike(node: Node, context: Context) -> bool:
-    """Whether a comparison is false because its operands are of unlike families (docs/filters.md)."""
-    match node:
-        case Compare(_, left, right):
-            operands = [left, right]
-        case Between(operand, low, _) | In(operand, (low, *_)) | Like(operand, low):
-            operands = [operand, low]
-        case _:
-            return False
-    families = {_family(context.value(operand)) for operand in operands}
-    return len(families) > 1
-
-
-def _family(result: Result) -> type:
-    return float if isinstance(result, int | Timestamp) and not isinstance(result, bool) else type(result)
-
-
-def _message(text: str, kind: CulpritKind, reads: Sequence[Read], values: Sequence[Value]) -> str:
-    absent = [read.name for read in reads if read.type is None]
-    held = [f"{read.name} is {shown(value)}" for read, value in zip(reads, values, strict=True) if value is not None]
-    match kind:
-        case "missing":
-            verb = "is" if len(absent) == 1 else "are"
-            return f"{text} is unknown because {' and '.join(absent)} {verb} missing"
-        case "type":
-            typed = [f"{r.name} is {described(v)}" for r, v in zip(reads, values, strict=True) if v is not None]
-            return f"{text} is false because unlike types are never equal: {' and '.join(typed)}"
-        case "trouble":
-            return f"{text} is unknown because it cannot be computed" + (f": {' and '.join(held)}" if held else "")
-        case _:
-            return f"{text} is {kind}" + (f": {' and '.join(held)}" if held else "")
+def _culprit(item: Trace) -> Culprit:
+    reads = tuple(Read(name, encode(value), type_name(value)) for name, value in item.reads)
+    held = [f"{name} is {shown(value)}" for name, value in item.reads if value is not None]
+    message = f"{item.text} is {item.shown}" + (f" because {item.why}" if item.cause else "")
+    kind: CulpritKind = item.cause or ("true" if item.value is True else "false")
+    truth = item.value if isinstance(item.value, bool) else None
+    return Culprit(item.text, truth, kind, message + (f": {' and '.join(held)}" if held else ""), reads)

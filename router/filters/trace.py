@@ -1,14 +1,15 @@
-"""What a filter is made of, and why it accepts a message or not: data for `filter check`, `filter test`, explain."""
+"""Why a filter accepts a message or not: the one tree of reasons that `filter test` prints and explain sums up.
+
+What a node of another module says of itself is registered with `reason`.
+"""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeVar
 
-from bindery.router.columns import Ref
-from bindery.router.filters import arithmetic
+from bindery.router.filters import fields
 from bindery.router.filters.ast import (
     TROUBLE,
     Arithmetic,
@@ -18,9 +19,7 @@ from bindery.router.filters.ast import (
     Element,
     Field,
     In,
-    IsNull,
     Like,
-    Literal,
     Node,
     Not,
     Sign,
@@ -28,47 +27,60 @@ from bindery.router.filters.ast import (
     Truth,
     XPath,
     children,
-    walk,
 )
+from bindery.router.filters.ast import Literal as Constant
 from bindery.router.filters.dialect import DIALECTS, JMS
-from bindery.router.filters.fields import DERIVED, DERIVED_FIELDS
+from bindery.router.filters.families import family
 from bindery.router.filters.filter import Filter
-from bindery.router.filters.printer import Printer, normal_form
-from bindery.router.filters.scalar import Context, Result
+from bindery.router.filters.printer import Printer
+from bindery.router.filters.scalar import Context, Result, as_number, converted
 from bindery.router.message import HEADER_DEFAULTS, Message
-from bindery.router.values import Table, Timestamp, Value, encode
+from bindery.router.values import TYPE_NAMES, Table, Value, a_type, encode
 
-_FAMILIES: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
-    (bool, "boolean"),
-    (int, "integer"),
-    (float, "double"),
-    (str, "string"),
-    (bytes, "binary"),
-    (Timestamp, "timestamp"),
-    (tuple, "list"),
-    (Table, "map"),
-)
+#: What keeps a node from being true, beside its values: something is missing, of another type, or in trouble.
+Cause = Literal["", "missing", "type", "trouble"]
+Because = tuple[Cause, str]
+Reason = Callable[[Any, "Trace", Context], Because]
+NodeType = TypeVar("NodeType", bound=Node)
+NOTHING: Final[Because] = ("", "")
+
+_REASONS: Final[dict[type[Node], Reason]] = {}
 
 
-Reason = Callable[[Any, Result, list[Result], Context], str]
+def reason(*kinds: type[Node]) -> Callable[[Reason], Reason]:
+    """Register what says why nodes of some types have their result; it sees the trace without cause and why."""
+
+    def register(function: Reason) -> Reason:
+        _REASONS.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """One sub-expression and what became of it.
 
-    text     the sub-expression in normal form
-    kind     condition, property, literal or value
-    value    of a condition True, False or None; of an operand its value, None for null
-    why      the reason in words; empty where the parts say it all
-    parts    its sub-expressions
+    node        the sub-expression; text: in normal form; kind: condition, property, literal or value
+    result      of a condition its truth, of an operand its value; TROUBLE where it could not be computed
+    parts       its sub-expressions
+    reads       the fields that it reads, in order of mention: (name, value)
+    cause, why  the reason, in words; empty where the parts say it all
     """
 
+    node: Node
     text: str
     kind: str
-    value: Value
-    why: str
+    result: Result
     parts: tuple[Trace, ...]
+    reads: tuple[tuple[str, Value], ...]
+    cause: Cause = ""
+    why: str = ""
+
+    @property
+    def value(self) -> Value:
+        """Of a condition True, False or None; of an operand its value, None for null."""
+        return None if isinstance(self.result, Trouble) else self.result
 
     @property
     def shown(self) -> str:
@@ -90,29 +102,28 @@ class Trace:
 
 def trace(filter: Filter, message: Message, *, clock_ms: int = 0) -> Trace:
     """Every sub-expression of a filter with its value for one message, and why."""
-    printer = Printer(DIALECTS.get(filter.dialect, JMS))
-    context = Context(message, clock_ms)
-    return _trace(filter.expression, context, printer)
+    return _trace(filter.expression, Context(message, clock_ms), Printer(DIALECTS.get(filter.dialect, JMS)))
 
 
 def _trace(node: Node, context: Context, printer: Printer) -> Trace:
+    result = context.value(node)
     if isinstance(node, Truth):
         inner = _trace(node.operand, context, printer)
-        value = _plain(context.value(node))
-        if value is None and inner.value is not None:
-            why = f"{_a(inner.value)} is no condition"
-            return Trace(inner.text, "condition", None, why, inner.parts)
-        return Trace(inner.text, "condition", value, inner.why, inner.parts)
-    result = context.value(node)
-    inner_nodes = [] if isinstance(node, Field | Literal) else list(children(node))
-    reason: Reason = _WHY.get(type(node), _no_reason)
-    why = reason(node, result, [context.value(child) for child in inner_nodes], context)
-    parts = tuple(_trace(child, context, printer) for child in inner_nodes)
-    return Trace(printer.text(node), kind_of(node), _plain(result), why, parts)
-
-
-def _plain(result: Result) -> Value:
-    return None if isinstance(result, Trouble) else result
+        found = replace(inner, node=node, kind="condition", result=result)
+        if result is None and inner.value is not None:
+            return replace(found, cause="trouble", why=f"{a_type(type(inner.value))} is no condition")
+        return found
+    text = printer.text(node)
+    parts: tuple[Trace, ...] = ()
+    if isinstance(node, Field):
+        reads = {text: fields.read(context.message, node.ref)}
+    else:
+        parts = tuple(_trace(child, context, printer) for child in children(node))
+        reads = dict(read for part in parts for read in part.reads)
+    found = Trace(node, text, kind_of(node), result, parts, tuple(reads.items()))
+    says = _REASONS.get(type(node))
+    cause, why = says(node, found, context) if says else NOTHING
+    return replace(found, cause=cause, why=why) if why else found
 
 
 def kind_of(node: Node) -> str:
@@ -121,234 +132,128 @@ def kind_of(node: Node) -> str:
         return "condition"
     if isinstance(node, Field | Element):
         return "property"
-    return "literal" if isinstance(node, Literal) else "value"
+    return "literal" if isinstance(node, Constant) else "value"
 
 
-def type_of(node: Node) -> str:
-    """The type a sub-expression has by its form: boolean, number, string …; `any` for a property."""
-    if node.is_condition:
-        return "boolean"
-    if isinstance(node, Literal):
-        return family(node.value)
-    if isinstance(node, Arithmetic):
-        return "number or string" if node.rules.joins_text and set(node.ops) == {"+"} else "number"
-    if isinstance(node, Sign):
-        return "number"
-    if isinstance(node, Call):
-        return "timestamp" if node.function in ("UTC", "DATE") else "string"
-    return _FIELD_TYPES.get(node.ref, "any") if isinstance(node, Field) else "any"
+def missing(parts: Sequence[Trace]) -> Because:
+    """What operands that are null or in trouble keep a node from having a value."""
+    for part in parts:
+        if part.result is TROUBLE:
+            return "trouble", part.why or f"{part.text} cannot be computed"
+    null = [part for part in parts if part.result is None]
+    absent = dict.fromkeys(name for part in null for name, value in part.reads if value is None)
+    names = absent or dict.fromkeys(part.text for part in null)
+    if not names:
+        return NOTHING
+    return "missing", f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} {'missing' if absent else 'null'}"
 
 
-_FIELD_TYPES: Final[Mapping[Ref, str]] = {
-    Ref("header", "durable"): "boolean",
-    Ref("header", "priority"): "integer",
-    Ref("header", "ttl"): "integer",
-    Ref("header", "first_acquirer"): "boolean",
-    Ref("header", "delivery_count"): "integer",
-    Ref("properties", "user_id"): "binary",
-    **{
-        Ref("properties", name): "string"
-        for name in ("to", "subject", "reply_to", "content_type", "content_encoding", "group_id", "reply_to_group_id")
-    },
-    Ref("properties", "absolute_expiry_time"): "timestamp",
-    Ref("properties", "creation_time"): "timestamp",
-    Ref("properties", "group_sequence"): "integer",
-    **{
-        Ref(DERIVED, name): kind
-        for name, kind in {
-            "delivery_mode": "string",
-            "durability": "string",
-            "redelivered": "boolean",
-            "attempts": "integer",
-            "user_text": "string",
-            "address": "string",
-            "body_size": "integer",
-        }.items()
-    },
-}
+def _type(part: Trace) -> str:
+    return a_type(type(part.value))
 
 
-def family(value: Value) -> str:
-    """The family of a value, in one word."""
-    return next((name for kind, name in _FAMILIES if isinstance(value, kind)), "null")
-
-
-def _a(value: Value) -> str:
-    name = family(value)
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
-
-
-def references(expression: Node) -> list[Ref]:
-    """The message fields that a filter reads, in order of first mention; derived ones by their sources."""
-    found: dict[Ref, None] = {}
-    for node in walk(expression):
-        if isinstance(node, Field):
-            derived = DERIVED_FIELDS.get(node.ref.name) if node.ref.section == DERIVED else None
-            found.update(dict.fromkeys(derived.sources if derived else (node.ref,)))
-        elif isinstance(node, XPath):
-            found.update(dict.fromkeys(DERIVED_FIELDS["document"].sources))
-    return list(found)
-
-
-def describe(filter: Filter) -> dict[str, Any]:
-    """What `filter check` reports: normal form, fields read, every sub-expression with its type, notes."""
-    printer = Printer(DIALECTS.get(filter.dialect, JMS))
-    return {
-        "dialect": filter.dialect,
-        "filter": filter.text,
-        "normal_form": normal_form(filter.expression, filter.dialect),
-        "properties": [
-            f"{ref.section}.{ref.name}" if ref.name else ref.section for ref in references(filter.expression)
-        ],
-        "expressions": [
-            {"text": printer.text(node), "type": type_of(node), "depth": level}
-            for node, level in _with_levels(filter.expression)
-        ],
-        "notes": notes(filter),
-    }
-
-
-def notes(filter: Filter) -> list[str]:
-    """Names that are legal properties but read like a misspelt or another language's name."""
-    dialect = DIALECTS.get(filter.dialect)
-    found: dict[str, None] = {}
-    if dialect is None:
-        return []
-    for node in walk(filter.expression):
-        if not isinstance(node, Field) or node.ref.section != "application_properties":
-            continue
-        name = node.ref.name
-        close = difflib.get_close_matches(name, dialect.names, 1, 0.85)
-        foreign = next((other.name for other in DIALECTS.values() if name in other.names), None)
-        if close:
-            found[f"{name} is an application property here; did you mean {close[0]}?"] = None
-        elif foreign is not None:
-            found[f"{name} is an application property here; it is a message field in {foreign}"] = None
-    return list(found)
-
-
-def _with_levels(expression: Node) -> Iterator[tuple[Node, int]]:
-    pending = [(expression, 0)]
-    while pending:
-        node, level = pending.pop()
-        if isinstance(node, Truth):
-            node = node.operand
-        yield node, level
-        pending += [(child, level + 1) for child in reversed(list(children(node)))]
-
-
-# why a node has its value
-
-
-def _no_reason(node: Any, result: Result, parts: list[Result], context: Context) -> str:
-    return ""
-
-
-def _why_field(node: Field, result: Result, parts: list[Result], context: Context) -> str:
+@reason(Field)
+def _field(node: Field, found: Trace, context: Context) -> Because:
     ref = node.ref
-    if ref.section == DERIVED:
-        return "derived from " + " and ".join(
-            f"{item.section}{'.' * bool(item.name)}{item.name}" for item in DERIVED_FIELDS[ref.name].sources
-        )
-    if result is None:
-        return f"the message has no {ref.section}{'.' * bool(ref.name)}{ref.name}"
+    cause: Cause = "missing" if found.result is None else ""
+    if ref.section == fields.DERIVED:
+        return cause, "derived from " + " and ".join(map(str, fields.DERIVED_FIELDS[ref.name].sources))
+    if found.result is None:
+        return cause, f"the message has no {ref}"
     if ref.section == "header" and context.message.header.get(ref.name) is None and ref.name in HEADER_DEFAULTS:
-        return "absent: the default"
-    return ""
+        return cause, "absent: the default"
+    return NOTHING
 
 
-def _missing(parts: list[Result]) -> str:
-    if any(part is TROUBLE for part in parts):
-        return "an operand could not be computed"
-    return "an operand is null" if any(part is None for part in parts) else ""
+@reason(Compare, Between)
+def _compare(node: Compare | Between, found: Trace, context: Context) -> Because:
+    because = missing(found.parts)
+    if because != NOTHING or found.result is True:
+        return because
+    first, *others = found.parts
+    for other in others:
+        left, right = first.value, other.value
+        if node.rules.converts_text:
+            left, right = converted(left, right), converted(right, left)
+        if family(left) != family(right):
+            return "type", f"{_type(first)} and {_type(other)} never compare true"
+    name = TYPE_NAMES[type(first.value)]
+    kind = family(first.value)
+    if kind == "nested":
+        return "type", f"a {name} never compares true"
+    if isinstance(node, Between) or node.op not in ("=", "<>"):
+        text = kind in ("string", "binary")
+        if kind == "boolean" or (text and not node.rules.orders_text):
+            return "type", f"a {name} has no order here"
+    return NOTHING
 
 
-def _why_compare(node: Compare | Between, result: Result, parts: list[Result], context: Context) -> str:
-    missing = _missing(parts)
-    if missing or result is True:
-        return missing
-    first, *others = parts
-    unlike = next((other for other in others if not _alike(first, other)), None)
-    if unlike is not None:
-        note = "" if node.rules.converts_text else "; values are never converted"
-        return f"{_a(_plain(first))} and {_a(_plain(unlike))} are unlike: every comparison is false{note}"
-    orders = isinstance(node, Between) or node.op not in ("=", "<>")
-    ordered = (int, float, Timestamp, *((str, bytes) if node.rules.orders_text else ()))
-    if orders and (isinstance(first, bool) or not isinstance(first, ordered)):
-        return f"{family(_plain(first))} values have no order here: false"
-    return ""
+@reason(Arithmetic, Sign)
+def _number(node: Arithmetic | Sign, found: Trace, context: Context) -> Because:
+    because = missing(found.parts)
+    if found.result is not TROUBLE or because[0] == "trouble":
+        return because
+    for part in found.parts:
+        if part.value is not None and as_number(part.value, node.rules) is None:
+            return "trouble", f"{_type(part)} is no number"
+    if isinstance(node, Arithmetic) and set(node.ops) & {"/", "%"} and any(part.value == 0 for part in found.parts[1:]):
+        return "trouble", "an integer cannot be divided by zero"
+    return "trouble", "the result does not fit 64 bits"
 
 
-def _alike(left: Result, right: Result) -> bool:
-    for kinds in ((bool,), (int, float, Timestamp), (str,), (bytes,)):
-        if isinstance(left, kinds):
-            return isinstance(right, kinds) and (bool in kinds or not isinstance(right, bool))
-    return False
+@reason(Call)
+def _call(node: Call, found: Trace, context: Context) -> Because:
+    because = missing(found.parts)
+    if found.result is TROUBLE and because == NOTHING:
+        return "trouble", f"{node.function} does not apply to {', '.join(map(_type, found.parts))}"
+    return because
 
 
-def _why_number(node: Arithmetic | Sign, result: Result, parts: list[Result], context: Context) -> str:
-    if result is not TROUBLE:
-        return _missing(parts)
-    if any(part is TROUBLE for part in parts):
-        return "an operand could not be computed"
-    wrong = next((part for part in parts if not _counts(part, node.rules.converts_text)), 0)
-    if wrong != 0 or isinstance(wrong, bool):
-        return f"{_a(_plain(wrong))} is no number: unknown"
-    if any(part == 0 for part in parts[1:]) and isinstance(node, Arithmetic) and set(node.ops) & {"/", "%"}:
-        return "an integer cannot be divided by zero: unknown"
-    return "the result does not fit 64 bits: unknown"
+@reason(Element)
+def _element(node: Element, found: Trace, context: Context) -> Because:
+    of = found.parts[0].value
+    if found.result is not None:
+        return NOTHING
+    if not isinstance(of, tuple | Table):
+        return "missing", "not a list or map" if of is not None else "nothing to pick from"
+    return "missing", "no such member"
 
 
-def _counts(value: Result, converts: bool) -> bool:
-    if isinstance(value, str):
-        return converts and arithmetic.text_as_number(value) is not None
-    return value is None or (isinstance(value, int | float | Timestamp) and not isinstance(value, bool))
+@reason(In)
+def _in(node: In, found: Trace, context: Context) -> Because:
+    operand, *members = found.parts
+    if found.result is TROUBLE or (found.result is None and operand.value is None):
+        return missing(found.parts if found.result is TROUBLE else [operand])
+    if found.result is None:
+        return "missing", f"none is equal, and {missing(members)[1]}"
+    if found.result is False and all(family(member.value) != family(operand.value) for member in members):
+        return "type", f"{_type(operand)} and {_type(members[0])} never compare true"
+    return NOTHING
 
 
-def _why_call(node: Call, result: Result, parts: list[Result], context: Context) -> str:
-    if result is TROUBLE:
-        return _missing(parts) or f"{node.function} does not apply to " + ", ".join(_a(_plain(part)) for part in parts)
-    return _missing(parts)
+@reason(Like)
+def _like(node: Like, found: Trace, context: Context) -> Because:
+    because = missing(found.parts)
+    if because != NOTHING:
+        return because
+    if found.result is TROUBLE:
+        return "trouble", "the escape is not one character, or ends the pattern, or the pattern is too long"
+    for part in found.parts[:2]:
+        if not isinstance(part.value, str):
+            return "type", f"{_type(part)} is no string"
+    return NOTHING
 
 
-def _why_element(node: Element, result: Result, parts: list[Result], context: Context) -> str:
-    if result is not None:
-        return ""
-    if not isinstance(parts[0], tuple | Table):
-        return "not a list or map" if parts[0] is not None else "nothing to pick from"
-    return "no such member"
+@reason(Not)
+def _not(node: Not, found: Trace, context: Context) -> Because:
+    return ("", "NOT of unknown is unknown") if found.value is None else NOTHING
 
 
-def _why_in(node: In, result: Result, parts: list[Result], context: Context) -> str:
-    if result is None:
-        return "the value is null" if parts[0] is None else "none is equal, and a member is null"
-    return ""
+@reason(XPath)
+def _xpath(node: XPath, found: Trace, context: Context) -> Because:
+    from bindery.router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
 
-
-def _why_like(node: Like, result: Result, parts: list[Result], context: Context) -> str:
-    if result is TROUBLE:
-        return _missing(parts) or "the escape is not one character, or ends the pattern, or the pattern is too long"
-    if result is None:
-        return _missing(parts)
-    if not isinstance(parts[0], str):
-        return f"{_a(_plain(parts[0]))} is no string: LIKE is false"
-    return "" if isinstance(parts[1], str) else "the pattern is no string: LIKE is false"
-
-
-def _why_not(node: Not, result: Result, parts: list[Result], context: Context) -> str:
-    return "NOT of unknown is unknown" if result is None else ""
-
-
-_WHY: Final[Mapping[type[Node], Reason]] = {
-    Field: _why_field,
-    Compare: _why_compare,
-    Between: _why_compare,
-    Arithmetic: _why_number,
-    Sign: _why_number,
-    Call: _why_call,
-    Element: _why_element,
-    In: _why_in,
-    Like: _why_like,
-    Not: _why_not,
-    IsNull: _no_reason,
-}
+    document = fields.read(context.message, fields.DOCUMENT)
+    readable = document if isinstance(document, str | bytes) else None
+    outcome = xpath.XPathDocuments().outcome(xpath.compile(node.expression), readable)
+    return ("trouble" if readable else "missing", outcome.why) if outcome.why else NOTHING

@@ -42,6 +42,7 @@ _TESTS: Final[dict[str, tuple[str, ...]]] = {
     "router/filters/lint": (f"{_FILTERS}/test_lint.py", f"{_FILTERS}/test_check_command.py"),
     "router/filters/xpath": (f"{_FILTERS}/test_xpath.py",),
     "router/filters/trace": (f"{_FILTERS}/test_trace.py", f"{_FILTERS}/test_check_command.py", f"{_UNIT}/explain"),
+    "router/filters/description": (f"{_FILTERS}/test_trace.py", f"{_FILTERS}/test_check_command.py"),
     "router/filters/printer": (
         f"{_FILTERS}/test_errors.py",
         f"{_FILTERS}/test_agreement.py",

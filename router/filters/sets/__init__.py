@@ -2,12 +2,13 @@
 
     parse_filter_set({"f": {"descriptor": "amqp:properties-filter", "value": {"subject": "&P:order."}}})
 
-Importing the package registers its nodes with both evaluators and the printer, so an unpickled filter works at once.
+Importing the package registers its nodes with both evaluators, the printer and the trace, so an unpickled filter works
+at once.
 """
 
 from __future__ import annotations
 
-from bindery.router.filters.sets import printing, reference, vectors, ways
+from bindery.router.filters.sets import printing, reasons, reference, vectors, ways
 from bindery.router.filters.sets.parser import (
     DIALECT,
     canonical_text,
@@ -24,6 +25,7 @@ __all__ = [
     "parse_filter_set",
     "parse_filter_set_text",
     "printing",
+    "reasons",
     "reference",
     "vectors",
     "ways",

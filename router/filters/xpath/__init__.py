@@ -14,7 +14,7 @@ before evaluating, and merges node sets in quadratic time; tests compare the two
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -46,8 +46,10 @@ class CompiledXPath:
         """Evaluate over a document within a number of steps."""
         try:
             return XPathOutcome(to_boolean(self._root.evaluate(Run(document, steps), 0, 1, 1)))
-        except (OutOfBudget, TypeMismatch):
-            return _TROUBLE
+        except OutOfBudget:
+            return XPathOutcome(value=False, trouble=True, why=f"the expression takes more than {steps} steps")
+        except TypeMismatch:
+            return XPathOutcome(value=False, trouble=True, why="the expression meets a value where it needs nodes")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CompiledXPath) and self.text == other.text
@@ -64,14 +66,17 @@ class CompiledXPath:
 
 @dataclass(frozen=True, slots=True)
 class XPathOutcome:
-    """The condition's value, and whether run-time trouble (a limit, a DOCTYPE, a type error) made it false."""
+    """The condition's value, and whether run-time trouble (a limit, a DOCTYPE, a type error) made it false.
+
+    `why` says in words what the body or the expression lacked.
+    """
 
     value: bool
     trouble: bool = False
+    why: str = field(default="", compare=False)
 
 
-_TROUBLE = XPathOutcome(value=False, trouble=True)
-_NO_DOCUMENT = XPathOutcome(value=False)
+_NO_DOCUMENT = XPathOutcome(value=False, why="the message has no body")
 
 
 def compile(expression: str) -> CompiledXPath:  # the name that re and lxml users know
@@ -126,7 +131,7 @@ class XPathDocuments:
         try:
             document = read(body, self.limits)
         except Unreadable as reason:
-            self._documents[body] = outcome = _TROUBLE if reason.counted else _NO_DOCUMENT
+            self._documents[body] = outcome = XPathOutcome(value=False, trouble=reason.counted, why=str(reason))
             return outcome
         self._documents[body] = document
         self._nodes += len(document)

@@ -42,10 +42,10 @@ class XPathLimits:
 
 
 class Unreadable(Exception):
-    """A body that gives no document. `counted` tells refused input (limits, DOCTYPE) from mere non-XML."""
+    """A body that gives no document, and why. `counted` tells refused input (limits, DOCTYPE) from mere non-XML."""
 
-    def __init__(self, *, counted: bool) -> None:
-        super().__init__("counted" if counted else "not XML")
+    def __init__(self, why: str = "the body is no XML", *, counted: bool) -> None:
+        super().__init__(why)
         self.counted = counted
 
 
@@ -134,7 +134,7 @@ class _Builder:
         document = self.document
         node = len(document.kind)
         if node >= self.limits.nodes:
-            raise Unreadable(counted=True)
+            raise Unreadable(f"the body has more than {self.limits.nodes} nodes", counted=True)
         uri, local, prefix = "", name, ""
         if _SEPARATOR in name:
             uri, local, *rest = name.split(_SEPARATOR)
@@ -157,7 +157,7 @@ class _Builder:
     def start_element(self, name: str, attributes: list[str]) -> None:
         self.flush()
         if len(self.open) > self.limits.levels:
-            raise Unreadable(counted=True)
+            raise Unreadable(f"the body is nested deeper than {self.limits.levels} levels", counted=True)
         node = self._add(ELEMENT, "", name)
         if self.pending:
             self.document.declared[node] = self.pending
@@ -183,7 +183,11 @@ class _Builder:
         self._add(INSTRUCTION, text, target)
 
     def refuse(self, *_: object) -> None:
-        raise Unreadable(counted=True)
+        raise Unreadable("the body has a DOCTYPE", counted=True)
+
+
+def _too_long(limits: XPathLimits) -> Unreadable:
+    return Unreadable(f"the body is longer than {limits.document_bytes} bytes", counted=True)
 
 
 def read(body: bytes | str | None, limits: XPathLimits) -> Document:
@@ -196,7 +200,7 @@ def read(body: bytes | str | None, limits: XPathLimits) -> Document:
         raise Unreadable(counted=False)
     if isinstance(body, str):
         if len(body) > limits.document_bytes:
-            raise Unreadable(counted=True)
+            raise _too_long(limits)
         try:
             data = body.encode()
         except UnicodeEncodeError:
@@ -206,7 +210,7 @@ def read(body: bytes | str | None, limits: XPathLimits) -> Document:
         data = body
         parser = expat.ParserCreate(None, _SEPARATOR)
     if len(data) > limits.document_bytes:
-        raise Unreadable(counted=True)
+        raise _too_long(limits)
     builder = _Builder(limits)
     parser.buffer_text = True
     parser.ordered_attributes = True

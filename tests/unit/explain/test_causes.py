@@ -9,7 +9,11 @@ import pytest
 from bindery.router.errors import NotFound
 from bindery.router.explain import Cause, Explainer, Explanation
 from bindery.router.explain import trace as trace_module
+from bindery.router.explain.filters import Judge
+from bindery.router.filters import parse
+from bindery.router.filters.sets import parse_filter_set
 from bindery.router.message import Message, to_batch
+from bindery.router.values import Opaque, Table
 from tests.unit.analysis.build import Broker
 
 
@@ -84,19 +88,22 @@ def test_the_headers_that_are_missing_or_differ(
     [
         ("n > 5", {"n": 3}, "false", "n > 5 is false: n is 3"),
         ("n > 5", {}, "missing", "n > 5 is unknown because n is missing"),
-        ("n > 5", {"n": "7"}, "type", "n > 5 is false because unlike types are never equal: n is the string \"7\""),
+        ("n > 5", {"n": "7"}, "type", "n > 5 is false because a string and an integer never compare true: n is \"7\""),
         ("n > m", {}, "missing", "n > m is unknown because n and m are missing"),
-        ("10 / n > 5", {"n": 0}, "trouble", "10 / n > 5 is unknown because it cannot be computed: n is 0"),
+        ("10 / n > 5", {"n": 0}, "trouble", "10 / n > 5 is unknown because an integer cannot be divided by zero: "
+                                            "n is 0"),
         ("NOT n = 3", {"n": 3}, "true", "n = 3 is true: n is 3"),
         ("a = 1 AND n = 3", {"a": 1, "n": 4}, "false", "n = 3 is false: n is 4"),
         ("n IN ('a', 'b')", {"n": "c"}, "false", "n IN ('a', 'b') is false: n is \"c\""),
         ("n LIKE 'a%'", {"n": "b"}, "false", "n LIKE 'a%' is false: n is \"b\""),
-        ("n LIKE 'a%'", {"n": 1}, "type", "n LIKE 'a%' is false because unlike types are never equal: "
-                                         "n is the integer 1"),
+        ("n LIKE 'a%'", {"n": 1}, "type", "n LIKE 'a%' is false because an integer is no string: n is 1"),
+        ("n > m", {"n": "a", "m": "b"}, "type", "n > m is false because a string has no order here: "
+                                               "n is \"a\" and m is \"b\""),
         ("n IS NULL", {"n": 1}, "false", "n IS NULL is false: n is 1"),
         ("JMSPriority > 6", {}, "false", "JMSPriority > 6 is false: JMSPriority is 4"),
         ("late", {"late": False}, "false", "late is false: late is false"),
-        ("late", {"late": "yes"}, "trouble", "late is unknown because it cannot be computed: late is \"yes\""),
+        ("late", {"late": "yes"}, "trouble", "late is unknown because a string is no condition: late is \"yes\""),
+        ("late", {}, "missing", "late is unknown because the message has no application_properties.late"),
     ],
 )  # fmt: skip
 def test_the_part_of_a_filter_that_decided(selector: str, properties: dict[str, Any], kind: str, says: str) -> None:
@@ -105,6 +112,48 @@ def test_the_part_of_a_filter_that_decided(selector: str, properties: dict[str, 
     (culprit,) = cause.filters[0].culprits
     assert (cause.kind, culprit.kind, culprit.message) == ("filter", kind, says)
     assert cause.message == f"binding 1 []: {says}"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "message", "kind", "says"),
+    [
+        # read as a number: of one type after all
+        ("artemis", "convert_string_expressions:n = '6'", {"application_properties": {"n": 5}}, "false", ": n is 5"),
+        ("amqp-sql", "a IN (1, 'x')", {"application_properties": {"a": "y"}}, "false", ': a is "y"'),
+        ("amqp-sql", "a IN (1, 2)", {"application_properties": {"a": "y"}}, "type",
+         ' because a string and an integer never compare true: a is "y"'),
+        ("artemis", "XPATH '/a'", {}, "missing", " because the message has no body"),
+        ("artemis", "XPATH '/a'", {"body": "x"}, "trouble", " because the body is no XML"),
+        ("artemis", "XPATH '/a'", {"body": "<!DOCTYPE a><a/>"}, "trouble", " because the body has a DOCTYPE"),
+        ("artemis", "XPATH '/a'", {"body": "<b/>"}, "false", ""),
+    ],
+)  # fmt: skip
+def test_why_a_filter_is_not_true(dialect: str, text: str, message: dict[str, Any], kind: str, says: str) -> None:
+    (culprit,) = Judge(Message.from_json(message), 0).verdict(parse(text, dialect), "filter").culprits
+    assert (culprit.kind, culprit.message) == (kind, f"{culprit.expression} is false{says}")
+
+
+@pytest.mark.parametrize("selector", ["n > 5", "n = m", "n LIKE 'a'"])
+def test_a_value_known_by_its_text_alone_is_explained(selector: str) -> None:
+    message = Message(application_properties=Table({"n": Opaque("{"), "m": Opaque("{")}))
+    (culprit,) = Judge(message, 0).verdict(parse(selector, "jms"), "filter").culprits
+    assert (culprit.kind, culprit.reads[0].type) == ("type", "nested text")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "properties", "kind", "says"),
+    [
+        ("a", {"n": "b"}, "false", "n = 'a' is false: n is \"b\""),
+        ("&s:EU", {}, "missing", "n MATCHES '&s:eu' is false because n is missing"),
+        ("&s:EU", {"n": 5}, "type", "n MATCHES '&s:eu' is false because an integer never matches a string: n is 5"),
+        (5, {"n": 5.0}, "type", "n = 5 is false because a double never matches an integer: n is 5.0"),
+    ],
+)  # fmt: skip
+def test_why_a_filter_set_is_not_true(wanted: Any, properties: dict[str, Any], kind: str, says: str) -> None:
+    filters = parse_filter_set({"f": {"descriptor": "amqp:application-properties-filter", "value": {"n": wanted}}})
+    message = Message.from_json({"application_properties": properties})
+    (culprit,) = Judge(message, 0).verdict(filters, "filter").culprits
+    assert (culprit.kind, culprit.message) == (kind, says)
 
 
 def test_of_an_or_every_part_is_named_and_of_an_and_what_is_plainly_wrong() -> None:

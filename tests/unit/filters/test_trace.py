@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from bindery.cli.filter import app
 from bindery.router.errors import FilterError
 from bindery.router.filters import DIALECTS, evaluate, parse
-from bindery.router.filters.trace import Trace, describe, trace
+from bindery.router.filters.description import describe
+from bindery.router.filters.trace import Trace, trace
 from bindery.router.message import Message
 from tests.unit.filters.generators import filter_texts, messages
 
@@ -37,15 +38,17 @@ def find(item: Trace, text: str) -> Trace:
 @pytest.mark.parametrize(
     ("text", "properties", "part", "shown", "why"),
     [
-        ("a = '5'", {"a": 5}, "a = '5'", "false", "an integer and a string are unlike"),
-        ("a = 5", {}, "a = 5", "unknown", "an operand is null"),
+        ("a = '5'", {"a": 5}, "a = '5'", "false", "an integer and a string never compare true"),
+        ("a = 5", {}, "a = 5", "unknown", "a is missing"),
+        ("a < b + 1", {"a": 1}, "a < b + 1", "unknown", "b is missing"),
+        ("a = b", {}, "a = b", "unknown", "a and b are missing"),
         ("a = 5", {}, "a", "null", "no application_properties.a"),
         ("a", {"a": "x"}, "a", "unknown", "a string is no condition"),
         ("NOT a", {}, "NOT a", "unknown", "NOT of unknown"),
         ("a / 0 = 1", {"a": 1}, "a / 0", "null", "divided by zero"),
         ("a + 1 = 1", {"a": 2**63 - 1}, "a + 1", "null", "64 bits"),
         ("a + 1 = 1", {"a": "x"}, "a + 1", "null", "a string is no number"),
-        ("a + 1 = 1", {"a": "x"}, "a + 1 = 1", "unknown", "could not be computed"),
+        ("a + 1 = 1", {"a": "x"}, "a + 1 = 1", "unknown", "a string is no number"),
         ("a < b", {"a": "x", "b": "y"}, "a < b", "false", "no order"),
         ("a LIKE 'x'", {"a": 5}, "a LIKE 'x'", "false", "no string"),
         ("JMSPriority = 4", {}, "JMSPriority", "4", "default"),

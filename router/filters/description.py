@@ -1,0 +1,88 @@
+"""What a filter is made of, as data for `filter check`: the fields that it reads and the types of its parts."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+from bindery.router.columns import Ref
+from bindery.router.filters.ast import Arithmetic, Call, Field, Literal, Node, Sign, Truth, XPath, children, walk
+from bindery.router.filters.dialect import DIALECTS, JMS
+from bindery.router.filters.fields import DERIVED, DERIVED_FIELDS, field_type
+from bindery.router.filters.filter import Filter
+from bindery.router.filters.printer import Printer, normal_form
+from bindery.router.values import TYPE_NAMES
+
+
+def type_of(node: Node) -> str:
+    """The type a sub-expression has by its form: boolean, number, string …; `any` for a property."""
+    if node.is_condition:
+        return "boolean"
+    if isinstance(node, Literal):
+        return TYPE_NAMES[type(node.value)]
+    if isinstance(node, Arithmetic):
+        return "number or string" if node.rules.joins_text and set(node.ops) == {"+"} else "number"
+    if isinstance(node, Sign):
+        return "number"
+    if isinstance(node, Call):
+        return "timestamp" if node.function in ("UTC", "DATE") else "string"
+    kind = field_type(node.ref) if isinstance(node, Field) else None
+    return TYPE_NAMES[kind] if kind else "any"
+
+
+def references(expression: Node) -> list[Ref]:
+    """The message fields that a filter reads, in order of first mention; derived ones by their sources."""
+    found: dict[Ref, None] = {}
+    for node in walk(expression):
+        if isinstance(node, Field):
+            derived = DERIVED_FIELDS.get(node.ref.name) if node.ref.section == DERIVED else None
+            found.update(dict.fromkeys(derived.sources if derived else (node.ref,)))
+        elif isinstance(node, XPath):
+            found.update(dict.fromkeys(DERIVED_FIELDS["document"].sources))
+    return list(found)
+
+
+def describe(filter: Filter) -> dict[str, Any]:
+    """What `filter check` reports: normal form, fields read, every sub-expression with its type, notes."""
+    printer = Printer(DIALECTS.get(filter.dialect, JMS))
+    return {
+        "dialect": filter.dialect,
+        "filter": filter.text,
+        "normal_form": normal_form(filter.expression, filter.dialect),
+        "properties": [str(ref) for ref in references(filter.expression)],
+        "expressions": [
+            {"text": printer.text(node), "type": type_of(node), "depth": level}
+            for node, level in _with_levels(filter.expression)
+        ],
+        "notes": notes(filter),
+    }
+
+
+def notes(filter: Filter) -> list[str]:
+    """Names that are legal properties but read like a misspelt or another language's name."""
+    dialect = DIALECTS.get(filter.dialect)
+    found: dict[str, None] = {}
+    if dialect is None:
+        return []
+    for node in walk(filter.expression):
+        if not isinstance(node, Field) or node.ref.section != "application_properties":
+            continue
+        name = node.ref.name
+        close = difflib.get_close_matches(name, dialect.names, 1, 0.85)
+        foreign = next((other.name for other in DIALECTS.values() if name in other.names), None)
+        if close:
+            found[f"{name} is an application property here; did you mean {close[0]}?"] = None
+        elif foreign is not None:
+            found[f"{name} is an application property here; it is a message field in {foreign}"] = None
+    return list(found)
+
+
+def _with_levels(expression: Node) -> Iterator[tuple[Node, int]]:
+    pending = [(expression, 0)]
+    while pending:
+        node, level = pending.pop()
+        if isinstance(node, Truth):
+            node = node.operand
+        yield node, level
+        pending += [(child, level + 1) for child in reversed(list(children(node)))]
