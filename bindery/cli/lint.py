@@ -16,6 +16,7 @@ from rich.tree import Tree
 from bindery.cli.explain import DataOption, JsonOption, read_json
 from bindery.cli.render import console
 from bindery.router.error_text import visible
+from bindery.router.lint import SEVERITIES
 from bindery.router.model import DEFAULT_VHOST, Topology
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ def lint(
     """
     # Imported here so that `bindery --help` waits neither for Delta nor for the analysis.
     from bindery.router.analysis import analyse  # noqa: PLC0415
-    from bindery.router.analysis.finding import SEVERITIES  # noqa: PLC0415
     from bindery.router.proposal import propose  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
     from bindery.store.samples import recent_messages  # noqa: PLC0415
@@ -89,7 +89,7 @@ def _show(report: Report, out: Console) -> None:
         by_code[finding.code].append(finding)
     for code, findings in by_code.items():
         rule = findings[0].rule
-        tree = Tree(Text(f"{code} {rule.name} ({rule.severity})", _COLOURS[rule.severity]))
+        tree = Tree(Text(f"{code} {rule.title} ({rule.severity})", _COLOURS[rule.severity]))
         for finding in findings:
             where = "" if finding.subject.vhost == DEFAULT_VHOST else f" in vhost {finding.subject.vhost}"
             tree.add(Text(visible(f"{finding.subject}{where}: {finding.message}")))

@@ -4,7 +4,8 @@
 severity and a documented explanation; none of them blocks a declaration.
 """
 
-from bindery.router.analysis.finding import RULES, Finding, Report, Rule, Subject
+from bindery.router.analysis.finding import Finding, Report, Subject
+from bindery.router.analysis.rules import RULES
 from bindery.router.analysis.run import analyse
 
-__all__ = ["RULES", "Finding", "Report", "Rule", "Subject", "analyse"]
+__all__ = ["RULES", "Finding", "Report", "Subject", "analyse"]

@@ -27,6 +27,7 @@ Adding a node type from another module takes:
     A node that can only be true when a field holds one of some keys returns them; it is then looked at for those
     messages only, and on all others it must be FALSE or UNKNOWN. `exact`: a key alone makes it true.
 5.  A printing rule, when it has a textual form: `@bindery.router.filters.printer.prints(MyNode)`.
+6.  A reason, when its parts do not say why it has its result: `@bindery.router.filters.trace.reason(MyNode)`.
 
 Such a tree becomes a filter by `bindery.router.filters.Filter.of(expression, text=…, dialect=…)`; filters of every
 origin can stand in one `FilterGroups`.

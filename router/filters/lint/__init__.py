@@ -15,14 +15,14 @@ from bindery.router.errors import FilterError
 from bindery.router.filters.filter import Filter, parse
 from bindery.router.filters.limits import NO_LIMITS
 from bindery.router.filters.lint import brokers, conditions, names
-from bindery.router.filters.lint.findings import Finding
-from bindery.router.filters.lint.rules import RULES, Rule
+from bindery.router.filters.lint.finding import Finding
+from bindery.router.filters.lint.rules import RULES
 from bindery.router.filters.lint.schema import ObservedSchema
 from bindery.router.filters.lint.subject import Subject
 from bindery.router.filters.sets.descriptors import FILTER_TYPES
 from bindery.router.filters.sets.parser import DIALECT
 
-__all__ = ["RULES", "Finding", "ObservedSchema", "Rule", "brokers", "conditions", "lint", "names"]
+__all__ = ["RULES", "Finding", "ObservedSchema", "brokers", "conditions", "lint", "names"]
 
 #: Descriptors whose value is a filter written as text, and its language.
 _TEXTS = {
@@ -46,7 +46,8 @@ def _apply(filter: Filter, schema: ObservedSchema | None, where: str | None) -> 
     subject = Subject(filter, schema)
     for rule in RULES.values():
         if filter.dialect in rule.dialects:
-            yield from dict.fromkeys(rule.finding(remark, where) for remark in rule.check(subject))
+            for remark in dict.fromkeys(rule.check(subject)):
+                yield Finding(rule.code, remark.message, remark.offset, remark.length, where)
 
 
 def _inner_texts(raw: Any) -> Iterator[tuple[str, Filter]]:

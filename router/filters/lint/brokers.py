@@ -7,7 +7,7 @@ from typing import Final
 
 from bindery.router.filters.ast import And, Arithmetic, Compare, Field, In, IsNull, Like, Literal, Node, Not, XPath
 from bindery.router.filters.fields import never_null
-from bindery.router.filters.lint.findings import Remark
+from bindery.router.filters.lint.finding import Remark
 from bindery.router.filters.lint.rules import JMS_LIKE, SELECTORS, SETS, SQL, rule
 from bindery.router.filters.lint.schema import fixed_families
 from bindery.router.filters.lint.subject import Subject

@@ -24,7 +24,7 @@ from bindery.router.filters.ast import (
 )
 from bindery.router.filters.families import family
 from bindery.router.filters.fields import never_null
-from bindery.router.filters.lint.findings import Remark
+from bindery.router.filters.lint.finding import Remark
 from bindery.router.filters.lint.rules import SETS, SQL, TEXTS, rule
 from bindery.router.filters.lint.schema import fixed_families
 from bindery.router.filters.lint.subject import Subject

@@ -10,7 +10,7 @@ from bindery.router.columns import Ref
 from bindery.router.filters.ast import Field
 from bindery.router.filters.dialect import DIALECTS
 from bindery.router.filters.fields import ARTEMIS_NAMES, JMS_NAMES
-from bindery.router.filters.lint.findings import Remark
+from bindery.router.filters.lint.finding import Remark
 from bindery.router.filters.lint.rules import SQL, rule
 from bindery.router.filters.lint.subject import Subject
 from bindery.router.message import SECTION_FIELDS

@@ -18,7 +18,7 @@ from bindery.router.filters.dialect import DIALECTS, Dialect
 from bindery.router.filters.filter import Filter
 from bindery.router.filters.lexer import tokenize
 from bindery.router.filters.limits import NO_LIMITS, Limits
-from bindery.router.filters.lint.findings import Remark
+from bindery.router.filters.lint.finding import Remark
 from bindery.router.filters.lint.schema import ObservedSchema
 from bindery.router.filters.parser import parse_text, strip_prefixes
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -47,17 +46,10 @@ def test_a_rule_finds_its_example(rule) -> None:  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_a_rule_is_documented(rule) -> None:  # type: ignore[no-untyped-def]  # a rule
-    heading = f'<a id="{rule.code.lower()}"></a>\n### {rule.code} {rule.title}\n'
-    content = DOCUMENT.read_text("utf-8")
-    assert heading in content
-    section = content.split(heading)[1].split("\n### ")[0]
+def test_the_example_and_the_languages_of_a_rule_are_documented(rule) -> None:  # type: ignore[no-untyped-def]  # a rule
+    section = DOCUMENT.read_text("utf-8").split(f"\n### {rule.code} ")[1].split("\n### ")[0]
     assert rule.example[1] in section
-    assert re.sub(r"\s+", " ", rule.explanation) in re.sub(r"\s+", " ", section)
-
-
-def test_the_document_has_no_other_rules() -> None:
-    assert set(re.findall(r"^### (BF\d+)", DOCUMENT.read_text("utf-8"), re.MULTILINE)) == set(RULES)
+    assert f"*{rule.severity}; {', '.join(sorted(rule.dialects))}*" in section
 
 
 @pytest.mark.parametrize(
