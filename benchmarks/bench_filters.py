@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from bindery.router.columns import BatchView, Ref
 from bindery.router.filters import Filter, FilterGroups, parse
-from bindery.router.filters.vector import Batch, Pairs
+from bindery.router.filters.pairs import Batch, Pairs
 from bindery.router.message import MESSAGE_SCHEMA, VALUE
 
 TYPES = 1_000

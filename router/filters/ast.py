@@ -17,8 +17,8 @@ Adding a node type from another module takes:
     evaluated in one pass. Every other field becomes part of the shape, so keep it small and hashable.
 2.  A scalar rule: `@bindery.router.filters.scalar.rule(MyNode)` on `(node, context) -> value or truth`;
     `context.value(child)` evaluates a sub-node, `context.message` is the message.
-3.  A vectorised rule: `@bindery.router.filters.vector.operand(MyNode)` or
-    `@bindery.router.filters.vector.condition(MyNode)` on `(node, pairs)`: an operand rule returns a `Vector`
+3.  A vectorised rule: `@bindery.router.filters.pairs.operand(MyNode)` or
+    `@bindery.router.filters.pairs.condition(MyNode)` on `(node, pairs)`: an operand rule returns a `Vector`
     with one value per pair of message and filter, a condition rule a new uint8 array of truths.
     `pairs.column(ref)`, `pairs.operand(child)` and `pairs.truth(child)` give those of a reference and of
     sub-nodes, `pairs.rows` the batch row of each pair, `pairs.view` the batch. Work on texts goes once per

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, NULL, STRING, TIMESTAMP, Column
 from bindery.router.filters import arithmetic, scalar
 from bindery.router.filters.ast import TROUBLED, TRUE, UNKNOWN, Rules
-from bindery.router.filters.vector import IN_TROUBLE, Batch, Ints, Source, Truths, Vector, per_distinct
+from bindery.router.filters.pairs import Batch
+from bindery.router.filters.vector import IN_TROUBLE, Ints, Source, Truths, Vector, per_distinct
 from bindery.router.values import INT64_MIN, Value
 
 Flags = npt.NDArray[np.bool_]

@@ -15,8 +15,9 @@ from bindery.router.filters.compiled import CompiledGroups
 from bindery.router.filters.fields import DERIVED
 from bindery.router.filters.isolation import ENVIRONMENT, Isolation
 from bindery.router.filters.key_index import KeyIndex, Runs, ranges
+from bindery.router.filters.pairs import Batch, Pairs
 from bindery.router.filters.shapes import Shape
-from bindery.router.filters.vector import Batch, Pairs, Truths
+from bindery.router.filters.vector import Truths
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]

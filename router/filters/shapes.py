@@ -26,7 +26,8 @@ from bindery.router.filters.ast import (
     rebuild,
     walk,
 )
-from bindery.router.filters.vector import FREE_OF_PARAMETERS, Source
+from bindery.router.filters.pairs import FREE_OF_PARAMETERS
+from bindery.router.filters.vector import Source
 from bindery.router.values import Timestamp, Value
 
 _LIFTED: Final = (int, float, str, bytes, Timestamp)

@@ -34,16 +34,8 @@ from bindery.router.filters.ast import (
     XPath,
 )
 from bindery.router.filters.fields import DOCUMENT
-from bindery.router.filters.vector import (
-    IN_TROUBLE,
-    Pairs,
-    Truths,
-    Vector,
-    condition,
-    operand,
-    per_distinct,
-    truth_per_distinct,
-)
+from bindery.router.filters.pairs import Pairs, condition, operand
+from bindery.router.filters.vector import IN_TROUBLE, Truths, Vector, per_distinct, truth_per_distinct
 from bindery.router.values import Value
 
 _NEGATED = np.array(NEGATED, np.uint8)

@@ -48,7 +48,10 @@ _TESTS: Final[dict[str, tuple[str, ...]]] = {
         f"{_FILTERS}/test_agreement.py",
         f"{_FILTERS}/test_trace.py",
     ),
-    **{f"router/filters/{name}": _RULES for name in ("vector", "kernels", "arithmetic", "scalar", "like", "text")},
+    **{
+        f"router/filters/{name}": _RULES
+        for name in ("vector", "pairs", "kernels", "arithmetic", "scalar", "like", "text")
+    },
     "router/filters": _EVALUATED,
     "router/engine": _ENGINE,
     "router/exchanges": (f"{_UNIT}/exchanges", *_ENGINE),

@@ -14,6 +14,7 @@ import numpy as np
 
 from bindery.router.columns import ABSENT, BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, Column, Ref, column_of
 from bindery.router.filters.ast import FALSE, TRUE
+from bindery.router.filters.pairs import COMPUTED, Batch, Pairs, condition, operand
 from bindery.router.filters.sets.matching import matches
 from bindery.router.filters.sets.nodes import (
     FORMS,
@@ -26,20 +27,7 @@ from bindery.router.filters.sets.nodes import (
     TopicMatches,
 )
 from bindery.router.filters.sets.reference import words
-from bindery.router.filters.vector import (
-    COMPUTED,
-    Batch,
-    Codes,
-    Ints,
-    Pairs,
-    Texts,
-    Truths,
-    Vector,
-    condition,
-    distinct_combinations,
-    operand,
-    truth_per_distinct,
-)
+from bindery.router.filters.vector import Codes, Ints, Texts, Truths, Vector, distinct_combinations, truth_per_distinct
 from bindery.router.values import Opaque, Table, Value, member_value, nested_value
 from bindery.router.weighed import Weighed
 

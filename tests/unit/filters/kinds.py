@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from bindery.router.columns import Ref
 from bindery.router.filters.access import Key
-from bindery.router.filters.vector import COMPUTED
+from bindery.router.filters.pairs import COMPUTED
 from bindery.router.message import Message
 from bindery.router.values import INT64_MAX, INT64_MIN, TIMESTAMP_MAX, TIMESTAMP_MIN, Table, Timestamp, Value
 

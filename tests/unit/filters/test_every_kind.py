@@ -14,8 +14,8 @@ from bindery.router.filters import FilterGroups, access, parse
 from bindery.router.filters.access import entries
 from bindery.router.filters.ast import walk
 from bindery.router.filters.fields import AMQP_NAMES, ARTEMIS_NAMES, JMS_NAMES
+from bindery.router.filters.pairs import COMPUTED
 from bindery.router.filters.sets import parse_filter_set
-from bindery.router.filters.vector import COMPUTED
 from bindery.router.message import Message, from_batch, to_batch
 from bindery.router.values import Table
 from tests.unit.filters.judging import assert_same, expected, judge, select
