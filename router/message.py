@@ -26,6 +26,7 @@ from bindery.router.values import (
     encode,
     encode_table,
     nested_value,
+    refuse_surrogates,
     to_nested_text,
 )
 
@@ -214,7 +215,7 @@ class Message:
                 f"unknown key {unknown[0]!r}", where=unknown[0], hint="known keys: " + ", ".join(_READERS)
             )
         parts = {key: _READERS[key](value, key) for key, value in raw.items() if value is not None}
-        _refuse_surrogates(raw)
+        refuse_surrogates(raw, where="message")  # Arrow would fail the whole batch
         return cls(**parts)
 
     def as_json(self) -> dict[str, Any]:
@@ -442,18 +443,3 @@ _READERS: Mapping[str, Any] = {
     "amqp_value": _read_value,
     "amqp_sequence": _read_value,
 }
-
-
-def _refuse_surrogates(raw: Any) -> None:
-    """Text that UTF-8 cannot carry never reaches Arrow (it would fail the whole batch)."""
-    pending = [(raw, "message")]
-    while pending:
-        item, where = pending.pop()
-        if isinstance(item, str):
-            if any("\ud800" <= char <= "\udfff" for char in item):
-                raise InvalidRecord("text with a lone surrogate is not Unicode text", where=where)
-        elif isinstance(item, Mapping):
-            for key, value in item.items():
-                pending += [(key, where), (value, f"{where}.{key}")]
-        elif isinstance(item, list):
-            pending += [(value, where) for value in item]

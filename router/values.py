@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -242,6 +243,23 @@ def _decode_typed(key: str, content: Any, where: str, nested: bool, depth: int) 
     if isinstance(value, int) and not nested and value > INT64_MAX:
         raise InvalidInput(f"integer {value} does not fit 64 bits", where=where)
     return value
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def refuse_surrogates(raw: Any, *, where: str) -> None:
+    """Raise InvalidInput for parsed JSON with a text or key that UTF-8 cannot carry, naming its place."""
+    pending = [(raw, where)]
+    while pending:
+        item, place = pending.pop()
+        if isinstance(item, str):
+            if _SURROGATE.search(item):
+                raise InvalidInput("text with a lone surrogate is not Unicode text", where=place)
+        elif isinstance(item, Mapping):
+            pending += [part for key, value in item.items() for part in ((key, place), (value, f"{place}.{key}"))]
+        elif isinstance(item, list):
+            pending += [(value, f"{place}[{n}]") for n, value in enumerate(item)]
 
 
 def encode(value: Value) -> Any:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -29,6 +29,8 @@ DialectName = Annotated[str, typer.Option("--dialect", help="One of " + ", ".joi
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+#: Rules on misspelt names and those of other languages; what they say stands in the report by itself, too.
+_ON_NAMES: Final = ("BF109", "BF110")
 #: Messages of a queue that tell lint what its properties hold.
 _SAMPLE = 10_000
 
@@ -51,7 +53,11 @@ def check(
     try:
         checked = _read_filter(text, dialect)
         schema = None if data is None else _observed(data, queue, vhost)
-        report = describe(checked) | {"findings": [finding.as_data() for finding in lint(checked, schema=schema)]}
+        found = lint(checked, schema=schema)
+        report = describe(checked) | {
+            "notes": [finding.message for finding in found if finding.code in _ON_NAMES],
+            "findings": [finding.as_data() for finding in found],
+        }
     except BinderyError as error:
         _fail(error, as_json=as_json)
     if as_json:
@@ -63,8 +69,6 @@ def check(
     width = min(max(len(row[0]) for row in rows), 80)
     for shown, kind in rows:
         typer.echo(f"  {shown.ljust(width)}  {kind}")
-    for note in report["notes"]:
-        typer.echo(f"note: {visible(note)}")
     for finding in report["findings"]:
         place = finding["where"] or f"column {finding['offset'] + 1}"
         typer.echo(f"{finding['code']} {finding['severity']}, {visible(place)}: {visible(finding['message'])}")

@@ -107,10 +107,8 @@ def any_of(*found: Access | None) -> Access | None:
 
 @access(Compare)
 def _compare(node: Compare) -> Access | None:
-    if node.op != "=" or node.rules.converts_text:
-        return None
-    for field, constant in ((node.left, node.right), (node.right, node.left)):
-        if isinstance(field, Field) and isinstance(constant, Literal):
+    if node.op == "=" and not node.rules.converts_text:
+        for field, constant in node.sides:
             return equality(field.ref, constant.value)
     return None
 

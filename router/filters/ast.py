@@ -177,6 +177,12 @@ class Compare(Condition):
     right: Node
     rules: Rules
 
+    @property
+    def sides(self) -> list[tuple[Field, Literal]]:
+        """A field and a constant that are compared, whichever way round; nothing when there are other operands."""
+        pairs = ((self.left, self.right), (self.right, self.left))
+        return [(one, other) for one, other in pairs if isinstance(one, Field) and isinstance(other, Literal)]
+
 
 @dataclass(frozen=True, slots=True)
 class Between(Condition):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,7 +43,7 @@ def references(expression: Node) -> list[Ref]:
 
 
 def describe(filter: Filter) -> dict[str, Any]:
-    """What `filter check` reports: normal form, fields read, every sub-expression with its type, notes."""
+    """What `filter check` reports: normal form, fields read, every sub-expression with its type."""
     printer = Printer(DIALECTS.get(filter.dialect, JMS))
     return {
         "dialect": filter.dialect,
@@ -55,27 +54,7 @@ def describe(filter: Filter) -> dict[str, Any]:
             {"text": printer.text(node), "type": type_of(node), "depth": level}
             for node, level in _with_levels(filter.expression)
         ],
-        "notes": notes(filter),
     }
-
-
-def notes(filter: Filter) -> list[str]:
-    """Names that are legal properties but read like a misspelt or another language's name."""
-    dialect = DIALECTS.get(filter.dialect)
-    found: dict[str, None] = {}
-    if dialect is None:
-        return []
-    for node in walk(filter.expression):
-        if not isinstance(node, Field) or node.ref.section != "application_properties":
-            continue
-        name = node.ref.name
-        close = difflib.get_close_matches(name, dialect.names, 1, 0.85)
-        foreign = next((other.name for other in DIALECTS.values() if name in other.names), None)
-        if close:
-            found[f"{name} is an application property here; did you mean {close[0]}?"] = None
-        elif foreign is not None:
-            found[f"{name} is an application property here; it is a message field in {foreign}"] = None
-    return list(found)
 
 
 def _with_levels(expression: Node) -> Iterator[tuple[Node, int]]:

@@ -167,7 +167,7 @@ def _observed(subject: Subject, ref: Ref) -> dict[str, int]:
 def _unlike_types(subject: Subject) -> Iterator[Remark]:
     for node in subject.all(Compare):
         if not node.rules.converts_text:
-            for field, literal in subject.sides(node):
+            for field, literal in node.sides:
                 yield from _unlike(subject, node, field, literal)
     for node in subject.all(Between):
         if isinstance(node.operand, Field) and not node.rules.converts_text:

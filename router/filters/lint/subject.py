@@ -12,7 +12,7 @@ from typing import Any
 from lark import Token
 from lark.visitors import v_args
 
-from bindery.router.filters.ast import Condition, Field, IsNull, Literal, Node, Not, walk
+from bindery.router.filters.ast import Condition, IsNull, Node, Not, walk
 from bindery.router.filters.builder import Part, TreeBuilder
 from bindery.router.filters.dialect import DIALECTS, Dialect
 from bindery.router.filters.filter import Filter
@@ -170,9 +170,3 @@ class Subject:
     def remark(self, node: Node, message: str) -> Remark:
         """A remark on a node."""
         return Remark(message, *self.span(node))
-
-    def sides(self, node: Any) -> Iterator[tuple[Field, Literal]]:
-        """A comparison's field and literal, whichever way round; nothing when it has other operands."""
-        for one, other in ((node.left, node.right), (node.right, node.left)):
-            if isinstance(one, Field) and isinstance(other, Literal):
-                yield one, other

@@ -104,16 +104,11 @@ def _compare(node: Compare) -> Truths:
     truths: set[bool | None] = {True, False}
     if left is not None and right is not None and not node.rules.converts_text and not left & right:
         truths.discard(True)
-    if node.op == "=" and any(outside_domain(*pair) for pair in _field_and_literal(node)):
+    if node.op == "=" and any(outside_domain(*pair) for pair in node.sides):
         truths.discard(True)
     if nullable(node.left) or nullable(node.right):
         truths.add(None)
     return frozenset(truths)
-
-
-def _field_and_literal(node: Compare) -> list[tuple[Field, Literal]]:
-    pairs = ((node.left, node.right), (node.right, node.left))
-    return [(a, b) for a, b in pairs if isinstance(a, Field) and isinstance(b, Literal)]
 
 
 _DOMAINS: Final[Mapping[str, tuple[str, ...]]] = {

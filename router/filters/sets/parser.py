@@ -10,11 +10,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from bindery.router.errors import FilterError
+from bindery.router.errors import FilterError, InvalidInput
 from bindery.router.filters.filter import Filter
 from bindery.router.filters.sets.descriptors import filter_type
 from bindery.router.filters.sets.groups import conjunction
 from bindery.router.filters.sets.reading import DEFAULT_SET_LIMITS, FilterSetLimits, Reading
+from bindery.router.values import refuse_surrogates
 
 #: The dialect name that a filter set's `Filter` carries.
 DIALECT: Final = "filter-set"
@@ -28,7 +29,10 @@ def parse_filter_set(raw: Any, *, owner: str | None = None, limits: FilterSetLim
     """
     if not isinstance(raw, Mapping):
         raise FilterError("a filter set is an object of named filters", where="filters")
-    _refuse_surrogates(raw)
+    try:
+        refuse_surrogates(raw, where="filters")
+    except InvalidInput as error:
+        raise FilterError(error.message, where=error.where) from None
     reading = Reading(limits, owner, filter_type)
     conditions = []
     for name, member in raw.items():
@@ -64,16 +68,3 @@ def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
 def canonical_text(raw: Any) -> str:
     """The set as JSON text: keys sorted, no blanks; equal sets have equal texts."""
     return json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _refuse_surrogates(raw: Any) -> None:
-    pending = [(raw, "filters")]
-    while pending:
-        item, where = pending.pop()
-        if isinstance(item, str):
-            if any("\ud800" <= char <= "\udfff" for char in item):
-                raise FilterError("text with a lone surrogate is not Unicode text", where=where)
-        elif isinstance(item, Mapping):
-            pending += [part for key, value in item.items() for part in ((key, where), (value, f"{where}.{key}"))]
-        elif isinstance(item, list):
-            pending += [(value, f"{where}[{n}]") for n, value in enumerate(item)]

@@ -35,6 +35,14 @@ def test_remarks_are_shown_and_do_not_block() -> None:
     assert "docs/lint.md" in result.output
 
 
+def test_names_that_were_hardly_meant_are_noted() -> None:
+    result = run("check", "JMSPriority > 1 or AMQPrioritty = 1", "--dialect", "artemis", "--json")
+    assert json.loads(result.output)["notes"] == [
+        "JMSPriority is an ordinary property in this language; the field is called AMQPriority",
+        "did you mean AMQPriority?",
+    ]
+
+
 def test_a_filter_set_is_described_in_its_own_words() -> None:
     result = run("check", SET, "--dialect", "filter-set")
     assert result.exit_code == 0
