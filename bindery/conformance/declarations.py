@@ -9,7 +9,7 @@ from typing import Any, Final
 from bindery.router.errors import BinderyError, InvalidInput
 from bindery.router.filters import parse
 from bindery.router.filters.sets import parse_filter_set
-from bindery.router.values import Table, Timestamp, Value, decode
+from bindery.router.values import decode, identity
 
 Raw = Mapping[str, Any]
 #: type, durable, auto_delete, internal, arguments: what a second declaration must repeat.
@@ -166,21 +166,10 @@ def _is_queue_filter(raw: object) -> bool:
 def _same_arguments(arguments: Raw) -> tuple[object, ...]:
     """Arguments in a form that is equal exactly when keys and typed values are, whatever their order."""
     return tuple(
-        (name, json.dumps(raw, sort_keys=True) if name in _PLAIN_OBJECTS else _typed(decode(raw)))
+        (name, json.dumps(raw, sort_keys=True) if name in _PLAIN_OBJECTS else identity(decode(raw)))
         for name, raw in sorted(arguments.items())
     )
 
 
 #: Arguments that are plain JSON objects: their keys are names, never types of values.
 _PLAIN_OBJECTS: Final = frozenset({"x-filters", "alternate-binding"})
-
-
-def _typed(value: Value) -> tuple[object, ...]:
-    match value:
-        case Table():
-            return ("map", *((key, _typed(value[key])) for key in sorted(value)))
-        case tuple():
-            return ("list", *(_typed(item) for item in value))
-        case Timestamp():
-            return ("timestamp", value.ms)
-    return (type(value).__name__, value)

@@ -18,7 +18,7 @@ from bindery.router.filters.lint import brokers, conditions, names
 from bindery.router.filters.lint.finding import Finding
 from bindery.router.filters.lint.rules import RULES
 from bindery.router.filters.lint.schema import ObservedSchema
-from bindery.router.filters.lint.subject import Subject
+from bindery.router.filters.lint.subject import Subject, described
 from bindery.router.filters.sets.descriptors import FILTER_TYPES
 from bindery.router.filters.sets.parser import DIALECT
 
@@ -52,19 +52,11 @@ def _apply(filter: Filter, schema: ObservedSchema | None, where: str | None) -> 
 
 def _inner_texts(raw: Any) -> Iterator[tuple[str, Filter]]:
     """The selectors and SQL filters inside a filter set, with their places."""
-    pending: list[tuple[Any, str]] = [(raw, "")]
-    while pending:
-        item, where = pending.pop()
-        if isinstance(item, dict):
-            descriptor = item.get("descriptor")
-            dialect = _TEXTS.get(descriptor) if isinstance(descriptor, str | int) else None
-            value = item.get("value")
-            if dialect is not None and isinstance(value, str):
-                try:
-                    yield f"{where}.value", parse(value, dialect, limits=NO_LIMITS)
-                except FilterError:
-                    continue  # a map that only looks like a filter
-            else:
-                pending += [(value, f"{where}.{key}" if where else key) for key, value in item.items()]
-        elif isinstance(item, list):
-            pending += [(value, f"{where}[{n}]") for n, value in enumerate(item)]
+    for where, item in described(raw):
+        descriptor, value = item["descriptor"], item["value"]
+        dialect = _TEXTS.get(descriptor) if isinstance(descriptor, str | int) else None
+        if dialect is not None and isinstance(value, str):
+            try:
+                yield f"{where}.value", parse(value, dialect, limits=NO_LIMITS)
+            except FilterError:
+                continue  # a map that only looks like a filter

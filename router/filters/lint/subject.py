@@ -91,6 +91,19 @@ LocatingBuilder.negate = _negate  # type: ignore[method-assign]
 LocatingBuilder.start = _start  # type: ignore[method-assign]
 
 
+def described(raw: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every described filter of a filter set, members of groups included, with its place."""
+    pending: list[tuple[str, Any]] = [("", raw)]
+    while pending:
+        where, item = pending.pop(0)
+        if isinstance(item, dict):
+            if item.keys() == {"descriptor", "value"}:
+                yield where, item
+            pending += [(f"{where}.{key}" if where else key, value) for key, value in item.items()]
+        elif isinstance(item, list):
+            pending += [(f"{where}[{n}]", value) for n, value in enumerate(item)]
+
+
 class Subject:
     """One filter written as text, or the tree of a filter set (whose nodes have no place)."""
 
@@ -131,17 +144,7 @@ class Subject:
         """Every described filter of a filter set, members of groups included."""
         if self.dialect is not None:
             return []
-        found: list[dict[str, Any]] = []
-        pending: list[Any] = [json.loads(self.text)]
-        while pending:
-            item = pending.pop(0)
-            if isinstance(item, dict):
-                if item.keys() == {"descriptor", "value"}:
-                    found.append(item)
-                pending += item.values()
-            elif isinstance(item, list):
-                pending += item
-        return found
+        return [item for _, item in described(json.loads(self.text))]
 
     @property
     def descriptors(self) -> list[str | int]:
