@@ -10,24 +10,7 @@ from typing import Any, Final
 from bindery.api.errors import Refusal, bad_request
 from bindery.router.errors import InequivalentArgument, InvalidDeclaration
 from bindery.router.model import ALTERNATE_EXCHANGE, X_MATCH
-from bindery.router.values import Table, Timestamp, Value, encode
-
-#: AMQP 0-9-1 names of the types that JSON values become.
-_TYPE_NAMES: Final[tuple[tuple[type, str], ...]] = (
-    (bool, "bool"),
-    (int, "long"),
-    (float, "double"),
-    (str, "longstr"),
-    (bytes, "binary"),
-    (Timestamp, "timestamp"),
-    (tuple, "array"),
-    (Table, "table"),
-)
-
-
-def type_name(value: Value) -> str:
-    """The AMQP 0-9-1 type of a value."""
-    return next((name for kind, name in _TYPE_NAMES if isinstance(value, kind)), "void")
+from bindery.router.values import Table, Value, amqp_type, encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +99,7 @@ def check_queue_arguments(arguments: Table, *, vhost: str, name: str) -> None:
 def _fault(rule: _Rule, value: Value) -> str | None:
     """What the broker says about a value that its rule refuses."""
     if not rule.accepts(value):
-        return rule.refused.format(expected=rule.expected, type=type_name(value))
+        return rule.refused.format(expected=rule.expected, type=amqp_type(value))
     if isinstance(value, int):
         if value < min(rule.at_least, 0):
             return f"{{value_negative,{value}}}"
@@ -130,13 +113,13 @@ def _fault(rule: _Rule, value: Value) -> str | None:
 
 
 def _alternate_exchange(value: Value, where: str) -> str:
-    return f"invalid type '{type_name(value)}' for arg '{ALTERNATE_EXCHANGE}' in {where}"
+    return f"invalid type '{amqp_type(value)}' for arg '{ALTERNATE_EXCHANGE}' in {where}"
 
 
 def _x_match(value: Value, _where: str) -> str:
     if isinstance(value, str):
         return f'Invalid x-match field value <<"{value}">>; expected all, any, all-with-x, or any-with-x'
-    return f"Invalid x-match field type {type_name(value)} (value {json.dumps(encode(value))}); expected longstr"
+    return f"Invalid x-match field type {amqp_type(value)} (value {json.dumps(encode(value))}); expected longstr"
 
 
 #: Arguments whose refusal the broker words in a way of its own.

@@ -123,6 +123,24 @@ def a_type(kind: type) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
+#: AMQP 0-9-1 names of the types that JSON values become.
+_TYPE_NAMES: tuple[tuple[type, str], ...] = (
+    (bool, "bool"),
+    (int, "long"),
+    (float, "double"),
+    (str, "longstr"),
+    (bytes, "binary"),
+    (Timestamp, "timestamp"),
+    (tuple, "array"),
+    (Table, "table"),
+)
+
+
+def amqp_type(value: Value) -> str:
+    """The AMQP 0-9-1 type of a value."""
+    return next((name for kind, name in _TYPE_NAMES if isinstance(value, kind)), "void")
+
+
 def _integer(bits: int, *, signed: bool) -> Callable[[Any], int]:
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
 

@@ -28,7 +28,7 @@ from bindery.router.model.objects import (
     Exchange,
     Queue,
 )
-from bindery.router.values import Table, Value, encode, encode_table
+from bindery.router.values import Table, Value, amqp_type, encode
 
 
 def check_name(name: str, what: str, *, empty: bool = False, max_bytes: int = MAX_NAME_BYTES) -> None:
@@ -61,36 +61,40 @@ def check_deletable(name: str, what: str) -> None:
 
 
 def check_equivalent(what: str, present: Any, declared: Any, properties: tuple[str, ...]) -> None:
-    """Refuse a declaration whose properties or arguments differ from what is there."""
-    where = f"{what} {present.name!r}"
+    """Refuse a declaration whose properties or arguments differ from what is there, in RabbitMQ's words.
+
+    An argument that one side lacks is shown with its AMQP 0-9-1 type, one that both have without.
+    """
+    where = f"{what} '{present.name}'"
+
+    def refuse(name: str, received: str, current: str, at: str) -> None:
+        raise InequivalentArgument(
+            f"inequivalent arg '{name}' for {where} in vhost '{present.vhost}': "
+            f"received {received} but current is {current}",
+            where=f"{where}: {at}",
+        )
+
     for name in properties:
         old, new = getattr(present, name), getattr(declared, name)
         if old != new:
-            raise InequivalentArgument(
-                f"inequivalent arg '{name}' for {where} in vhost {present.vhost!r}: "
-                f"received {_shown(new)} but current is {_shown(old)}",
-                where=f"{where}: {name}",
-            )
-    if hasattr(present, "arguments") and present.arguments != declared.arguments:
-        for name in sorted({*present.arguments, *declared.arguments}):
-            old, new = (Table({name: a[name]}) if name in a else None for a in (present.arguments, declared.arguments))
-            if old != new:
-                raise InequivalentArgument(
-                    f"inequivalent arg '{name}' for {where} in vhost {present.vhost!r}: "
-                    f"received {_argument(new)} but current is {_argument(old)}",
-                    where=f"{where}: arguments.{name}",
-                )
+            refuse(name, _shown(new), _shown(old), name)
+    olds, news = getattr(present, "arguments", Table()), getattr(declared, "arguments", Table())
+    if olds != news:
+        for name in sorted({*olds, *news}):
+            if name not in news:
+                refuse(name, "none", _typed(olds[name]), f"arguments.{name}")
+            if name not in olds:
+                refuse(name, _typed(news[name]), "none", f"arguments.{name}")
+            if Table({name: olds[name]}) != Table({name: news[name]}):
+                refuse(name, _shown(encode(news[name])), _shown(encode(olds[name])), f"arguments.{name}")
 
 
 def _shown(value: Any) -> str:
-    return f"'{str(value).lower() if isinstance(value, bool) else value}'"
+    return f"'{value if isinstance(value, str) else json.dumps(value)}'"
 
 
-def _argument(single: Table | None) -> str:
-    if single is None:
-        return "none"
-    value = next(iter(encode_table(single).values()))
-    return _shown(value if isinstance(value, bool | str) else json.dumps(value))
+def _typed(value: Value) -> str:
+    return f"the value {_shown(encode(value))} of type '{amqp_type(value)}'"
 
 
 def _check_argument(table: Table, name: str, where: str, accepts: Callable[[Value], bool], expected: str) -> None:

@@ -55,7 +55,18 @@ def test_queue_arguments_that_mean_nothing_are_refused(client: Client, arguments
 
 @pytest.mark.parametrize(
     ("old", "new", "received", "current"),
-    [({"alternate-exchange": "a"}, {"alternate-exchange": "b"}, "'b'", "'a'"), ({}, {"n": 5}, "'5'", "none")],
+    [
+        ({"alternate-exchange": "a"}, {"alternate-exchange": "b"}, "'b'", "'a'"),
+        ({}, {"n": 5}, "the value '5' of type 'long'", "none"),
+        ({"n": 60_000}, {}, "none", "the value '60000' of type 'long'"),
+        ({"n": 1}, {"n": 2}, "'2'", "'1'"),
+        ({"n": "d"}, {}, "none", "the value 'd' of type 'longstr'"),
+        ({}, {"n": "é'"}, "the value 'é'' of type 'longstr'", "none"),
+        ({"n": True}, {}, "none", "the value 'true' of type 'bool'"),
+        ({"n": True}, {"n": False}, "'false'", "'true'"),
+        ({}, {"n": 1.5}, "the value '1.5' of type 'double'", "none"),
+        ({"n": 1}, {"n": 1.5}, "'1.5'", "'1'"),
+    ],
 )
 @pytest.mark.parametrize("kind", ["queues", "exchanges"])
 def test_an_inequivalent_argument_is_named_with_both_values(
@@ -64,10 +75,26 @@ def test_an_inequivalent_argument_is_named_with_both_values(
     client.put(f"/{kind}/{AT}/n", {"arguments": old})
     refused = client.put(f"/{kind}/{AT}/n", {"arguments": new})
     said = (
-        f"inequivalent arg '{next(iter(new))}' for {kind.removesuffix('s')} 'n' in vhost '{AT}': "
+        f"inequivalent arg '{next(iter(new | old))}' for {kind.removesuffix('s')} 'n' in vhost '{AT}': "
         f"received {received} but current is {current}"
     )
     assert (refused.status, refused.json) == (400, {"error": "bad_request", "reason": said})
+
+
+@pytest.mark.parametrize(
+    ("queue", "path"), [("it's", f"/queues/{AT}/it%27s"), ("back\\slash", f"/queues/{AT}/back%5Cslash")]
+)
+def test_names_in_an_inequivalent_declaration_stand_as_they_are(client: Client, queue: str, path: str) -> None:
+    client.put(path, {"durable": True})
+    said = f"inequivalent arg 'durable' for queue '{queue}' in vhost '{AT}': received 'false' but current is 'true'"
+    assert client.put(path, {"durable": False}).json["reason"] == said
+
+
+def test_an_argument_of_a_queue_that_is_there_is_compared_before_it_is_judged(client: Client) -> None:
+    client.put(f"/queues/{AT}/q", {"arguments": {"x-max-length": 5}})
+    refused = client.put(f"/queues/{AT}/q", {"arguments": {"x-max-length": "no"}})
+    said = f"inequivalent arg 'x-max-length' for queue 'q' in vhost '{AT}': received 'no' but current is '5'"
+    assert (refused.status, refused.json["reason"]) == (400, said)
 
 
 def test_known_queue_arguments_are_accepted(client: Client) -> None:
