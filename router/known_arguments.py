@@ -1,4 +1,4 @@
-"""What each argument of an exchange, queue or binding does, and each key of a policy: the one description.
+"""What each argument does, each key of a policy, each parameter, limit and property of a vhost: the one description.
 
 Arguments and policy keys that brokers know are accepted whatever they ask for, so that clients and definitions
 work unchanged and a repeated declaration compares equal. What nothing here acts on is said: in the report of an
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
+from bindery.router.limits import LIMITS_KIND, MAX_QUEUES, limits_of
 from bindery.router.model import (
     ALTERNATE_BINDING,
     ALTERNATE_EXCHANGE,
@@ -26,12 +27,14 @@ from bindery.router.model import (
     Object,
     Queue,
     Setting,
+    Vhost,
 )
+from bindery.router.model.objects import PARAMETER_PREFIX
 from bindery.router.policies import APPLY_TO, OPERATOR_POLICY, POLICY, policy_of
 from bindery.router.values import Table, Value
 
-Kind = Literal["exchange", "queue", "binding", "policy"]
-KINDS: Final[tuple[Kind, ...]] = ("exchange", "queue", "binding", "policy")
+Kind = Literal["exchange", "queue", "binding", "policy", "parameter", "limit", "vhost"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,21 @@ _OF_QUEUES: Final[Mapping[str, str]] = {
     "quorum-initial-group-size": _TABLE,
     "quorum-target-group-size": _TABLE,
 }
+_UNLINKED: Final = "brokers are not linked"
+_NO_CONNECTIONS: Final = "nothing connects but HTTP clients"
+_OTHERS: Final = (
+    Argument("parameter", "vhost-limits", "the limits of a vhost", True),
+    Argument("parameter", "vhost-protection", "keeps a vhost from being deleted", True),
+    Argument("parameter", "shovel", "no messages are moved between brokers; a job reads and writes other tables"),
+    Argument("parameter", "federation-upstream", _UNLINKED),
+    Argument("parameter", "federation-upstream-set", _UNLINKED),
+    Argument("parameter", "operator_policy", "operator policies bound queues only"),
+    Argument("limit", MAX_QUEUES, "a vhost with so many queues gets no more of them", True),
+    Argument("limit", "max-connections", _NO_CONNECTIONS, idle=(-1,)),
+    Argument("limit", "max-channels", _NO_CONNECTIONS, idle=(-1,)),
+    Argument("vhost", "default_queue_type", _TABLE, idle=("classic", "undefined")),
+    Argument("vhost", "tracing", "nothing is traced; explain tells the way of a message", idle=(False,)),
+)
 _OF_QUEUE_ARGUMENTS: Final = (
     Argument("queue", "x-max-priority", "messages are kept in the order in which they were routed"),
     Argument("queue", "x-queue-type", _TABLE, idle=("classic",)),
@@ -115,8 +133,8 @@ _OF_POLICIES: Final[Mapping[str, str]] = {
         ),
         _TABLE,
     ),
-    "federation-upstream": "brokers are not linked",
-    "federation-upstream-set": "brokers are not linked",
+    "federation-upstream": _UNLINKED,
+    "federation-upstream-set": _UNLINKED,
 }
 #: Values of arguments and policy keys alike that ask for nothing.
 _IDLE: Final[Mapping[str, tuple[Value, ...]]] = {"queue-mode": ("default", "lazy")}
@@ -130,6 +148,7 @@ def _table() -> Iterator[Argument]:
         yield Argument("policy", name, meaning, idle=_IDLE.get(name, ()))
     for name, meaning in _OF_POLICIES.items():
         yield Argument("policy", name, meaning)
+    yield from _OTHERS
 
 
 #: Every argument and policy key that is known, by kind and name; others are kept and have no effect either.
@@ -137,11 +156,11 @@ KNOWN: Final[Mapping[tuple[Kind, str], Argument]] = {(item.kind, item.name): ite
 
 
 def without_effect(item: Object) -> dict[str, str]:
-    """The arguments of an exchange or queue, or the keys of a policy, on which nothing acts: name -> why.
+    """What an exchange, queue, policy, parameter or vhost states and nothing acts on: name -> why.
 
     A policy's `alternate-exchange` acts only where the policy covers exchanges, and no key of an operator
-    policy does. Other objects give nothing here: what a binding's arguments do depends on its exchange
-    (topology lint, BT105 to BT113).
+    policy does. Of a parameter the component is named, of limits each one. Other objects give nothing here:
+    what a binding's arguments do depends on its exchange (topology lint, BT105 to BT113).
     """
     match item:
         case Exchange():
@@ -154,6 +173,12 @@ def without_effect(item: Object) -> dict[str, str]:
             return _idle("policy", policy.definition, but="" if covers else "the policy covers no exchange")
         case Setting(kind=kind) if kind == OPERATOR_POLICY:
             return _idle("policy", policy_of(item).definition, but="operator policies bound queues only")
+        case Setting(kind=kind) if kind == LIMITS_KIND:
+            return _idle("limit", limits_of(item))
+        case Setting(kind=kind, value=value) if kind.startswith(PARAMETER_PREFIX):
+            return _idle("parameter", Table({kind.removeprefix(PARAMETER_PREFIX): value}))
+        case Vhost(default_queue_type=default, tracing=tracing):
+            return _idle("vhost", Table({"default_queue_type": default or "classic", "tracing": tracing}))
     return {}
 
 
@@ -162,6 +187,8 @@ _UNKNOWN: Final[Mapping[Kind, str]] = {
     "exchange": "no argument of an exchange has this name",
     "queue": "no argument of a queue has this name",
     "policy": "no key of a policy has this name",
+    "parameter": "no component reads this parameter",
+    "limit": "no limit has this name",
 }
 
 

@@ -1,4 +1,4 @@
-"""Runtime parameters, global parameters and limits: stored and reported, without an effect on routing."""
+"""Runtime parameters, global parameters and limits: stored and reported; `max-queues` bounds declarations of queues."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ from bindery.api.listing import Item, ListingParameters
 from bindery.api.masking import masked_for
 from bindery.api.scope import visible_vhost, visible_vhosts
 from bindery.router.declarations import TopologyEditor
-from bindery.router.definitions import GLOBAL_PARAMETER, PARAMETER_PREFIX
+from bindery.router.definitions import GLOBAL_PARAMETER
+from bindery.router.known_arguments import without_effect
+from bindery.router.limits import LIMITS_KIND, LIMITS_NAME, MAX_QUEUES, limits_of
 from bindery.router.model import Setting, Topology
+from bindery.router.model.objects import PARAMETER_PREFIX
 from bindery.router.values import Table, decode, encode
 from bindery.store.access import AccessEditor
 
 router = resource("parameters")
 
 #: Limits of a vhost are one parameter, as definitions files have them.
-_LIMITS_KIND: Final = f"{PARAMETER_PREFIX}vhost-limits"
-_LIMITS_NAME: Final = "limits"
-_LIMITS: Final = ("max-connections", "max-queues")
+_LIMITS: Final = ("max-connections", MAX_QUEUES)
 _USER_LIMITS: Final = ("max-connections", "max-channels")
 _ONE: Final = "/parameters/{component:segment}/{vhost:segment}/{name:segment}"
 _CLUSTER_ID: Final = "internal_cluster_id"
@@ -141,7 +142,7 @@ async def put(
     name: NamePath,
     body: Annotated[ValueBody, json_body(ValueBody)],
 ) -> Response:
-    """Store a parameter; any JSON value."""
+    """Store a parameter; any JSON value. The header of the answer says when nothing reads it."""
     user.require_sight(vhost)
     setting = Setting(PARAMETER_PREFIX + component, vhost, name, decode(body.value, nested=True))
 
@@ -149,7 +150,7 @@ async def put(
         editor.topology.vhost(vhost)
         return editor.put_setting(setting)
 
-    return put_answer(await plane.change(change, author=user.name))
+    return put_answer(await plane.change(change, author=user.name), without_effect=without_effect(setting))
 
 
 @router.delete(_ONE, status_code=204, summary="Delete a parameter")
@@ -222,7 +223,7 @@ def _limit_items(settings: list[Setting]) -> list[Item]:
 @router.get("/vhost-limits", summary="List limits of vhosts", response_model=list[VhostLimitsItem])
 def list_limits(user: ManagementUser, topology: AsOf, listing: ListingParameters) -> Response:
     """Limits of every vhost that the caller sees; stored and reported."""
-    found = _limit_items(_settings(topology, _LIMITS_KIND))
+    found = _limit_items(_settings(topology, LIMITS_KIND))
     return answer(listing.whole([item for item in found if user.sees(item["vhost"])], order=("vhost",)))
 
 
@@ -230,7 +231,7 @@ def list_limits(user: ManagementUser, topology: AsOf, listing: ListingParameters
 def show_limits(user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath) -> Response:
     """Limits of one vhost; an empty list without any."""
     visible_vhost(topology, user, vhost)
-    found = [item for item in _settings(topology, _LIMITS_KIND) if item.vhost == vhost]
+    found = [item for item in _settings(topology, LIMITS_KIND) if item.vhost == vhost]
     return answer(listing.whole(_limit_items(found)))
 
 
@@ -247,15 +248,15 @@ async def put_limit(
     name: NamePath,
     body: Annotated[ValueBody, json_body(ValueBody)],
 ) -> Response:
-    """Store a limit; nothing here connects or counts against it."""
-    value = _limit(name, body.value, _LIMITS)
+    """Store a limit: declarations keep to `max-queues`, and nothing connects that `max-connections` could bound."""
+    stated = Table({name: _limit(name, body.value, _LIMITS)})
 
     def change(editor: TopologyEditor) -> None:
         editor.topology.vhost(vhost)
-        editor.put_setting(Setting(_LIMITS_KIND, vhost, _LIMITS_NAME, Table({**_limits(editor, vhost), name: value})))
+        editor.put_setting(_limits_setting(vhost, {**_limits(editor, vhost), **stated}))
 
     await plane.change(change, author=user.name)
-    return no_content()
+    return no_content(without_effect=without_effect(_limits_setting(vhost, stated)))
 
 
 @router.delete("/vhost-limits/{vhost:segment}/{name:segment}", status_code=204, summary="Delete a limit of a vhost")
@@ -265,7 +266,7 @@ async def delete_limit(plane: Plane, user: AdministratorUser, vhost: VhostPath, 
     def change(editor: TopologyEditor) -> None:
         editor.topology.vhost(vhost)
         kept = {key: value for key, value in _limits(editor, vhost).items() if key != name}
-        editor.put_setting(Setting(_LIMITS_KIND, vhost, _LIMITS_NAME, Table(kept)))
+        editor.put_setting(_limits_setting(vhost, kept))
 
     await plane.change(change, author=user.name)
     return no_content()
@@ -273,7 +274,7 @@ async def delete_limit(plane: Plane, user: AdministratorUser, vhost: VhostPath, 
 
 @router.get("/user-limits", summary="List limits of users", response_model=list[UserLimitsItem])
 def list_user_limits(plane: Plane, _: AdministratorUser, listing: ListingParameters) -> Response:
-    """Limits of every user; stored and reported."""
+    """Limits of every user; stored and reported, nothing connects that they could bound."""
     users = plane.access.load().users.values()
     found = [{"user": user.name, "value": dict(user.limits)} for user in users if user.limits]
     return answer(listing.whole(found, order=("user",)))
@@ -311,7 +312,7 @@ async def put_user_limit(
         editor.put_user(replace(user, limits={**user.limits, limit: value}))
 
     await plane.change_access(change, author=admin.name, action=f"set limit {limit} of user {name!r}")
-    return no_content()
+    return no_content(without_effect=without_effect(_limits_setting("", {limit: value})))
 
 
 @router.delete("/user-limits/{name:segment}/{limit:segment}", status_code=204, summary="Delete a limit of a user")
@@ -343,5 +344,8 @@ def _limit(name: str, value: Any, known: tuple[str, ...]) -> int:
 
 
 def _limits(editor: TopologyEditor, vhost: str) -> Mapping[str, Any]:
-    setting = editor.topology.settings.get((_LIMITS_KIND, vhost, _LIMITS_NAME))
-    return setting.value if setting is not None and isinstance(setting.value, Table) else {}
+    return limits_of(editor.topology.settings.get((LIMITS_KIND, vhost, LIMITS_NAME)))
+
+
+def _limits_setting(vhost: str, limits: Mapping[str, Any]) -> Setting:
+    return Setting(LIMITS_KIND, vhost, LIMITS_NAME, Table(limits))

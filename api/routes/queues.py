@@ -24,6 +24,7 @@ from bindery.api.views import queue_item
 from bindery.router.arguments import FILTER_SET_ARGUMENTS, decode_arguments
 from bindery.router.declarations import TopologyEditor
 from bindery.router.known_arguments import without_effect
+from bindery.router.limits import QueueRoom
 from bindery.router.model import MAX_NAME_BYTES, Queue, Topology
 from bindery.router.policies import OPERATOR_POLICY, Policies
 
@@ -181,6 +182,7 @@ async def declare(
             raise bad_request(f"queue should be less than 255 bytes, actually was {size}\n")
         user.check("configure", vhost, name)
         if (vhost, name) not in editor.topology.queues:  # one that is there is compared, as the broker does it
+            QueueRoom(editor.topology, [vhost]).take(vhost, name)
             check_queue_arguments(queue.arguments, vhost=vhost, name=name)
         return editor.declare_queue(queue)
 

@@ -23,6 +23,7 @@ from bindery.api.statistics import with_rates
 from bindery.api.views import vhost_item
 from bindery.router.declarations import TopologyEditor
 from bindery.router.definitions import protection_key
+from bindery.router.known_arguments import without_effect
 from bindery.router.model import Setting, Topology, Vhost
 from bindery.store.access import AccessEditor, Permission
 
@@ -81,17 +82,19 @@ async def put(
     So does who asks again for a vhost in which nobody has any permission.
     """
 
+    declared = Vhost(name, body.description, body.tags, body.default_queue_type, body.tracing)
+
     def change(editor: TopologyEditor) -> bool:
         present = editor.topology.vhosts.get(name)
         if present is None:
-            return editor.declare_vhost(Vhost(name, body.description, body.tags, body.default_queue_type, body.tracing))
+            return editor.declare_vhost(declared)
         given = {key: getattr(body, key) for key in body.model_fields_set}
         return editor.declare_vhost(replace(present, **given))
 
     await run_in_threadpool(plane.revoke_absent, author=user.name)
     created = await plane.change(change, author=user.name)
     await run_in_threadpool(_grant, plane, user.name, name, created=created)
-    return put_answer(created)
+    return put_answer(created, without_effect=without_effect(declared))
 
 
 def _grant(plane: ControlPlane, user: str, vhost: str, *, created: bool) -> None:

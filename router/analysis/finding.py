@@ -10,7 +10,7 @@ from typing import Any, Final
 from bindery.router import lint
 from bindery.router.analysis.rules import RULES
 from bindery.router.lint import SEVERITIES, Severity
-from bindery.router.model import Binding, Divert, Exchange, Queue, Setting
+from bindery.router.model import Binding, Divert, Exchange, Queue, Setting, Vhost
 
 #: Findings of one code that a report lists; the rest is counted.
 LISTED_PER_CODE: Final = 200
@@ -29,7 +29,7 @@ class Subject:
         return f"{self.kind} {self.name}" if self.id is None else f"{self.kind} {self.name} (id {self.id})"
 
 
-def subject_of(item: Exchange | Queue | Binding | Divert | Setting) -> Subject:
+def subject_of(item: Exchange | Queue | Binding | Divert | Setting | Vhost) -> Subject:
     """The subject that stands for an object of the topology."""
     match item:
         case Exchange():
@@ -42,6 +42,8 @@ def subject_of(item: Exchange | Queue | Binding | Divert | Setting) -> Subject:
             return Subject("divert", item.vhost, item.name, item.id)
         case Setting():
             return Subject(item.kind, item.vhost, item.name)
+        case Vhost():
+            return Subject("vhost", item.name, item.name)
 
 
 def binding_name(binding: Binding) -> str:

@@ -80,8 +80,9 @@ _TABLE: Final[tuple[tuple[str, str, Severity, str], ...]] = (
      "The filter can be honoured, but hardly says what was meant."),
     ("BT180", "arguments without effect", "warning",
      "Arguments that brokers know, and any others, are accepted and kept; these do nothing here."),
-    ("BT181", "policy keys without effect", "warning",
-     "Policies are accepted and kept whatever their keys; these do nothing here."),
+    ("BT181", "settings without effect", "warning",
+     "Policies, parameters, limits and properties of a vhost are accepted and kept whatever they say; these do "
+     "nothing here."),
     ("BT199", "analysis was cut short", "info",
      "The topology needs more comparisons than the analysis allows itself; what was compared is reported."),
 )  # fmt: skip

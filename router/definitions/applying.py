@@ -9,11 +9,13 @@ from typing import Any, Final
 
 from bindery.router.arguments import encode_arguments
 from bindery.router.declarations import TopologyEditor
-from bindery.router.definitions.document import PARAMETER_PREFIX, Definitions, Entry
+from bindery.router.definitions.document import Definitions, Entry
 from bindery.router.errors import BinderyError, DefinitionsRefused, InequivalentArgument, NotFound
 from bindery.router.json_lines import line_of
 from bindery.router.known_arguments import without_effect
+from bindery.router.limits import QueueRoom
 from bindery.router.model import Binding, Divert, Exchange, Object, Queue, Setting, Topology, Vhost, object_key
+from bindery.router.model.objects import PARAMETER_PREFIX
 from bindery.router.values import Table
 
 
@@ -111,11 +113,13 @@ def _apply(
     done: Callable[[int], None] | None = None,
 ) -> Report:
     report = Report()
+    # the limits of the document itself come after its queues, as in the broker
+    room = QueueRoom(editor.topology, editor.topology.vhosts)
     for number, entry in enumerate(definitions.entries, start=1):
         if done is not None:
             done(number)
         try:
-            _declare(entry.item, editor, overwrite, report)
+            _declare(entry.item, editor, overwrite, report, room)
         except InequivalentArgument:
             report.conflicts.append(_conflict(entry, editor.topology, definitions.text))
         except NotFound as error:
@@ -132,10 +136,17 @@ def _note_idle(entry: Entry, report: Report) -> None:
     names = without_effect(entry.item)
     if names:
         kind, vhost, name = object_key(entry.item)
-        report.without_effect.append({"path": entry.path, "kind": kind, "vhost": vhost, "name": name, "names": names})
+        report.without_effect.append(
+            {"path": entry.path, "kind": _said(kind), "vhost": vhost, "name": name, "names": names}
+        )
 
 
-def _declare(item: Object, editor: TopologyEditor, overwrite: bool, report: Report) -> None:
+def _said(kind: str) -> str:
+    """A kind of objects as reports call it."""
+    return "parameter" if kind.startswith(PARAMETER_PREFIX) else kind
+
+
+def _declare(item: Object, editor: TopologyEditor, overwrite: bool, report: Report, room: QueueRoom) -> None:
     kind = object_key(item)[0]
     before = editor.topology.get(object_key(item))
     match item:
@@ -146,6 +157,8 @@ def _declare(item: Object, editor: TopologyEditor, overwrite: bool, report: Repo
         case Exchange():
             editor.declare_exchange(item, overwrite=overwrite)
         case Queue():
+            if before is None:
+                room.take(item.vhost, item.name)
             editor.declare_queue(item, overwrite=overwrite)
         case Binding():
             created = not _is_implicit(item, editor.topology) and editor.bind(item)[1]
@@ -157,7 +170,7 @@ def _declare(item: Object, editor: TopologyEditor, overwrite: bool, report: Repo
                 editor.put_setting(item)
     after = item if isinstance(item, Binding) else editor.topology.get(object_key(item))
     counts = report.created if before is None else report.unchanged if before == after else report.updated
-    kind = "parameter" if kind.startswith(PARAMETER_PREFIX) else kind
+    kind = _said(kind)
     counts[kind] = counts.get(kind, 0) + 1
 
 

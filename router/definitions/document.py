@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from bindery.router.model import Object
 
-#: Kinds of settings: "parameter:<component>" within a vhost, and global parameters.
-PARAMETER_PREFIX: Final = "parameter:"
+#: The kind of settings that are global parameters.
 GLOBAL_PARAMETER: Final = "global-parameter"
 DIVERTS_KEY: Final = "bindery_diverts"
 FORMAT_KEY: Final = "rabbitmq_definition_format"

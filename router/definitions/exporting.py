@@ -10,7 +10,6 @@ from bindery.router.definitions.document import (
     FORMAT_KEY,
     GLOBAL_PARAMETER,
     OPERATOR_COMPONENT,
-    PARAMETER_PREFIX,
     SINGLE_VHOST,
 )
 from bindery.router.model import (
@@ -25,6 +24,7 @@ from bindery.router.model import (
     Vhost,
     is_predeclared,
 )
+from bindery.router.model.objects import PARAMETER_PREFIX
 from bindery.router.policies import OPERATOR_POLICY, POLICY
 from bindery.router.values import encode
 

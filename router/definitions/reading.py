@@ -12,7 +12,6 @@ from bindery.router.definitions.document import (
     FORMAT_KEY,
     GLOBAL_PARAMETER,
     OPERATOR_COMPONENT,
-    PARAMETER_PREFIX,
     SINGLE_VHOST,
     Definitions,
     Entry,
@@ -28,6 +27,7 @@ from bindery.router.model import (
     Setting,
     Vhost,
 )
+from bindery.router.model.objects import PARAMETER_PREFIX
 from bindery.router.policies import OPERATOR_POLICY, POLICY, Policy
 from bindery.router.qpid import exchange_arguments
 from bindery.router.values import Table, decode

@@ -139,6 +139,10 @@ class Divert:
     routing_key: str | None = None
 
 
+#: How the kind of a setting begins that is a parameter; the component follows.
+PARAMETER_PREFIX: Final = "parameter:"
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A stored object that routing does not interpret, but for policies: `kind`, `vhost`, `name`, JSON value."""

@@ -123,14 +123,87 @@ def test_known_queue_arguments_are_accepted(client: Client) -> None:
         (f"/exchanges/{AT}/x", {"arguments": {"hash-header": "h", "alternate-exchange": "y"}}, "hash-header"),
         (f"/policies/{AT}/p", {"pattern": "", "definition": {"max-length": 1, "expires": 1}}, "max-length, expires"),
         (f"/operator-policies/{AT}/p", {"pattern": "", "definition": {"max-length": 1}}, "max-length"),
+        (f"/parameters/shovel/{AT}/s", {"value": {"src-uri": "amqp://"}}, "shovel"),
+        ("/vhosts/idle", {"default_queue_type": "quorum", "tracing": True}, "default_queue_type, tracing"),
+        ("/vhosts/idle", {"description": "of something"}, None),
     ],
 )
 def test_a_declaration_says_what_is_idle(client: Client, path: str, body: dict[str, Any], said: str | None) -> None:
+    client.delete("/vhosts/idle")
     for status in (201, 204):
         answer = client.put(path, body)
         header = answer.headers.get("x-bindery-without-effect")
         assert answer.status == status
         assert header == said or (said is not None and header is not None and header.endswith(f", {said}"))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (f"/vhost-limits/{AT}/max-connections", 5, "max-connections"),
+        (f"/vhost-limits/{AT}/max-connections", -1, None),
+        (f"/vhost-limits/{AT}/max-queues", 5, None),
+        ("/user-limits/guest/max-channels", 5, "max-channels"),
+        ("/user-limits/guest/max-connections", 5, "max-connections"),
+    ],
+)
+def test_a_limit_says_whether_it_is_idle(client: Client, path: str, value: int, said: str | None) -> None:
+    answer = client.put(path, {"value": value})
+    assert (answer.status, answer.headers.get("x-bindery-without-effect")) == (204, said)
+    assert client.delete(path).status == 204
+
+
+def test_max_queues_bounds_the_queues_of_a_vhost(client: Client) -> None:
+    def limit(value: int) -> None:
+        assert client.put(f"/vhost-limits/{AT}/max-queues", {"value": value}).status == 204
+
+    def reached(name: str, limit: int) -> dict[str, str]:
+        return {
+            "error": "bad_request",
+            "reason": f"cannot declare queue '{name}': queue limit in vhost '{AT}' ({limit}) is reached",
+        }
+
+    def declare(name: str, **body: Any) -> int | dict[str, str]:
+        answer = client.put(f"/queues/{AT}/{name}", {"durable": True, **body})
+        return answer.json if answer.status == 400 else answer.status
+
+    limit(2)
+    assert (declare("a"), declare("b")) == (201, 201)
+    assert declare("c") == reached("c", 2)
+    assert declare("c", arguments={"x-max-length": "no"}) == reached("c", 2)
+    assert declare("a") == 204
+    limit(0)
+    assert (declare("a"), declare("d")) == (204, reached("d", 0))
+    limit(-1)
+    assert declare("d") == 201
+    limit(1)
+    assert client.delete(f"/queues/{AT}/a").status == 204
+    assert declare("a") == reached("a", 1)
+    more = {"queues": [{"name": name, "durable": True} for name in ("b", "d", "more", "most")]}
+    refused = client.post(f"/definitions/{AT}", more)
+    assert refused.status == 400
+    assert refused.json["reason"].startswith(f"queues[2]: {reached('more', 1)['reason']}")
+    assert len(refused.json["report"]["errors"]) == 1
+    limit(3)
+    assert client.post(f"/definitions/{AT}", more).status == 400
+    assert client.post(f"/definitions/{AT}", {"queues": more["queues"][:3]}).status == 204
+    assert {item["name"] for item in client.get(f"/queues/{AT}").json} == {"b", "d", "more"}
+
+
+def test_a_limit_of_the_same_document_does_not_bound_its_queues(client: Client) -> None:
+    document = {
+        "queues": [{"name": name, "durable": True} for name in "ab"],
+        "parameters": [{"component": "vhost-limits", "name": "limits", "value": {"max-queues": 1}}],
+    }
+    for _ in range(2):
+        assert client.post(f"/definitions/{AT}", document).status == 204
+    assert client.put(f"/queues/{AT}/c", {}).status == 400
+
+
+@pytest.mark.parametrize("value", [{"max-queues": "1"}, {"max-queues": True}, {"max-queues": None}, 5, {}])
+def test_what_is_no_limit_bounds_nothing(client: Client, value: Any) -> None:
+    assert client.put(f"/parameters/vhost-limits/{AT}/limits", {"value": value}).status == 201
+    assert client.put(f"/queues/{AT}/q", {}).status == 201
 
 
 @pytest.mark.parametrize("kind", ["queues", "exchanges"])

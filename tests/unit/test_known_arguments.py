@@ -11,7 +11,7 @@ from bindery.router.analysis import analyse
 from bindery.router.declarations import TopologyEditor
 from bindery.router.definitions import check, parse_definitions
 from bindery.router.known_arguments import KINDS, KNOWN, without_effect
-from bindery.router.model import Exchange, Object, Queue, Setting, Topology
+from bindery.router.model import Exchange, Object, Queue, Setting, Topology, Vhost
 from bindery.router.policies import OPERATOR_POLICY, Policy
 from bindery.router.values import Table
 
@@ -42,7 +42,17 @@ def policy(apply_to: str = "all", *, kind: str = "policy", **definition: object)
         (policy("exchanges", alternate_exchange="y"), []),
         (policy(kind=OPERATOR_POLICY, expires=1, alternate_exchange="y"), ["expires", "alternate-exchange"]),
         (policy(ha_mode="all", no_such_key=1), ["ha-mode", "no-such-key"]),
-        (Setting("parameter:shovel", "/", "s", Table()), []),
+        (Setting("parameter:shovel", "/", "s", Table()), ["shovel"]),
+        (Setting("parameter:federation-upstream", "/", "s", Table({"uri": "amqp://"})), ["federation-upstream"]),
+        (Setting("parameter:of-no-plugin", "/", "s", 5), ["of-no-plugin"]),
+        (Setting("parameter:vhost-protection", "/", "deletion", True), []),
+        (Setting("parameter:vhost-limits", "/", "limits", Table({"max-queues": 1})), []),
+        (Setting("parameter:vhost-limits", "/", "limits", Table({"max-connections": 1})), ["max-connections"]),
+        (Setting("parameter:vhost-limits", "/", "limits", Table({"max-connections": -1})), []),
+        (Setting("global-parameter", "", "cluster_name", "c"), []),
+        (Vhost("v", "text", ("tag",)), []),
+        (Vhost("v", default_queue_type="classic"), []),
+        (Vhost("v", default_queue_type="quorum", tracing=True), ["default_queue_type", "tracing"]),
     ],
 )  # fmt: skip
 def test_what_nothing_acts_on_is_named(item: Object, names: list[str]) -> None:
@@ -50,6 +60,7 @@ def test_what_nothing_acts_on_is_named(item: Object, names: list[str]) -> None:
 
 
 DOCUMENT = {
+    "vhosts": [{"name": "/", "default_queue_type": "stream"}],
     "exchanges": [{"vhost": "/", "name": "x", "type": "fanout", "arguments": {"hash-header": "h"}}],
     "queues": [
         {"vhost": "/", "name": "plain", "arguments": {"x-queue-type": "classic"}},
@@ -62,7 +73,9 @@ DOCUMENT = {
             "component": "operator_policy",
             "name": "limit",
             "value": {"pattern": "", "definition": {"max-length": 1}},
-        }
+        },
+        {"vhost": "/", "component": "shovel", "name": "s", "value": {"src-uri": "amqp://"}},
+        {"vhost": "/", "component": "vhost-limits", "name": "limits", "value": {"max-queues": 9, "max-connections": 1}},
     ],
 }
 
@@ -71,10 +84,13 @@ def test_the_report_of_an_import_names_what_has_no_effect() -> None:
     report = check(parse_definitions(DOCUMENT), Topology.empty()).as_data()
     found = [(entry["path"], entry["kind"], entry["name"], list(entry["names"])) for entry in report["without_effect"]]
     assert found == [
+        ("vhosts[0]", "vhost", "", ["default_queue_type"]),
         ("exchanges[0]", "exchange", "x", ["hash-header"]),
         ("queues[1]", "queue", "q", ["x-dead-letter-exchange"]),
         ("policies[0]", "policy", "ttl", ["message-ttl"]),
         ("parameters[0]", "operator-policy", "limit", ["max-length"]),
+        ("parameters[1]", "parameter", "s", ["shovel"]),
+        ("parameters[2]", "parameter", "limits", ["max-connections"]),
     ]
     assert not report["errors"]
 
@@ -94,12 +110,17 @@ def test_topology_lint_finds_what_has_no_effect() -> None:
             editor.declare_queue(item)
         elif isinstance(item, Setting):
             editor.put_setting(item)
+        elif isinstance(item, Vhost):
+            editor.declare_vhost(item)
     found = [item for item in analyse(editor.topology).findings if item.code in ("BT180", "BT181")]
     assert {(item.code, item.subject.kind, item.subject.name) for item in found} == {
         ("BT180", "exchange", "x"),
         ("BT180", "queue", "q"),
         ("BT181", "policy", "ttl"),
         ("BT181", "operator-policy", "limit"),
+        ("BT181", "parameter:shovel", "s"),
+        ("BT181", "parameter:vhost-limits", "limits"),
+        ("BT181", "vhost", "/"),
     }
     assert any("'x-dead-letter-exchange': nothing is dead-lettered" in item.message for item in found)
 
