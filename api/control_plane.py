@@ -8,6 +8,7 @@ import logging
 import socket
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, Final, Self, TypeVar, overload
@@ -66,6 +67,7 @@ class ControlPlane:
         self.statistics = Statistics()
         self.counts = Counts(self.data)
         self._policies: tuple[int, Policies] | None = None
+        self._sizes: tuple[int, Counter[str], Counter[str]] | None = None
 
     @_part
     def topologies(self) -> TopologyStore:
@@ -137,6 +139,14 @@ class ControlPlane:
         if known is None or known[0] != topology.version:
             known = self._policies = (topology.version, Policies(topology))
         return known[1]
+
+    def sizes(self, topology: Topology) -> tuple[Counter[str], Counter[str]]:
+        """How many exchanges and queues each vhost of a topology has, kept for its version."""
+        known = self._sizes
+        if known is None or known[0] != topology.version:
+            exchanges, queues = (Counter(vhost for vhost, _ in keys) for keys in (topology.exchanges, topology.queues))
+            known = self._sizes = (topology.version, exchanges, queues)
+        return known[1:]
 
     async def change(self, change: Callable[[TopologyEditor], T], *, author: str, reason: str = "") -> T:
         """Apply a change to the topology; comes back when it is durable, with what the change gave."""

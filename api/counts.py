@@ -4,20 +4,25 @@ A queue's count is remembered with the time its log folder last changed. A folde
 ago is looked at again: two commits within one tick of the file system's clock look alike. A look at a
 queue that has changed reads what was committed since the last one, however long its history is; of
 queues that were not looked at for long only the count is remembered, and their log is read again.
+
+Many queues at once, and totals, are looked at again only when something has been committed that changes
+them: a topology, a batch, whatever this process takes out. What another process takes out, or what
+maintenance rewrites, is then seen `MAX_AGE` seconds later at most, as in the broker's statistics.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from bindery.router.errors import StorageFailed, UnsupportedTable
+from bindery.router.model import Topology
 from bindery.store import tables
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
@@ -28,6 +33,8 @@ _FIRST, _SECOND = (f"{version:020}.json" for version in (0, 1))
 _WORKERS: Final = 4
 #: Tables from which on they are opened by several threads.
 _MANY: Final = 16
+#: Seconds that lists and totals may lag behind what another process takes out; RabbitMQ collects statistics as often.
+MAX_AGE: Final = 5.0
 #: Queues whose counts are remembered, and files in the logs that are followed, at most.
 MAX_QUEUES: Final = 100_000
 MAX_FILES: Final = 50_000
@@ -42,6 +49,15 @@ class Held:
     changed: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Era:
+    """A time in which queues are taken not to change: the stamps of what is committed with every batch and topology."""
+
+    stamps: tuple[int, ...]
+    changes: int
+    age: float
+
+
 @dataclass(slots=True)
 class _Queue:
     """What is known of one queue; `lock` is held by whoever looks at it."""
@@ -51,13 +67,18 @@ class _Queue:
     held: Held = field(default_factory=Held)
     log: TableLog | None = None
     files: int = 0
+    #: When it was looked at together with many.
+    era: _Era | None = None
 
 
 class Counts:
     """Message counts of the queues of one data directory; safe between threads."""
 
-    def __init__(self, data: DataDir) -> None:
+    def __init__(self, data: DataDir, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._data = data
+        self._clock = clock
+        self._changes = 0
+        self._messages: tuple[int, _Era | None, Counter[str]] | None = None
         self._gate = threading.Lock()
         #: By the time of the last look, the oldest first: all that are known, and those whose log is followed.
         self._queues: OrderedDict[tuple[str, str], _Queue] = OrderedDict()
@@ -81,15 +102,64 @@ class Counts:
         return held
 
     def of_many(self, queues: Iterable[tuple[str, str]]) -> list[Held]:
-        """What each of the queues holds, in order."""
+        """What each of the queues holds, in order; of many, what they held `MAX_AGE` seconds ago or later."""
         wanted = list(queues)
         if len(wanted) < _MANY:
             return [self.of(*key) for key in wanted]
-        share = -(-len(wanted) // _WORKERS)
-        shares = [wanted[start : start + share] for start in range(0, len(wanted), share)]
-        # a task a thread: handing over one queue at a time costs far more than looking at it
-        with ThreadPoolExecutor(_WORKERS, "counts") as pool:
-            return [held for found in pool.map(lambda keys: [self.of(*key) for key in keys], shares) for held in found]
+        era = self._era()
+        known = {} if era is None else {key: queue.held for key in wanted if (queue := self._known(key, era))}
+        missing = [key for key in wanted if key not in known]
+
+        def look(keys: list[tuple[str, str]]) -> None:
+            for key in keys:
+                known[key] = self.of(*key)
+                queue = self._queues.get(key)
+                if queue is not None:
+                    queue.era = era
+
+        if len(missing) < _MANY:
+            look(missing)
+        else:
+            share = -(-len(missing) // _WORKERS)
+            # a task a thread: handing over one queue at a time costs far more than looking at it
+            with ThreadPoolExecutor(_WORKERS, "counts") as pool:
+                list(pool.map(look, (missing[start : start + share] for start in range(0, len(missing), share))))
+        return [known[key] for key in wanted]
+
+    def messages_in(self, topology: Topology) -> Counter[str]:
+        """How many messages the queues of each vhost hold, as `of_many` tells it; no entry without queues."""
+        era = self._era()
+        known = self._messages
+        if known is None or era is None or known[:2] != (topology.version, era):
+            found = Counter[str]()
+            for (vhost, _), held in zip(topology.queues, self.of_many(topology.queues), strict=True):
+                found[vhost] += held.messages
+            known = self._messages = (topology.version, era, found)
+        return known[2]
+
+    def changed(self) -> None:
+        """This process has taken something out of a queue: whoever asks next looks again."""
+        with self._gate:
+            self._changes += 1
+
+    def _era(self) -> _Era | None:
+        """The present one; None right after a commit, when there may be another one within the same tick."""
+        stamps, now = [], time.time_ns()
+        for table in (self._data.topology, self._data.manifest):
+            folder = Path(table, "_delta_log")
+            try:
+                stamps.append(folder.stat().st_mtime_ns)
+            except FileNotFoundError:
+                stamps.append(0)
+            except OSError as error:
+                raise StorageFailed(f"cannot look at {folder}: {error.strerror}", where=table) from error
+        if now - max(stamps) <= _SETTLED_NS:
+            return None
+        return _Era(tuple(stamps), self._changes, self._clock() // MAX_AGE)
+
+    def _known(self, key: tuple[str, str], era: _Era) -> _Queue | None:
+        queue = self._queues.get(key)
+        return queue if queue is not None and queue.era == era else None
 
     def _look(self, queue: _Queue, vhost: str, name: str) -> Held:
         path = self._data.queue(vhost, name)

@@ -150,10 +150,16 @@ class Listing:
         return out
 
     def _sorted(self, items: Iterable[Item], order: Sequence[str]) -> list[Item]:
-        fields: list[tuple[str, ...]] = [(name,) for name in order]
-        if self.sort is not None:
-            fields.insert(0, self.sort)
-        return sorted(items, key=lambda item: [_rank(_field(item, path)) for path in fields], reverse=self.reverse)
+        """In the order that was asked for, and then in that of `order`: fields that hold text, where they are there."""
+        sort = self.sort
+
+        def text(item: Item) -> list[str]:
+            return [item.get(name, "") for name in order]
+
+        def key(item: Item) -> Any:
+            return text(item) if sort is None else (_rank(_field(item, sort)), text(item))
+
+        return sorted(items, key=key, reverse=self.reverse)
 
 
 _MISSING: Final = object()

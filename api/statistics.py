@@ -101,9 +101,9 @@ class Statistics:
 
     def of_queue(self, vhost: str, name: str) -> dict[str, Any]:
         """`message_stats` of a queue; empty before its first message or get."""
-        counted = self._copy(self._queues, (vhost, name))
-        if not counted:
+        if (vhost, name) not in self._queues:
             return {}
+        counted = self._copy(self._queues, (vhost, name))
         names = (*_GET_COUNTERS, *(["publish"] if "publish" in counted else []))
         return with_rates({name: counted[name] for name in names})
 

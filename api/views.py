@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bindery.api.items import BindingItem, DivertItem, PolicyItem
@@ -11,7 +11,7 @@ from bindery.api.properties_key import properties_key
 from bindery.router.arguments import encode_arguments
 from bindery.router.model import Binding, Divert, Queue, Topology, Vhost
 from bindery.router.policies import Policy
-from bindery.router.values import Table, encode_table
+from bindery.router.values import encode_table
 
 #: How bindings order when a client does not say.
 BINDING_ORDER = ("vhost", "source", "type", "destination", "routing_key", "properties_key")
@@ -91,10 +91,10 @@ def vhost_item(vhost: Vhost, *, node: str) -> Item:
 def queue_item(queue: Queue, *, node: str, policy: Policy | None, operator_policy: Policy | None) -> Item:
     """A queue, without its counts."""
     arguments = encode_arguments(queue.arguments)
-    effective: Mapping[str, Any] = {
-        **encode_table(Table() if policy is None else policy.definition),
-        **encode_table(Table() if operator_policy is None else operator_policy.definition),
-    }
+    effective: dict[str, Any] = {}
+    for applying in (policy, operator_policy):
+        if applying is not None:
+            effective |= encode_table(applying.definition)
     return {
         "name": queue.name,
         "vhost": queue.vhost,

@@ -133,6 +133,7 @@ def get(
     limit = most if body.count < 0 else min(body.count, most)
     requeue = _ACK_MODES[body.ackmode]
     taken = read.take(plane.data, name, vhost=vhost, limit=limit, requeue=requeue)
+    plane.counts.changed()
     messages = from_batch(taken.rows)
     items = [
         _item(message, held=taken.held - number, truncate=body.truncate, as_base64=body.encoding == "base64")
@@ -161,6 +162,7 @@ def purge(plane: Plane, user: ManagementUser, vhost: VhostPath, name: NamePath) 
         read.delete_matching(plane.data, name, None, vhost=vhost)
     except NotFound:
         _LOGGER.warning("queue %r of vhost %r has no table: there was nothing to empty", name, vhost)
+    plane.counts.changed()
     return Response(status_code=204, headers={"vary": _PURGE_VARY})
 
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import ssl
 import time
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -135,8 +136,9 @@ def overview(plane: Plane, user: ManagementUser, listing: ListingParameters) -> 
     """Versions and totals over every vhost that the caller sees."""
     topology = plane.topology()
     vhosts = set(visible_vhosts(topology, user))
-    queues = [key for key in topology.queues if key[0] in vhosts]
-    totals = message_totals(plane.counts.of_many(queues)) if listing.wants({"queue_totals"}) else {}
+    exchanges, queues = (sum(counted[vhost] for vhost in vhosts) for counted in plane.sizes(topology))
+    held = plane.counts.messages_in(topology) if listing.wants({"queue_totals"}) else Counter[str]()
+    totals = message_totals(sum(held[vhost] for vhost in vhosts)) if queues and held else {}
     address = {"ip": plane.settings.host, "port": plane.settings.port}
     listener = {"ip_address": plane.settings.host, "node": plane.node, "port": plane.settings.port}
     return answer(
@@ -161,8 +163,8 @@ def overview(plane: Plane, user: ManagementUser, listing: ListingParameters) -> 
                     "channels": 0,
                     "connections": 0,
                     "consumers": 0,
-                    "exchanges": sum(1 for vhost, _ in topology.exchanges if vhost in vhosts),
-                    "queues": len(queues),
+                    "exchanges": exchanges,
+                    "queues": queues,
                 },
                 "statistics_db_event_queue": 0,
                 "listeners": [

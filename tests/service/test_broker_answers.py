@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -407,6 +410,55 @@ def test_a_page_of_queues_costs_no_more_than_its_queues(
     assert len(items) == (5 if query.startswith("?page") else 20)
     # a lookup that serves the order does not serve the page once more
     assert (shown["described"], shown["counted"]) == (described, counted)
+
+
+def test_totals_and_lists_look_at_no_queue_while_nothing_changes(
+    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues = [{"name": f"q{number}", "durable": True} for number in range(200)]
+    assert client.post(f"/definitions/{AT}", {"queues": queues}).status == 204
+    counts, looks = server.app.state.plane.counts, Counter[str]()
+    look = Counts.of
+    monkeypatch.setattr(counts, "_clock", lambda: 0.0)
+    monkeypatch.setattr(Counts, "of", lambda *a: looks.update(["queue"]) or look(*a))
+
+    def looked(path: str) -> int:
+        looks.clear()
+        assert client.get(path).status == 200
+        return looks["queue"]
+
+    for path in (
+        "/overview",
+        "/vhosts",
+        f"/queues/{AT}",
+        f"/queues/{AT}?page=1&page_size=100",
+        "/queues?sort=messages",
+    ):
+        settle(server)
+        looked(path)
+        assert looked(path) == 0, path
+    message = {"routing_key": "q7", "payload": "m", "payload_encoding": "string", "properties": {}}
+    for _ in range(2):
+        before = client.get(f"/vhosts/{AT}").json["messages"], client.get("/overview").json["queue_totals"]["messages"]
+        assert client.post(f"/exchanges/{AT}/amq.default/publish", message).json == {"routed": True}
+        assert looked("/overview") >= 200
+        settle(server)
+        after = client.get(f"/vhosts/{AT}").json["messages"], client.get("/overview").json["queue_totals"]["messages"]
+        assert after == (before[0] + 1, before[1] + 1)
+        assert looked("/overview") == 0
+    get = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
+    assert len(client.post(f"/queues/{AT}/q7/get", get).json) == 1
+    assert client.get(f"/vhosts/{AT}").json["messages"] == 1
+    assert client.delete(f"/queues/{AT}/q7/contents").status == 204
+    assert client.get(f"/vhosts/{AT}").json["messages"] == 0
+
+
+def settle(server: Server) -> None:
+    """As if the last commits were of a second ago."""
+    for table in ("topology", "manifest"):
+        folder = Path(server.settings.data, table, "_delta_log")
+        if folder.exists():
+            os.utime(folder, (time.time() - 1,) * 2)
 
 
 def test_deleting_users_is_all_or_nothing(client: Client) -> None:

@@ -258,8 +258,8 @@ def test_the_inbox_takes_records_and_publishes_nothing_yet(server: Server, clien
     assert (answer.status, answer.json["records"]) == (200, 3)
     inbox = DeltaTable(DataDir.open(server.settings.data).inbox(NAME))
     assert inbox.version() == answer.json["version"]
-    # the table outlives the vhost of another test, which left a record without an exchange
-    mine = [row["body"] for row in inbox.to_pyarrow_table().to_pylist() if row["exchange"] == "x"]
+    # the table outlives the vhost of other tests, which left records without an exchange or a body
+    mine = [row["body"] for row in inbox.to_pyarrow_table().to_pylist() if row["exchange"] == "x" and row["body"]]
     assert sorted(mine) == [b"b0", b"b1", b"b2"]
     assert get(client) == []
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,8 +14,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from bindery.api import counts as counts_module
-from bindery.api.counts import Counts, Held
+from bindery.api.counts import MAX_AGE, Counts, Held
 from bindery.router.errors import UnsupportedTable
+from bindery.router.model import Queue
 from bindery.store import read
 from bindery.store.commit import BatchCommitter
 from bindery.store.paths import DataDir
@@ -30,9 +34,46 @@ def store(data: DataDir) -> TopologyStore:
     return TopologyStore(data)
 
 
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @pytest.fixture
-def counts(data: DataDir) -> Counts:
-    return Counts(data)
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def counts(data: DataDir, clock: Clock) -> Counts:
+    return Counts(data, clock=clock)
+
+
+def settle(data: DataDir) -> None:
+    """As if the last commits were of a second ago."""
+    for table in (data.topology, data.manifest):
+        if Path(table).exists():
+            then = time.time() - 1
+            os.utime(Path(table, "_delta_log"), (then, then))
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each log folder was looked at."""
+    found: Counter[str] = Counter()
+    stat = Path.stat
+
+    def counting(self: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if self.name == "_delta_log":
+            found["queue" if "queues" in self.parts else self.parent.name] += 1
+        return stat(self, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", counting)
+    return found
 
 
 def fill(data: DataDir, store: TopologyStore, *names: str, batches: int = 3) -> BatchCommitter:
@@ -60,6 +101,57 @@ def test_a_count_follows_the_queue(data: DataDir, store: TopologyStore, counts: 
     assert (counts.of("/", "q").messages, counts.of("/", "q").size) == (11, size_of(data, "q"))
     assert counts.of_many([("/", "q")] * 20) == [counts.of("/", "q")] * 20
     assert counts.of("/", "none") == Held()
+
+
+def test_while_nothing_changes_no_queue_of_many_is_looked_at(
+    data: DataDir, store: TopologyStore, counts: Counts, clock: Clock, looked: Counter[str]
+) -> None:
+    store.edit(lambda e: [e.declare_queue(Queue("/", f"q{n}")) for n in range(3)], author="t")
+    settle(data)
+    looked.clear()
+    many = [("/", f"q{number}") for number in range(1_000)]
+    counts.of_many(many)
+    assert looked["queue"] == 1_000
+    for _ in range(3):
+        looked.clear()
+        assert [held.messages for held in counts.of_many(many)] == [0] * 1_000
+        assert looked["queue"] == 0
+        assert counts.messages_in(store.load()) == {"/": 0}
+        assert looked["queue"] <= 3
+        assert looked["manifest"] + looked["topology"] <= 4
+    clock.now += MAX_AGE
+    counts.of_many(many)
+    assert looked["queue"] >= 1_000
+
+
+def test_totals_follow_whoever_commits(data: DataDir, store: TopologyStore, counts: Counts, clock: Clock) -> None:
+    names = [f"q{number}" for number in range(20)]
+
+    def total() -> int:
+        """The total, which the list bears out."""
+        found = counts.messages_in(store.load()).get("/", 0)
+        assert sum(held.messages for held in counts.of_many(("/", name) for name in names)) == found
+        return found
+
+    assert counts.messages_in(store.load()) == {}
+    with fill(data, store, *names, batches=1) as committer:
+        settle(data)
+        assert total() == 60
+        deliver(data, committer, 1, store.load().version, "q3", rows=5)
+        assert total() == 65  # a batch, while its commit is young
+        settle(data)
+        assert total() == 65
+    store.edit(lambda e: e.delete_queue("/", "q3"), author="t")
+    settle(data)
+    assert total() == 57  # a topology
+    read.take(data, "q4", limit=1)
+    assert total() == 57  # whoever takes in another process, for a while
+    clock.now += MAX_AGE
+    assert total() == 56
+    read.take(data, "q5", limit=1)
+    counts.changed()
+    assert total() == 55  # this process
+    assert counts.of("/", "q5").messages == 2  # one queue alone is always looked at
 
 
 def test_many_queues_are_handed_to_threads_in_shares(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
