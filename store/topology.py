@@ -61,6 +61,8 @@ _NEXT_ID: Final = "bindery.next-id"
 FILE_ROWS: Final = 8192
 #: Files of one order of size that are merged by the commit that meets them.
 MERGE_FILES: Final = 16
+#: Rows of a file up to which what was written is kept to be merged: there are a few dozen such files at most.
+_KEPT_ROWS: Final = 256
 #: Topologies of older versions that are kept in memory.
 _REMEMBERED: Final = 8
 _WORKERS: Final = 8
@@ -77,10 +79,14 @@ class Edit(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of the table: bytes, and the authors of its rows by key, in the order of the rows."""
+    """A file of the table: bytes, and the authors of its rows by key, in the order of the rows.
+
+    `content` are the rows themselves where this process wrote a small file: it will soon merge it with others.
+    """
 
     size: int
     rows: Mapping[ObjectKey, str | None]
+    content: pa.Table | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,10 +371,11 @@ class TopologyStore:
         parts: list[pa.Table] = []
         authors: dict[ObjectKey, str | None] = {}
         for name in rewritten:
-            rows = head.files[name].rows
+            rows, part = head.files[name].rows, head.files[name].content
             remaining = {key: by for key, by in rows.items() if key not in changes}
             if remaining:
-                part = pq.read_table(Path(self.data.topology, name), schema=ROW_SCHEMA)
+                if part is None:
+                    part = pq.read_table(Path(self.data.topology, name), schema=ROW_SCHEMA)
                 if len(remaining) < len(rows):
                     part = part.filter(pa.array([key in remaining for key in rows]))
                 parts.append(part)
@@ -380,7 +387,8 @@ class TopologyStore:
         added = {}
         for start in range(0, len(authors), FILE_ROWS):
             written = draft.write(content.slice(start, FILE_ROWS))
-            added[written.path] = _File(written.size, dict(itertools.islice(rest, FILE_ROWS)))
+            small = content.combine_chunks() if len(authors) <= min(_KEPT_ROWS, FILE_ROWS) else None
+            added[written.path] = _File(written.size, dict(itertools.islice(rest, FILE_ROWS)), small)
         return rewritten, added
 
     def _clear(self, queues: list[tuple[str, str]], undeclared_at: int) -> None:

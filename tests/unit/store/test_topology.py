@@ -194,6 +194,21 @@ def test_rollback_is_a_new_version_with_the_old_ids_and_never_reuses_an_id(data:
 # -- storage layout -------------------------------------------------------------------------------------
 
 
+def test_commits_read_nothing_back_that_this_process_wrote(
+    store: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    read_table = topology_module.pq.read_table
+    monkeypatch.setattr(topology_module.pq, "read_table", lambda path, **k: read.append(path) or read_table(path, **k))
+    for number in range(3 * topology_module.MERGE_FILES):
+        store.edit(lambda e, n=number: e.declare_exchange(Exchange("/", f"e{n}", "topic", True)), author=f"a{number}")
+    assert store.edit(lambda e: e.delete_exchange("/", "e7"), author="t")
+    assert len(read) <= 1, "the file that the table was created with"
+    again = TopologyStore(store.data)
+    assert again.load() == store.load()
+    assert [again.author(("exchange", "/", f"e{n}")) for n in (0, 7, 40)] == ["a0", None, "a40"]
+
+
 def test_files_stay_few_and_changes_rewrite_only_their_files(
     data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
