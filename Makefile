@@ -63,7 +63,7 @@ bench-filters: $(STAMP) ## Text filters and filter sets
 	$(BIN)/python -m benchmarks.bench_filters
 	$(BIN)/python -m benchmarks.bench_filter_sets
 
-bench-api: $(STAMP) ## The REST control plane
+bench-api: $(STAMP) ## The REST control plane, beside a RabbitMQ if there is one (BINDERY_BENCH_BROKER=http://…)
 	$(BIN)/python -m benchmarks.bench_api
 
 bench-files: $(STAMP) ## What remembering 100,000 files costs a stream
