@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import queue
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -24,18 +23,17 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from bindery.router.engine import REASONS, Deliveries, Router
+from bindery.router.engine import Router
 from bindery.router.errors import BinderyError, CommitUnknown, Refused, StorageFailed
 from bindery.router.message import SENT_SCHEMA, SOURCE, Message, to_batch
 from bindery.router.model import Topology
-from bindery.store import tables
-from bindery.store.commit import BatchCommitter, BatchCounts, Pin, TableCommit, WrittenFile
-from bindery.store.filter_counts import filter_counts
+from bindery.store.batches import BatchDriver, Begun, Routed, RouterOf, write_copies
+from bindery.store.commit import BatchCommitter, TableCommit
 from bindery.store.grouping import Worker
-from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.streams import EPOCH_BATCHES, next_epoch
-from bindery.store.writer import BATCH_SCHEMA, SEQ, BatchStamp, QueueWriter
+from bindery.store.topology import TopologyStore
+from bindery.store.writer import BATCH_SCHEMA, SEQ, drop_written
 
 _LOGGER: Final = logging.getLogger("bindery.api")
 STREAM: Final = "api"
@@ -57,13 +55,12 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """A batch whose files are written, and what its commit needs; `since` is when it was tried first."""
+    """A batch whose files are written, and who commits it; `since` is when it was tried first."""
 
     vhost: str
-    number: int
-    pin: Pin
-    files: Sequence[WrittenFile]
-    counts: BatchCounts
+    driver: BatchDriver[Router]
+    begun: Begun[Router]
+    routed: Routed
     since: float = field(default_factory=time.monotonic)
 
 
@@ -85,8 +82,7 @@ class Publisher(Worker[_Request]):
         self._committed = committed
         self._topology = topology
         self._app_id = app_id
-        self._routers: dict[str, Router] = {}
-        self._compiled: dict[str, Topology] = {}
+        self._drivers: dict[str, BatchDriver[Router]] = {}
         self._numbers = iter(range(0))
         self._unfinished: _Batch | None = None
         super().__init__("publish", closed="publishing has ended")
@@ -160,23 +156,17 @@ class Publisher(Worker[_Request]):
             request.future.set_result(queues)
 
     def _commit(self, vhost: str, messages: Sequence[Message]) -> list[tuple[str, ...]]:
-        router = self._router(vhost)
+        topology = self._topology()
+        topology.vhost(vhost)  # one that is gone takes no number
         number = self._next_number()
-        clock_ms = time.time_ns() // 1_000_000
-        pin = self._committer.pin(number, router.version, clock_ms)
+        driver = self._driver(vhost)
+        begun = driver.begin(number, topology, time.time_ns() // 1_000_000)
+        router = begun.router
+        assert router is not None  # noqa: S101  # nobody has committed a number that was never taken
         batch = numbered(to_batch(messages))
-        deliveries = router.route(batch, clock_ms=clock_ms)
-        stamp = BatchStamp(STREAM, number, router.version, clock_ms)
-        writer = QueueWriter(
-            self._data, vhost=vhost, queues=router.queues, stamp=stamp, attempt=self._app_id.rpartition(":")[2][:8]
-        )
-        try:
-            writer.add(batch, deliveries)
-            files = writer.close()
-        except Exception:
-            writer.discard()
-            raise
-        self._finish(_Batch(vhost, number, pin, files, self._counts(vhost, messages, deliveries)), writer.discard)
+        deliveries = router.route(batch, clock_ms=begun.pin.clock_ms)
+        attempt = self._app_id.rpartition(":")[2][:8]
+        self._finish(_Batch(vhost, driver, begun, write_copies(self._data, begun, batch, deliveries, attempt=attempt)))
         reached: list[list[str]] = [[] for _ in messages]
         for queue_number in deliveries.queue.tolist():
             for row in deliveries.rows_of(queue_number).tolist():
@@ -185,13 +175,13 @@ class Publisher(Worker[_Request]):
 
     # -- batches that fail --------------------------------------------------------------------------
 
-    def _finish(self, batch: _Batch, discard: Callable[[], None]) -> None:
+    def _finish(self, batch: _Batch) -> None:
         """Commit a batch; after an error it is in every table, in none, or unfinished (CommitUnknown)."""
         try:
-            self._commit_files(batch)
+            batch.driver.commit(batch.begun, batch.routed)
         except Exception as error:
-            if self._is_nowhere(batch):
-                discard()
+            if batch.driver.is_nowhere(batch.begun, batch.routed):
+                drop_written(self._data, batch.routed.files)
                 if isinstance(error, CommitUnknown):
                     raise StorageFailed(f"nothing was published: {error.message}", where=error.where) from error
                 raise
@@ -204,35 +194,13 @@ class Publisher(Worker[_Request]):
                     hint="those get it before anything else is published; published again it arrives twice",
                 ) from again
 
-    def _commit_files(self, batch: _Batch) -> None:
-        done = self._committer.commit(batch.number, batch.pin, batch.files, batch.counts)
-        self._committed(done.tables)
-
-    def _is_nowhere(self, batch: _Batch) -> bool:
-        """Whether certainly no table, the manifest included, has any of the batch."""
-        paths = {
-            self._data.queue(file.vhost, file.name) if file.kind == "queue" else self._data.unroutable(file.vhost)
-            for file in batch.files
-        }
-        try:
-            recorded = [
-                TableLog(path).transaction_version(self._app_id)
-                for path in (*paths, self._data.manifest)
-                if tables.exists(path)
-            ]
-        except (BinderyError, OSError):
-            return False
-        return all(number is None or number < batch.number for number in recorded)
-
     def _complete(self) -> None:
         """Finish the batch that is not finished, under its number and with its files; given up if refused for good."""
         batch = self._unfinished
         if batch is None:
             return
         try:
-            pin = self._committer.pin(batch.number, batch.pin.topology_version, batch.pin.clock_ms)
-            if not pin.done:
-                self._commit_files(batch)
+            batch.driver.resume(batch.begun, batch.routed)
         except Exception as error:
             if isinstance(error, Refused) or time.monotonic() - batch.since > _PATIENCE:
                 self._unfinished = None
@@ -258,10 +226,10 @@ class Publisher(Worker[_Request]):
             _LOGGER.debug("not completed: %s", _said(error))
 
     def _give_up(self, batch: _Batch, reason: str) -> None:
-        queues = ", ".join(sorted({file.name for file in batch.files if file.kind == "queue"}))
+        queues = ", ".join(sorted({file.name for file in batch.routed.files if file.kind == "queue"}))
         _LOGGER.error(
             "batch %d, published in vhost %r to the queues %s, is in some of them and not in others: %s",
-            batch.number,
+            batch.begun.number,
             batch.vhost,
             queues,
             reason,
@@ -278,25 +246,15 @@ class Publisher(Worker[_Request]):
             number = next(self._numbers)
         return number
 
-    def _router(self, vhost: str) -> Router:
-        topology = self._topology()
-        router = self._routers.get(vhost)
-        if router is None or router.version != topology.version:
-            router = self._routers[vhost] = Router.compile(topology, vhost)
-            self._compiled[vhost] = topology
-        return router
-
-    def _counts(self, vhost: str, messages: Sequence[Message], deliveries: Deliveries) -> BatchCounts:
-        counts = deliveries.counts
-        reasons = {REASONS[number]: hits for number, hits in enumerate(counts.reasons.tolist()) if hits}
-        return BatchCounts(
-            records=len(messages),
-            copies=len(deliveries.rows),
-            exchanges=Counter((vhost, message.exchange) for message in messages),
-            bindings=dict(zip(counts.ids.tolist(), counts.hits.tolist(), strict=True)),
-            unroutable=reasons,
-            **filter_counts(deliveries, self._compiled[vhost], vhost),
-        )
+    def _driver(self, vhost: str) -> BatchDriver[Router]:
+        """Who drives the batches of a vhost, all of them numbered in one row."""
+        driver = self._drivers.get(vhost)
+        if driver is None:
+            topologies = TopologyStore(self._data)
+            router = RouterOf(vhost)
+            driver = BatchDriver(self._committer, topologies, vhost, router=router, committed=self._committed)
+            self._drivers[vhost] = driver
+        return driver
 
 
 def _said(error: Exception) -> str:

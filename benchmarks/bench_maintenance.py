@@ -71,7 +71,7 @@ class Run:
                 pin = committer.pin(number, self.router.version, time.time_ns() // 1_000_000)
                 done = committer.commit(number, pin, files, BatchCounts(records=MESSAGES, copies=MESSAGES * QUEUES))
                 if upkeep is not None:
-                    upkeep.committed(done.tables)
+                    upkeep.committed(done)
         return writing
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from pyspark import Broadcast
 
@@ -13,21 +13,12 @@ from bindery.jobs.routers import Routers
 from bindery.jobs.sources.planned import batch_clock
 from bindery.jobs.splits import Splits
 from bindery.router.engine import Router
-from bindery.router.errors import BinderyError, CheckpointMismatch, UnsupportedTable, UnusablePin
+from bindery.router.errors import CheckpointMismatch, UnsupportedTable, UnusablePin
 from bindery.router.model import Topology
-from bindery.store.commit import BatchCommitter, Pin
+from bindery.store.batches import BatchDriver, Begun
+from bindery.store.commit import BatchCommitter, TableCommit
 from bindery.store.streams import StreamEpoch, reopen
 from bindery.store.topology import TopologyStore
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a batch is routed with, and its number; without a router it has been committed before."""
-
-    number: int
-    pin: Pin
-    topology: Topology
-    router: Broadcast[Router] | None
 
 
 def check_fit(file: JobFile, topology: Topology) -> None:
@@ -37,7 +28,10 @@ def check_fit(file: JobFile, topology: Topology) -> None:
 
 
 class Planner:
-    """Plans the batches of one run of a stream. `repin` pins batches anew that cannot be routed as pinned."""
+    """Plans the batches of one run of a stream; `driver` drives them.
+
+    `repin` pins batches anew that cannot be routed as pinned; `committed` is called with what each has committed.
+    """
 
     def __init__(
         self,
@@ -49,8 +43,10 @@ class Planner:
         splits: Splits,
         routers: Routers,
         repin: bool = False,
+        committed: Callable[[Sequence[TableCommit]], object],
     ) -> None:
-        self.committer = committer
+        self.driver = BatchDriver(committer, topologies, file.job.vhost, router=self._router, committed=committed)
+        self._committer = committer
         self._file = file
         self._topologies = topologies
         self._checkpoint = checkpoint
@@ -67,17 +63,17 @@ class Planner:
         CheckpointMismatch, and UnsupportedTable for tables that are behind the manifest.
         """
         progress = self._checkpoint.progress()
-        newest = self.committer.newest_batch()
+        newest = self._committer.newest_batch()
         recorded = None if newest is None or newest < epoch.first_batch else newest - epoch.first_batch
         try:
             progress.check(recorded, stream=epoch.stream, where=str(self._checkpoint.folder))
             if progress.pending is not None and progress.pending == recorded:
-                self.committer.check_source(newest or 0, self._checkpoint.digest(progress.pending))
-            self.committer.check_tables(since=epoch.first_batch)
+                self._committer.check_source(newest or 0, self._checkpoint.digest(progress.pending))
+            self._committer.check_tables(since=epoch.first_batch)
         except (CheckpointMismatch, UnsupportedTable):
             if not new_epoch:
                 raise
-            epoch = reopen(self.committer.data, epoch)
+            epoch = reopen(self._committer.data, epoch)
         self._epoch = epoch
         if progress.pending is not None:
             self._split_again(epoch.batch_number(progress.pending))
@@ -85,13 +81,13 @@ class Planner:
     def _split_again(self, number: int) -> None:
         """Have Spark split the batch that was begun as it was split then."""
         try:
-            pin = self.committer.known_pin(number)
+            pin = self._committer.known_pin(number)
         except UnusablePin:
             return  # said when the batch comes
         if pin is not None and pin.splits:
             self._splits.use(pin.splits)
 
-    def plan(self, batch_id: int) -> Plan:
+    def begin_batch(self, batch_id: int) -> Begun[Broadcast[Router]]:
         """What Spark's batch is routed with; one that is new is pinned only once everything has been checked.
 
         Raises what makes the newest topology unfit, UnusablePin, CheckpointMismatch and Fenced.
@@ -101,38 +97,19 @@ class Planner:
         source = self._checkpoint.digest(batch_id)
         clock_ms = batch_clock(str(self._checkpoint.folder), batch_id)
         try:
-            return self._pinned(number, source, clock_ms)
+            return self._begun(number, source, clock_ms)
         except UnusablePin:
             if not self._repin:
                 raise
-            self.committer.release_pin(number)
-            return self._pinned(number, source, clock_ms)
+            self._committer.release_pin(number)
+            return self._begun(number, source, clock_ms)
 
     def finished(self) -> None:
         """A batch has ended; the next one may be split by the cores that there are now."""
         self._splits.use_own()
 
-    def _pinned(self, number: int, source: str, clock_ms: int) -> Plan:
-        head = self._topologies.load()
-        pin = self.committer.pin(
-            number,
-            head.version,
-            clock_ms,
-            source=source,
-            splits=self._splits.in_force,
-            check=lambda: self._router(head),
-        )
-        if pin.done:
-            return Plan(number, pin, head, None)
-        if pin.splits and pin.splits != self._splits.in_force:
-            raise self.committer.unusable(number, "Spark has split it by other settings than at first")
-        try:
-            same = pin.topology_version == head.version
-            topology = head if same else self._topologies.load(version=pin.topology_version)
-            return Plan(number, pin, topology, self._router(topology))
-        except BinderyError as error:
-            reason = f"topology version {pin.topology_version}: {error.message}"
-            raise self.committer.unusable(number, reason) from error
+    def _begun(self, number: int, source: str, clock_ms: int) -> Begun[Broadcast[Router]]:
+        return self.driver.begin(number, self._topologies.load(), clock_ms, source=source, splits=self._splits.in_force)
 
     def _router(self, topology: Topology) -> Broadcast[Router]:
         """The compiled topology, checked for this job; raises what makes it unfit."""

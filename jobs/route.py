@@ -34,18 +34,17 @@ from bindery.jobs.routers import Routers
 from bindery.jobs.session import build_session, configure
 from bindery.jobs.sources import SOURCES
 from bindery.jobs.splits import Splits
-from bindery.jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask, TaskCounts
+from bindery.jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask
 from bindery.router.error_text import render_error
 from bindery.router.errors import BinderyError
-from bindery.router.model import Topology
-from bindery.store.commit import BatchCommitter, BatchCounts, WrittenFile
-from bindery.store.filter_counts import by_filter_text
+from bindery.store.batches import Routed
+from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.maintenance import Upkeep
 from bindery.store.maintenance.options import MaintenanceOptions
 from bindery.store.paths import DataDir
+from bindery.store.routed_counts import RoutedCounts
 from bindery.store.streams import StreamEpoch, register
 from bindery.store.topology import TopologyStore
-from bindery.store.writer import BatchStamp
 
 #: Seconds between two looks at a running query.
 _POLL: Final = 1
@@ -104,7 +103,6 @@ class RouteJob:
         stop = getattr(self.job.source, "unreadable_files", "record") == "stop"
         self._intake = intake(spark, records, projection, data.checkpoint(self.job.stream), stop_at_unreadable=stop)
         self._planner: Planner | None = None
-        self._upkeep: Upkeep | None = None
         self._batch_records = min(_FIRST_BATCH_RECORDS, self.job.max_batch_records)
         self._error: BaseException | None = None
         self._stopping = threading.Event()
@@ -131,9 +129,15 @@ class RouteJob:
             closing(Routers(self.spark, self.job.vhost)) as routers,
             BatchCommitter(self.data, stream=stream, app_id=epoch.app_id) as committer,
         ):
-            self._upkeep = upkeep
             planner = self._planner = Planner(
-                self._file, self._topologies, checkpoint, committer, splits=splits, routers=routers, repin=repin
+                self._file,
+                self._topologies,
+                checkpoint,
+                committer,
+                splits=splits,
+                routers=routers,
+                repin=repin,
+                committed=(lambda _: None) if upkeep is None else upkeep.committed,
             )
             planner.begin(epoch, new_epoch=new_epoch)
             writer = self._intake.stream.writeStream.queryName(stream)
@@ -200,21 +204,15 @@ class RouteJob:
     def _route(self, frame: DataFrame, batch_id: int, planner: Planner) -> BatchReport:
         """Route and commit one micro-batch; one that was committed before is left alone."""
         started = time.perf_counter()
-        plan = planner.plan(batch_id)
-        number, pin, topology = plan.number, plan.pin, plan.topology
-        if plan.router is None:
-            return BatchReport(number, pin.topology_version, 0, 0, 0, {}, replayed=True)
+        begun = planner.begin_batch(batch_id)
+        number, version = begun.number, begun.pin.topology_version
+        if begun.router is None:
+            return BatchReport(number, version, 0, 0, 0, {}, replayed=True)
         prepared = time.perf_counter()
-        stamp = BatchStamp(self.job.stream, number, pin.topology_version, pin.clock_ms)
-        task = RouteTask(self.data, self.job.vhost, stamp, self._fold, plan.router, self.job.task_buffer_bytes)
-        batch = self._intake.batch(frame, batch_id)
-        batch.session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self._batch_records))
-        rows, left_out = batch.rows(lambda read: read.mapInArrow(task, RESULT_SCHEMA).collect(), clock_ms=pin.clock_ms)
-        results = [json.loads(row.result) for row in rows]
-        if left_out:
-            results.append(task.refuse(left_out))
+        task = RouteTask(self.data, self.job.vhost, begun.stamp, self._fold, begun.router, self.job.task_buffer_bytes)
+        results = self._run_tasks(frame, batch_id, task)
         routed = time.perf_counter()
-        counts = TaskCounts()
+        counts = RoutedCounts()
         seconds: dict[str, float] = {"prepare": prepared - started, "tasks": routed - prepared}
         for result in results:
             counts.merge(result["counts"])
@@ -224,25 +222,19 @@ class RouteJob:
             mean = max(1, counts.bytes // counts.records)
             self._batch_records = min(max(1, GROUP_BYTES // mean), self.job.max_batch_records)
         files = [WrittenFile(**file) for result in results for file in result["files"]]
-        timings = {stage: spent * 1000 for stage, spent in seconds.items()}
-        committed = planner.committer.commit(number, pin, files, self._counts(counts, topology, timings))
-        if self._upkeep is not None:
-            self._upkeep.committed(committed.tables)
+        planner.driver.commit(begun, Routed(files, counts, {name: spent * 1000 for name, spent in seconds.items()}))
         seconds["commit"] = time.perf_counter() - routed
-        unroutable = sum(counts.unroutable.values())
-        return BatchReport(number, pin.topology_version, counts.records, counts.copies, unroutable, seconds)
+        return BatchReport(number, version, counts.records, counts.copies, counts.unroutable.total(), seconds)
 
-    def _counts(self, counts: TaskCounts, topology: Topology, timings: dict[str, float]) -> BatchCounts:
-        return BatchCounts(
-            records=counts.records,
-            copies=counts.copies,
-            exchanges={(self.job.vhost, name): number for name, number in counts.exchanges.items()},
-            bindings=counts.bindings,
-            unroutable=counts.unroutable,
-            filter_unknowns=by_filter_text(topology, self.job.vhost, counts.trouble),
-            filter_errors=by_filter_text(topology, self.job.vhost, counts.errors),
-            timings_ms=timings,
+    def _run_tasks(self, frame: DataFrame, batch_id: int, task: RouteTask) -> list[dict[str, Any]]:
+        """What the tasks of a batch give, and the driver for what was left out of it."""
+        batch = self._intake.batch(frame, batch_id)
+        batch.session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self._batch_records))
+        rows, left_out = batch.rows(
+            lambda read: read.mapInArrow(task, RESULT_SCHEMA).collect(), clock_ms=task.stamp.clock_ms
         )
+        results = [json.loads(row.result) for row in rows]
+        return [*results, task.refuse(left_out)] if left_out else results
 
 
 class _Stopped(Exception):

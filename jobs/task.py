@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import Broadcast, TaskContext
 
 from bindery.jobs.fold import Fold
 from bindery.jobs.sources.refused import RefusedPart
-from bindery.router.engine import REASONS, Deliveries, Router
+from bindery.router.engine import Router
 from bindery.router.message import SENT_SCHEMA, SOURCE
 from bindery.store.paths import DataDir
+from bindery.store.routed_counts import RoutedCounts
 from bindery.store.writer import BATCH_SCHEMA, NUMBERS_PER_TASK, BatchStamp, QueueWriter
 
 RESULT_SCHEMA: Final = "result string"
@@ -66,7 +65,7 @@ class RouteTask:
             attempt=f"{partition}.{attempt}",
             buffer_bytes=self.buffer_bytes,
         )
-        counts = TaskCounts()
+        counts = RoutedCounts()
         spent = dict.fromkeys(("read", "fold", "route", "write"), 0.0)
         number = partition * NUMBERS_PER_TASK
         clock = time.perf_counter()
@@ -75,11 +74,10 @@ class RouteTask:
             seq = pa.array(np.arange(number, number + batch.num_rows))
             number += batch.num_rows
             messages, refused = self.fold(batch, seq, clock_ms=self.stamp.clock_ms)
-            counts.records += messages.num_rows + (0 if refused is None else refused.batch.num_rows)
             counts.bytes += batch.nbytes
             if refused is not None:
                 writer.add_refused(refused.batch, reason=refused.reason, detail=refused.detail, raw=refused.raw)
-                counts.unroutable.update(_tally(refused.reason))
+                counts.refuse(refused.reason)
             spent["fold"] += (folded := time.perf_counter()) - now
             deliveries = router.route(messages, clock_ms=self.stamp.clock_ms)
             spent["route"] += (routed := time.perf_counter()) - folded
@@ -109,9 +107,8 @@ class RouteTask:
             detail=pa.array([part.detail for part in parts]),
             raw=pa.nulls(rows, pa.binary()),
         )
-        counts = TaskCounts()
-        counts.records = rows
-        counts.unroutable.update(_tally(reason))
+        counts = RoutedCounts()
+        counts.refuse(reason)
         return {"files": [asdict(file) for file in writer.close()], "counts": counts.as_data(), "seconds": {}}
 
 
@@ -127,55 +124,3 @@ def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             group, rows, size = [], 0, 0
     if rows:
         yield pa.concat_batches(group)
-
-
-class TaskCounts:
-    """Sums over the batches of a task, or over tasks."""
-
-    def __init__(self) -> None:
-        self.records = 0
-        self.bytes = 0
-        self.copies = 0
-        self.exchanges: Counter[str] = Counter()
-        self.bindings: Counter[int] = Counter()
-        self.unroutable: Counter[str] = Counter()
-        self.trouble: Counter[int] = Counter()
-        self.errors: Counter[int] = Counter()
-
-    def add(self, messages: pa.RecordBatch, deliveries: Deliveries) -> None:
-        """Count one routed batch."""
-        found = deliveries.counts
-        self.copies += len(deliveries.rows)
-        self.exchanges.update(_tally(messages.column("exchange").fill_null("")))
-        self.bindings.update(dict(zip(found.ids.tolist(), found.hits.tolist(), strict=True)))
-        self.trouble.update(dict(zip(found.trouble_ids.tolist(), found.trouble.tolist(), strict=True)))
-        self.errors.update(dict(zip(found.error_ids.tolist(), found.errors.tolist(), strict=True)))
-        self.unroutable.update({name: n for name, n in zip(REASONS, found.reasons.tolist(), strict=True) if n})
-
-    def as_data(self) -> dict[str, Any]:
-        """Plain data for JSON; number keys become pairs."""
-        return {
-            "records": self.records,
-            "bytes": self.bytes,
-            "copies": self.copies,
-            "exchanges": dict(self.exchanges),
-            "bindings": list(self.bindings.items()),
-            "unroutable": dict(self.unroutable),
-            "trouble": list(self.trouble.items()),
-            "errors": list(self.errors.items()),
-        }
-
-    def merge(self, data: dict[str, Any]) -> None:
-        """Add what another task counted."""
-        self.records += data["records"]
-        self.bytes += data["bytes"]
-        self.copies += data["copies"]
-        self.exchanges.update(data["exchanges"])
-        self.bindings.update(dict(map(tuple, data["bindings"])))
-        self.unroutable.update(data["unroutable"])
-        self.trouble.update(dict(map(tuple, data["trouble"])))
-        self.errors.update(dict(map(tuple, data["errors"])))
-
-
-def _tally(values: pa.Array) -> dict[str, int]:
-    return {pair["values"]: pair["counts"] for pair in pc.value_counts(values).to_pylist()}

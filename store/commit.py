@@ -1,11 +1,9 @@
 """The commit protocol: one batch of routed files into many Delta tables, exactly once.
 
-1. `pin` records (app id, batch id) -> (topology version, batch clock) durably before anything is
-   routed; a replay of the batch gets the first record back and so routes the same.
-2. `commit` appends the files of each table in one Delta commit that also records (app id, batch id)
-   as a transaction identifier. A table that has recorded the batch is skipped, so that a driver that
-   died half way completes the batch and doubles nothing.
-3. One manifest row ends the batch: a consistent read point over all tables.
+`pin` records (app id, batch id) -> (topology version, batch clock) durably, and a replay gets the first record
+back. `commit` appends the files of each table in one Delta commit that also records (app id, batch id) as a
+transaction identifier: a table that has recorded the batch is skipped. One manifest row ends the batch. Why these
+come in this order, and after what, is in `bindery.store.batches`.
 
 Commits are compare-and-swap on each table's version: what was checked holds when it is committed.
 """
@@ -38,7 +36,7 @@ from bindery.store.paths import DataDir
 from bindery.store.pins import Pin, Pins
 from bindery.store.streams import Claim
 
-__all__ = ["BatchCommitter", "BatchCounts", "BatchResult", "Pin", "TableCommit", "WrittenFile"]
+__all__ = ["BatchCommitter", "BatchCounts", "Pin", "TableCommit", "WrittenFile"]
 
 #: Tables that take rows, by the kind of a written file.
 _KINDS: Final[Mapping[str, tables.Kind]] = {"queue": tables.QUEUE, "unroutable": tables.UNROUTABLE}
@@ -66,21 +64,6 @@ class WrittenFile:
     size: int
     rows: int
     stats: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchResult:
-    """What a commit did; `tables` in the order of kind, vhost and name."""
-
-    batch_id: int
-    tables: tuple[TableCommit, ...]
-    manifest_version: int
-    commit_ms: float
-
-    @property
-    def dropped(self) -> int:
-        """Rows for queues that were deleted after the batch's topology version."""
-        return sum(one.dropped for one in self.tables)
 
 
 @dataclass
@@ -250,7 +233,7 @@ class BatchCommitter:
         expected: dict[str, tuple[int, int]] = {}
         for row in newest_rows(self.data, app_id=self.app_id, since=since, count=_COMPARED):
             for one in row["tables"]:
-                path = self._path(_Target(one["kind"], one["vhost"], one["name"]))
+                path = self.data.routed(one["kind"], one["vhost"], one["name"])
                 expected.setdefault(path, (one["version"], row["topology_version"]))
 
         def compare(path: str) -> None:
@@ -270,8 +253,10 @@ class BatchCommitter:
 
     # -- committing ---------------------------------------------------------------------------------
 
-    def commit(self, batch_id: int, pin: Pin, files: Sequence[WrittenFile], counts: BatchCounts) -> BatchResult:
-        """Append every file to its table and end the batch with its manifest row.
+    def commit(
+        self, batch_id: int, pin: Pin, files: Sequence[WrittenFile], counts: BatchCounts
+    ) -> tuple[TableCommit, ...]:
+        """Append every file to its table and end the batch with its manifest row; what each table got, in order.
 
         A table that has recorded the batch before is skipped. One that is not known yet is opened before any
         is committed to: nothing of the batch is there when it is missing or damaged. Rows for a queue that
@@ -293,11 +278,10 @@ class BatchCommitter:
                 raise errors[0]
             committed = tuple(future.result() for future in pending)
             faults.reach("batch.in_tables", self.data.root)
-            elapsed = (time.monotonic() - started) * 1000
-            version = self._end(batch_id, pin, committed, counts, elapsed)
+            self._end(batch_id, pin, committed, counts, (time.monotonic() - started) * 1000)
             faults.reach("batch.in_manifest", self.data.manifest)
             self._pins.remove_older(batch_id)
-            return BatchResult(batch_id, committed, version, (time.monotonic() - started) * 1000)
+            return committed
 
     def _open(self, targets: Sequence[_Target]) -> None:
         unknown = [(path, target) for target in targets if (path := self._path(target)) not in self._logs]
@@ -305,9 +289,7 @@ class BatchCommitter:
             opened.result()
 
     def _path(self, target: _Target) -> str:
-        if target.kind == "queue":
-            return self.data.queue(target.vhost, target.name)
-        return self.data.unroutable(target.vhost)
+        return self.data.routed(target.kind, target.vhost, target.name)
 
     def _append(self, target: _Target, pin: Pin, batch_id: int) -> TableCommit:
         kind = _kind_of(target)
@@ -358,7 +340,7 @@ class BatchCommitter:
 
     def _end(
         self, batch_id: int, pin: Pin, committed: Sequence[TableCommit], counts: BatchCounts, elapsed: float
-    ) -> int:
+    ) -> None:
         row = manifest_row(
             app_id=self.app_id,
             stream=self.stream,
@@ -383,7 +365,7 @@ class BatchCommitter:
                 info={"isBlindAppend": True, "bindery.stream": self.stream, "bindery.batch": batch_id},
             )
             if version is not None:
-                return version
+                return
         raise AssertionError("attempts() ends by raising")
 
     def _check_claim(self) -> None:

@@ -105,6 +105,10 @@ class DataDir:
         """The table of a vhost's unroutable messages."""
         return f"{self.root}/unroutable/{encode_name(vhost)}"
 
+    def routed(self, kind: str, vhost: str, name: str) -> str:
+        """The table that routed rows of a kind go to: of a queue by that name, or of unroutable messages."""
+        return self.queue(vhost, name) if kind == "queue" else self.unroutable(vhost)
+
     def inbox(self, vhost: str) -> str:
         """The table to which a vhost's bulk ingestion appends."""
         return f"{self.root}/inbox/{encode_name(vhost)}"

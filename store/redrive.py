@@ -27,15 +27,14 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bindery.router.engine import REASONS, Deliveries, Router
-from bindery.router.errors import CommitConflict, Fenced, InvalidInput, Stopped, StorageFailed
+from bindery.router.errors import CommitConflict, Fenced, InvalidInput, Stopped
 from bindery.router.message import MESSAGE_SCHEMA
 from bindery.router.model import Topology
 from bindery.store import faults, tables
-from bindery.store.commit import BatchCommitter, BatchCounts
-from bindery.store.filter_counts import filter_counts
+from bindery.store.batches import BatchDriver, RouterOf, write_copies
+from bindery.store.commit import BatchCommitter
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.recorded import rows_of
@@ -43,7 +42,6 @@ from bindery.store.redrive_marks import Marks
 from bindery.store.redrive_plans import STREAM_PREFIX, Plan, Plans, one_batch
 from bindery.store.topology import TopologyStore
 from bindery.store.unroutable import UNREADABLE, Selection, may_be_routed_again
-from bindery.store.writer import BatchStamp, QueueWriter
 
 __all__ = ["MAX_ROWS", "STREAM_PREFIX", "Outcome", "Redriver"]
 
@@ -102,6 +100,7 @@ class Redriver:
         self._store = store
         self._vhost = vhost
         self._plans = Plans(data, vhost)
+        self._router = RouterOf(vhost)
 
     def redrive(self, selection: Selection, *, dry_run: bool = False, stop: Callable[[], bool] = _never) -> Outcome:
         """Route the chosen rows again; what earlier calls left unfinished is finished first.
@@ -150,7 +149,7 @@ class Redriver:
     def _round(self, selection: Selection, outcome: Outcome, *, dry_run: bool, stop: Callable[[], bool]) -> bool:
         """Plan and carry out one portion of rows; True when there may be more."""
         topology = self._store.load()
-        router = Router.compile(topology, self._vhost)
+        router = self._router(topology)
         clock = time.time_ns() // 1_000_000
         found = Outcome(topology_version=topology.version)
         parts: list[pa.Table] = []
@@ -224,10 +223,11 @@ class Redriver:
                     self._deliver(earlier, marks, Outcome())
 
     def _deliver(self, plan: Plan, marks: Marks, outcome: Outcome) -> None:
-        router = Router.compile(self._store.load(version=plan.topology_version), self._vhost)
+        topology = self._store.load(version=plan.topology_version)
+        router = self._router(topology)
         batch = plan.messages()
         deliveries = router.route(batch, clock_ms=plan.clock_ms)
-        dropped = self._delivered(plan, router, batch, deliveries)
+        dropped = self._delivered(plan, topology, batch, deliveries)
         if dropped:
             queue = np.repeat(deliveries.queue, np.diff(deliveries.offsets))
             gone = np.isin(queue, [number for number, name in enumerate(router.queues) if name in dropped])
@@ -238,44 +238,26 @@ class Redriver:
         outcome.batches.append(plan.batch)
         outcome.topology_version = plan.topology_version
 
-    def _delivered(self, plan: Plan, router: Router, batch: pa.RecordBatch, deliveries: Deliveries) -> set[str]:
+    def _delivered(self, plan: Plan, topology: Topology, batch: pa.RecordBatch, deliveries: Deliveries) -> set[str]:
         """Commit the copies; the queues that were deleted after the plan was made, whose copies were not appended."""
         for _ in tables.attempts(self._data.manifest):
             try:
-                return self._commit(plan, router, batch, deliveries)
+                return self._commit(plan, topology, batch, deliveries)
             except Fenced:
                 continue  # another redrive delivers the same plan: what it has done is skipped
         raise AssertionError("attempts() ends by raising")
 
-    def _commit(self, plan: Plan, router: Router, batch: pa.RecordBatch, deliveries: Deliveries) -> set[str]:
-        stamp = BatchStamp(plan.stream, plan.number, plan.topology_version, plan.clock_ms)
+    def _commit(self, plan: Plan, topology: Topology, batch: pa.RecordBatch, deliveries: Deliveries) -> set[str]:
+        """Drive the plan's batch; its pin repeats what the plan says, so whoever drives it routes the same."""
         with BatchCommitter(self._data, stream=plan.stream, app_id=plan.stream, claim=False) as committer:
-            pin = committer.pin(plan.number, plan.topology_version, plan.clock_ms)
-            if pin.done:
+            driver = BatchDriver(committer, self._store, self._vhost, router=self._router)
+            begun = driver.begin(plan.number, topology, plan.clock_ms)
+            if begun.router is None:
                 recorded = read_manifest(self._data, app_id=plan.stream, batch_id=plan.number)
                 return {one["name"] for ended in recorded for one in ended["tables"] if one["dropped"]}
-            attempt = uuid.uuid4().hex[:8]
-            writer = QueueWriter(self._data, vhost=self._vhost, queues=router.queues, stamp=stamp, attempt=attempt)
-            try:
-                writer.add(batch, deliveries)
-                files = writer.close()
-            except StorageFailed:
-                writer.discard()
-                raise
-            topology = self._store.load(version=plan.topology_version)
-            result = committer.commit(plan.number, pin, files, self._counts(batch, deliveries, topology))
-        return {one.name for one in result.tables if one.dropped}
-
-    def _counts(self, batch: pa.RecordBatch, deliveries: Deliveries, topology: Topology) -> BatchCounts:
-        exchanges = Counter(pc.fill_null(batch.column("exchange"), "").to_pylist())
-        counts = deliveries.counts
-        return BatchCounts(
-            records=batch.num_rows,
-            copies=len(deliveries.rows),
-            exchanges={(self._vhost, name): number for name, number in exchanges.items()},
-            bindings=dict(zip(counts.ids.tolist(), counts.hits.tolist(), strict=True)),
-            **filter_counts(deliveries, topology, self._vhost),
-        )
+            routed = write_copies(self._data, begun, batch, deliveries, attempt=uuid.uuid4().hex[:8])
+            routed.counts.unroutable.clear()  # these messages were counted as unroutable when they became so
+            return {one.name for one in driver.commit(begun, routed) if one.dropped}
 
 
 def _go_on(stop: Callable[[], bool]) -> None:

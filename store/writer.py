@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -147,6 +147,12 @@ class BatchStamp:
     clock_ms: int
 
 
+def drop_written(data: DataDir, files: Iterable[WrittenFile]) -> None:
+    """Remove files of a batch of which certainly nothing has been committed."""
+    for file in files:
+        drop_unused(data.routed(file.kind, file.vhost, file.name), [file.path])
+
+
 def stream_mark(stream: str) -> str:
     """What stands for a stream in the names of its files."""
     return hashlib.sha256(stream.encode()).hexdigest()[:12]
@@ -264,10 +270,7 @@ class QueueWriter:
 
     def discard(self) -> None:
         """Remove what was written, of which nothing has been committed."""
-        for file in self._files:
-            is_queue = file.kind == "queue"
-            folder = self._data.queue(file.vhost, file.name) if is_queue else self._data.unroutable(file.vhost)
-            drop_unused(folder, [file.path])
+        drop_written(self._data, self._files)
 
     def _clear(self) -> None:
         self._batches: list[pa.RecordBatch] = []

@@ -9,8 +9,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bindery.api.publisher import Publisher
+from bindery.router.model import Topology
 from bindery.store import tables
 from bindery.store.access import AccessStore
+from bindery.store.batches import BatchDriver
 from bindery.store.commit import BatchCommitter
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
@@ -52,13 +54,13 @@ class Process:
         return self._publisher
 
     @property
-    def driver(self) -> BatchCommitter:
+    def driver(self) -> BatchDriver[Topology]:
         """Its driver of the stream; a new one registers and claims."""
         if self._committer is None:
             epoch = register(self._data, STREAM, "c1")
             # one thread, so that effects come in one order
             self._committer = BatchCommitter(self._data, stream=STREAM, app_id=epoch.app_id, workers=1)
-        return self._committer
+        return driver_of(self._committer, self.store)
 
     def restart(self) -> None:
         """A new process: nothing is remembered but what is on the disk."""
@@ -69,6 +71,11 @@ class Process:
         if self._publisher is not None:
             self._publisher.close()
             self._publisher = None
+
+
+def driver_of(committer: BatchCommitter, store: TopologyStore) -> BatchDriver[Topology]:
+    """What drives the stream: its batches are routed by the model, so that a topology needs no compiling."""
+    return BatchDriver(committer, store, "/", router=lambda topology: topology)
 
 
 class Contents:

@@ -31,10 +31,11 @@ from bindery.api.publisher import Publisher
 from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError, Fenced
 from bindery.router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA, Message, to_batch
-from bindery.router.model import Binding, Exchange, Queue
+from bindery.router.model import Binding, Exchange, Queue, Topology
 from bindery.store import checkpoints, data_files, faults, read, tables
 from bindery.store.access import User
-from bindery.store.commit import BatchCommitter, BatchCounts, WrittenFile
+from bindery.store.batches import BatchDriver, Routed
+from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.jobs import JobRecord, JobRegistry
 from bindery.store.log import TableLog
 from bindery.store.maintenance import maintain
@@ -42,12 +43,13 @@ from bindery.store.maintenance.policy import Policy
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.redrive import Redriver
+from bindery.store.routed_counts import RoutedCounts
 from bindery.store.streams import register
 from bindery.store.topology import TopologyStore
 from bindery.store.unroutable import Selection
 from tests.faults.batch import BOUND, MESSAGES, Batch
 from tests.faults.injection import Died, Injection, Met
-from tests.faults.processes import STREAM, Contents, Process
+from tests.faults.processes import STREAM, Contents, Process, driver_of
 
 QUEUES = ("a", "b", "c")
 #: Everything is old enough at once; nothing younger than the schedule is an orphan.
@@ -160,15 +162,17 @@ class World:
             self.batch = None
             self._arrived(batch.messages, batch.targets)
 
-    def _drive(self, driver: BatchCommitter, batch: Batch) -> None:
-        pin = driver.pin(batch.number, self._process.store.load().version, batch.clock_ms)
-        assert batch.version in (None, pin.topology_version), "a replay got another pin"
-        batch.version = pin.topology_version
-        batch.targets = self.versions[pin.topology_version]
-        if not pin.done:
+    def _drive(self, driver: BatchDriver[Topology], batch: Batch) -> None:
+        begun = driver.begin(batch.number, self._process.store.load(), batch.clock_ms)
+        version = begun.pin.topology_version
+        assert batch.version in (None, version), "a replay got another pin"
+        batch.version = version
+        batch.targets = self.versions[version]
+        if begun.router is not None:
             files = [self._queue_file(batch, name) for name in sorted(batch.targets)]
-            counts = BatchCounts(records=MESSAGES + 1, copies=MESSAGES * len(files))
-            driver.commit(batch.number, pin, [*files, self._unroutable_file(batch)], counts)
+            counts = RoutedCounts()
+            counts.records, counts.copies = MESSAGES + 1, MESSAGES * len(files)
+            driver.commit(begun, Routed([*files, self._unroutable_file(batch)], counts))
 
     def _queue_file(self, batch: Batch, name: str) -> WrittenFile:
         assert batch.version is not None
@@ -350,8 +354,8 @@ class World:
         """Another driver takes the stream over and ends the batch."""
         assert self.batch is not None
         epoch = register(self.data, STREAM, "c1")
-        with BatchCommitter(self.data, stream=STREAM, app_id=epoch.app_id, workers=1) as driver:
-            self._drive(driver, self.batch)
+        with BatchCommitter(self.data, stream=STREAM, app_id=epoch.app_id, workers=1) as committer:
+            self._drive(driver_of(committer, TopologyStore(self.data)), self.batch)
 
     def _meanwhile_route(self) -> None:
         self.route(None)

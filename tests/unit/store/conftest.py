@@ -16,7 +16,7 @@ from bindery.router.declarations import TopologyEditor
 from bindery.router.message import QUEUE_SCHEMA
 from bindery.router.model import Queue
 from bindery.store import data_files, faults
-from bindery.store.commit import BatchCommitter, BatchCounts, BatchResult, WrittenFile
+from bindery.store.commit import BatchCommitter, BatchCounts, TableCommit, WrittenFile
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 
@@ -122,7 +122,7 @@ def deliver(
     *names: str,
     rows: int = 3,
     **columns: Any,
-) -> BatchResult:
+) -> tuple[TableCommit, ...]:
     """One whole batch: `rows` messages, a copy of each in every named queue."""
     pin = committer.pin(batch_id, version, 1_000 + batch_id)
     routed = queue_rows(batch_id, range(rows), version=pin.topology_version, stream=committer.stream, **columns)

@@ -157,7 +157,7 @@ def test_a_batch_is_one_commit_per_table_and_one_manifest_row(data: DataDir, ver
         rows = queue_rows(0, range(3), version=version)
         files = [written(data, name, part) for name in ("a", "b") for part in (rows.slice(0, 1), rows.slice(1))]
         result = committer.commit(0, pin, files, counts)
-    assert [(one.name, one.version, one.rows) for one in result.tables] == [("a", 1, 3), ("b", 1, 3)]
+    assert [(one.name, one.version, one.rows) for one in result] == [("a", 1, 3), ("b", 1, 3)]
     assert identities(data, "a") == identities(data, "b") == [(0, 0), (0, 1), (0, 2)]
     table = DeltaTable(data.queue("/", "a"))
     assert table.transaction_version(APP) == 0
@@ -175,7 +175,7 @@ def test_a_batch_is_one_commit_per_table_and_one_manifest_row(data: DataDir, ver
 def test_an_empty_batch_still_gets_its_manifest_row(data: DataDir) -> None:
     with committer_of(data) as committer:
         result = committer.commit(0, committer.pin(0, 1, 1), [], BatchCounts())
-        assert result.tables == ()
+        assert result == ()
         assert committer.pin(0, 1, 1).done
 
 
@@ -278,7 +278,7 @@ def test_two_streams_into_one_queue_both_succeed(data: DataDir, version: int) ->
     with committer_of(data) as slow, overtaken:
         result = deliver(data, slow, 0, version, "a")
     other.close()
-    assert result.tables[0].retries == 1
+    assert result[0].retries == 1
     assert len(identities(data, "a")) == 6
 
 
@@ -330,7 +330,7 @@ def test_a_batch_pinned_before_a_deletion_appends_nothing_to_that_queue(
         store.edit(declare_queues("a"), author="t")
         rows = queue_rows(0, range(3), version=pin.topology_version)
         result = committer.commit(0, pin, [written(data, name, rows) for name in ("a", "b")], BatchCounts())
-        assert {one.name: (one.rows, one.dropped) for one in result.tables} == {"a": (0, 3), "b": (3, 0)}
+        assert {one.name: (one.rows, one.dropped) for one in result} == {"a": (0, 3), "b": (3, 0)}
         deliver(data, committer, 1, store.load().version, "a", "b")
     assert identities(data, "a") == [(1, 0), (1, 1), (1, 2)]
     assert read_manifest(data)[0]["tables"][0]["dropped"] == 3
@@ -348,7 +348,7 @@ def test_a_deletion_in_the_middle_of_an_append_wins(
             deliver(data, other, 0, version, "a")
     with committer_of(data) as committer, faults.installed(at("batch.appending", delete)):
         result = deliver(data, committer, 0, version, "a")
-    assert (result.tables[0].rows, result.dropped) == (0, 3)
+    assert (result[0].rows, result[0].dropped) == (0, 3)
     assert tables.count_rows(data, "/", "a") == 0
 
 

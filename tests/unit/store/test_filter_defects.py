@@ -14,18 +14,17 @@ from deltalake import DeltaTable
 from bindery.api.publisher import Publisher
 from bindery.jobs.consume import Consumer
 from bindery.jobs.fold import Fold, MappedColumn
-from bindery.jobs.task import TaskCounts
 from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.filters import parse, scalar
 from bindery.router.message import MESSAGE_SCHEMA, Message, from_batch, to_batch
 from bindery.router.model import Binding, Exchange, Queue
 from bindery.router.values import Table
-from bindery.store.filter_counts import by_filter_text
 from bindery.store.manifest import MANIFEST, read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.read import read_queue
 from bindery.store.redrive import Redriver
+from bindery.store.routed_counts import RoutedCounts, by_filter_text
 from bindery.store.topology import TopologyStore
 from bindery.store.totals import ManifestTotals, Totals
 from bindery.store.unroutable import DELIVERED, Selection, summary
@@ -125,7 +124,7 @@ def test_the_publisher_counts_trouble_and_defects_by_filter(data: DataDir, decla
 def test_a_task_hands_its_counts_to_the_driver(declared: TopologyStore) -> None:
     topology = declared.load()
     batch = to_batch(SENT)
-    counts, total = TaskCounts(), TaskCounts()
+    counts, total = RoutedCounts(), RoutedCounts()
     counts.add(batch, Router.compile(topology, "/").route(batch, clock_ms=0))
     for _ in range(2):
         total.merge(json.loads(json.dumps(counts.as_data())))

@@ -440,8 +440,8 @@ def test_a_queue_deleted_and_declared_in_one_change_is_empty_and_takes_new_rows(
         deliver(data, committer, 0, version, "q")
         after = store.edit(change, author="t").version
         assert tables.count_rows(data, "/", "q") == 0
-        assert deliver(data, committer, 1, version, "q").dropped == 3
-        assert deliver(data, committer, 2, after, "q").dropped == 0
+        assert deliver(data, committer, 1, version, "q")[0].dropped == 3
+        assert deliver(data, committer, 2, after, "q")[0].dropped == 0
     assert tables.count_rows(data, "/", "q") == 3
 
 

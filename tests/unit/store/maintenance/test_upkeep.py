@@ -12,7 +12,7 @@ import pytest
 
 from bindery.router.errors import StorageFailed
 from bindery.store import faults
-from bindery.store.commit import BatchResult
+from bindery.store.commit import TableCommit
 from bindery.store.log import TableLog
 from bindery.store.maintenance import Policy, Upkeep
 from bindery.store.maintenance.places import place_of
@@ -35,7 +35,7 @@ def live(data: DataDir, name: str) -> int:
     return len(TableLog(data.queue("/", name), files=True).files or ())
 
 
-def batch(stream: Stream, *names: str) -> BatchResult:
+def batch(stream: Stream, *names: str) -> tuple[TableCommit, ...]:
     stream.batches += 1
     return deliver(stream.data, stream.committer, stream.batches, stream.version, *names)
 
@@ -43,7 +43,7 @@ def batch(stream: Stream, *names: str) -> BatchResult:
 def test_tables_are_compacted_while_batches_are_committed(data: DataDir, stream: Stream) -> None:
     with Upkeep(data) as upkeep:
         for _ in range(48):
-            upkeep.committed(batch(stream, "a", "b").tables)
+            upkeep.committed(batch(stream, "a", "b"))
         # 24 files are what patience has room for, and what 24 others were merged into
         eventually(lambda: live(data, "a") <= 25 and live(data, "b") <= 25)
     assert read_queue(data, "a").num_rows == read_queue(data, "b").num_rows == 48 * 3
@@ -53,7 +53,7 @@ def test_a_drain_waits_for_what_is_due(data: DataDir, stream: Stream) -> None:
     with Upkeep(data) as upkeep:
         upkeep.drain()
         for _ in range(24):
-            upkeep.committed(batch(stream, "a", "b").tables)
+            upkeep.committed(batch(stream, "a", "b"))
         upkeep.drain()
         assert (live(data, "a") <= 8, live(data, "b") <= 8) == (True, True)
 
@@ -61,7 +61,7 @@ def test_a_drain_waits_for_what_is_due(data: DataDir, stream: Stream) -> None:
 def test_old_files_and_entries_go_while_batches_are_committed(data: DataDir, stream: Stream) -> None:
     with Upkeep(data, replace(NOTHING_OLD, orphan_age=timedelta(days=1))) as upkeep:
         for _ in range(150):
-            upkeep.committed(batch(stream, "a").tables)
+            upkeep.committed(batch(stream, "a"))
         eventually(lambda: entries_of(data.queue("/", "a"))[0] > 0)
     assert read_queue(data, "a").num_rows == 150 * 3
 
@@ -75,7 +75,7 @@ def test_a_queue_that_cannot_be_maintained_does_not_keep_others_from_it(
 
     with faults.installed(broken), Upkeep(data) as upkeep:
         for _ in range(40):
-            upkeep.committed(batch(stream, "a", "b").tables)
+            upkeep.committed(batch(stream, "a", "b"))
         eventually(lambda: live(data, "b") <= 25 and "no space" in caplog.text)
     assert live(data, "a") == 40
     assert Path(data.queue("/", "a")).is_dir()

@@ -1,0 +1,102 @@
+"""What a batch counts while it is routed: sums over its parts, and the manifest's form of them.
+
+Filters are counted by their text: numbers of bindings mean nothing to a reader.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bindery.router.engine import REASONS, Deliveries
+from bindery.router.model import FILTERS_ARGUMENT, QUEUE_FILTER, SELECTOR_ARGUMENT, Topology
+from bindery.router.values import Value, to_nested_text
+from bindery.store.manifest import BatchCounts
+
+
+class RoutedCounts:
+    """Sums over the messages of a batch, or over its parts; `bytes` is what was read, as far as anybody says so."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.bytes = 0
+        self.copies = 0
+        self.exchanges: Counter[str] = Counter()
+        self.bindings: Counter[int] = Counter()
+        self.unroutable: Counter[str] = Counter()
+        self.trouble: Counter[int] = Counter()
+        self.errors: Counter[int] = Counter()
+
+    def add(self, messages: pa.RecordBatch, deliveries: Deliveries) -> None:
+        """Count routed messages."""
+        found = deliveries.counts
+        self.records += messages.num_rows
+        self.copies += len(deliveries.rows)
+        self.exchanges.update(_tally(messages.column("exchange").fill_null("")))
+        self.bindings.update(dict(zip(found.ids.tolist(), found.hits.tolist(), strict=True)))
+        self.trouble.update(dict(zip(found.trouble_ids.tolist(), found.trouble.tolist(), strict=True)))
+        self.errors.update(dict(zip(found.error_ids.tolist(), found.errors.tolist(), strict=True)))
+        self.unroutable.update({name: n for name, n in zip(REASONS, found.reasons.tolist(), strict=True) if n})
+
+    def refuse(self, reasons: pa.Array) -> None:
+        """Count records that were never routed, each with its reason."""
+        self.records += len(reasons)
+        self.unroutable.update(_tally(reasons))
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain data for JSON; number keys become pairs."""
+        return {
+            name: list(value.items()) if name in ("bindings", "trouble", "errors") else value
+            for name, value in vars(self).items()
+        }
+
+    def merge(self, data: Mapping[str, Any]) -> None:
+        """Add what `as_data` gave elsewhere."""
+        for name, value in data.items():
+            known = getattr(self, name)
+            if isinstance(known, int):
+                setattr(self, name, known + value)
+            else:
+                known.update(dict(value))
+
+    def in_manifest(self, topology: Topology, vhost: str, timings_ms: Mapping[str, float] | None = None) -> BatchCounts:
+        """The counts of a batch of the vhost that was routed with this topology."""
+        return BatchCounts(
+            records=self.records,
+            copies=self.copies,
+            exchanges={(vhost, name): number for name, number in self.exchanges.items()},
+            bindings=self.bindings,
+            unroutable=self.unroutable,
+            filter_unknowns=by_filter_text(topology, vhost, self.trouble),
+            filter_errors=by_filter_text(topology, vhost, self.errors),
+            timings_ms=timings_ms or {},
+        )
+
+
+def _tally(values: pa.Array) -> dict[str, int]:
+    return {pair["values"]: pair["counts"] for pair in pc.value_counts(values).to_pylist()}
+
+
+def by_filter_text(topology: Topology, vhost: str, by_owner: Mapping[int, int]) -> dict[str, int]:
+    """Evaluations of filters, given by owner as in `bindery.router.engine.Counts`."""
+    if not by_owner:
+        return {}
+    diverts = {divert.id: divert.filter for divert in topology.diverts.values()}
+    queues = topology.in_vhost(vhost)[1]
+    texts: Counter[str] = Counter()
+    for number, times in by_owner.items():
+        found: list[Value]
+        if number < 0:
+            found = [queues[-1 - number].arguments.get(QUEUE_FILTER)]
+        elif number in diverts:
+            found = [diverts[number]]
+        else:
+            arguments = topology.bindings[number].arguments
+            found = [arguments.get(name) for name in (SELECTOR_ARGUMENT, FILTERS_ARGUMENT)]
+        shown = [value if isinstance(value, str) else to_nested_text(value) for value in found if value is not None]
+        texts[" AND ".join(shown)] += times
+    return dict(texts)
