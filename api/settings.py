@@ -61,6 +61,7 @@ class Settings(BaseSettings):
 
     admin_user: str | None = Field(None, description="name of the first administrator")
     admin_password: SecretStr | None = Field(None, description="password of the first administrator")
+    admin_password_file: Path | None = Field(None, description="a file with that password, instead of it")
 
     docs: bool = Field(True, description="serve /docs and /openapi.json")
     metrics: Literal["off", "authenticated", "open"] = Field(
@@ -133,6 +134,25 @@ class Settings(BaseSettings):
             raise ValueError("admin_password: passwords do not belong into files: set BINDERY_ADMIN_PASSWORD")
         return init_settings, env_settings, file
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_password(cls, values: dict[str, Any]) -> dict[str, Any]:
+        # an empty variable stands for none, as in other images that take a password from a file
+        file = values.get("admin_password_file")
+        if not file:
+            return {name: value for name, value in values.items() if name != "admin_password_file"}
+        if values.get("admin_password"):
+            raise ValueError("BINDERY_ADMIN_PASSWORD and BINDERY_ADMIN_PASSWORD_FILE are both given: give one of them")
+        try:
+            password = Path(file).read_text("utf-8").rstrip("\r\n")
+        except OSError as error:
+            raise ValueError(f"admin_password_file: cannot read {file}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ValueError(f"admin_password_file: {file} is not UTF-8") from None
+        if not password:
+            raise ValueError(f"admin_password_file: {file} is empty")
+        return {**values, "admin_password": SecretStr(password)}
+
     @model_validator(mode="after")
     def _refuse_unsafe(self) -> Self:
         if (self.ssl_certfile is None) != (self.ssl_keyfile is None):
@@ -144,14 +164,18 @@ class Settings(BaseSettings):
                 "or say --insecure"
             )
         if (self.admin_user is None) != (self.admin_password is None):
-            raise ValueError("BINDERY_ADMIN_USER and BINDERY_ADMIN_PASSWORD belong together")
+            raise ValueError(
+                "BINDERY_ADMIN_USER and BINDERY_ADMIN_PASSWORD, or BINDERY_ADMIN_PASSWORD_FILE, belong together"
+            )
         if self.admin_password is not None:
             self._refuse_weak(self.admin_password.get_secret_value())
         for network in self.trusted_proxies:
             try:
-                ipaddress.ip_network(network)
+                everybody = ipaddress.ip_network(network).prefixlen == 0
             except ValueError:
                 raise ValueError(f"trusted_proxies: {network!r} is no address or network") from None
+            if everybody:
+                raise ValueError(f"trusted_proxies: {network!r} would believe everybody")
         for root in self.jobs.roots:
             if "://" not in root and len(Path(os.path.normpath(root)).parts) < 2:
                 raise ValueError(f"jobs.roots: {root!r} would let jobs read the whole machine")

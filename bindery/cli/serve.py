@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import socket
 from pathlib import Path
@@ -34,8 +35,9 @@ def serve(
 ) -> None:
     """Run the REST control plane until it is stopped.
 
-    The first administrator comes from BINDERY_ADMIN_USER and BINDERY_ADMIN_PASSWORD. Without them, and
-    without any user yet, `admin` is created with a generated password that is shown here once.
+    The first administrator comes from BINDERY_ADMIN_USER and BINDERY_ADMIN_PASSWORD, or the file that
+    BINDERY_ADMIN_PASSWORD_FILE names, while there is no user. Without them, and without any administrator
+    yet, `admin` is created with a generated password that is shown here once.
 
     Every setting can also come from the environment (BINDERY_PORT) or from the YAML file (port); options
     come first, then the environment, then the file.
@@ -121,4 +123,7 @@ def _run(app: Any, settings: Settings, listener: socket.socket) -> None:
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=list(settings.trusted_proxies),
     )
+    if settings.access_log:
+        # its logger has got the level of the others, which keeps every line back
+        logging.getLogger("uvicorn.access").setLevel(logging.INFO)
     uvicorn.Server(config).run(sockets=[listener])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import os
 import secrets
 import subprocess
 import sys
@@ -16,7 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from bindery.api.bootstrap import put_administrator
 from bindery.router.errors import BinderyError, InvalidInput
+from bindery.store.access import AccessStore
+from bindery.store.paths import DataDir
 
 USER: Final = "demo"
 #: Where the last lines of the demo expect a control plane that goes on running.
@@ -59,9 +61,10 @@ class ControlPlane:
 def control_plane(data: Path) -> Iterator[ControlPlane]:
     """A control plane over the data directory, on a free port of this machine, with a fresh password."""
     password = secrets.token_urlsafe(12)
-    environment = os.environ | {"BINDERY_ADMIN_USER": USER, "BINDERY_ADMIN_PASSWORD": password}
+    # also where an earlier demo has left the user with another password
+    put_administrator(AccessStore(DataDir.open(data, create=True).access), USER, password)
     command = [sys.executable, "-m", "bindery.cli.main", "serve", "--data", str(data), "--port", "0"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603  # our own
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603  # our own
         try:
             line = process.stdout.readline() if process.stdout is not None else ""
             port = line.strip().rpartition(":")[2]

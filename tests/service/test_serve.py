@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import json
 import os
 import signal
 import socket
@@ -73,12 +74,78 @@ def test_the_administrator_of_the_environment_gets_in(tmp_path: Path) -> None:
         assert Client(port, "root", "p@ss:wörd").get("/users").status == 200
 
 
+def test_the_administrator_of_the_environment_is_made_once(tmp_path: Path) -> None:
+    given = {"BINDERY_ADMIN_USER": "root", "BINDERY_ADMIN_PASSWORD": "first"}
+    with serving(tmp_path / "data", **given) as (port, _, _process):
+        root = Client(port, "root", "first")
+        for name in ("ann", "root"):
+            root.put(f"/users/{name}", {"password": "changed", "tags": "administrator"})
+    with serving(tmp_path / "data", **given) as (port, _, _process):
+        assert Client(port, "root", "first").get("/whoami").status == 401, "a changed password stays"
+        assert Client(port, "root", "changed").get("/whoami").status == 200
+        assert Client(port, "ann", "changed").delete("/users/root").status == 204
+    with serving(tmp_path / "data", **given) as (port, _, _process):
+        names = [user["name"] for user in Client(port, "ann", "changed").get("/users").json]
+        assert names == ["ann"], "a user that was deleted stays deleted"
+
+
+def test_the_password_comes_from_a_file_of_secrets(tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("p@ss:wörd\n", "utf-8")
+    # an empty variable counts as none, as with other images that follow this convention
+    given = {"BINDERY_ADMIN_USER": "root", "BINDERY_ADMIN_PASSWORD_FILE": str(secret), "BINDERY_ADMIN_PASSWORD": ""}
+    with serving(tmp_path / "data", **given) as (port, lines, _):
+        assert not [line for line in lines if "p@ss" in line]
+        assert Client(port, "root", "p@ss:wörd").get("/users").status == 200
+
+
+def test_the_access_log_has_a_line_per_request(tmp_path: Path) -> None:
+    given = {"BINDERY_ADMIN_USER": "a", "BINDERY_ADMIN_PASSWORD": "b"}
+    for options in ((), ("--access-log",)):
+        with serving(tmp_path / "data", *options, **given) as (port, _, process):
+            assert Client(port, "a", "b").get("/queues/%2F?columns=name").status == 200
+            process.send_signal(signal.SIGTERM)
+            assert process.stdout is not None
+            logged = [line for line in process.stdout if "?columns=name" in line]
+        assert len(logged) == len(options)
+        assert all("127.0.0.1:" in line and "GET /api/queues/" in line and " 200" in line for line in logged)
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded", "paused"),
+    [
+        ((), "10.0.0.{}", True),
+        (("10.0.0.0/8",), "10.0.0.{}", True),
+        # the proxy itself has added the last address; whatever stands before it came from the caller
+        (("127.0.0.1",), "10.0.0.{}, 192.0.2.7", True),
+        (("127.0.0.1",), "192.0.2.7, 10.0.0.{}", False),
+    ],
+)
+def test_failed_logins_are_counted_by_the_true_peer(
+    tmp_path: Path, proxies: tuple[str, ...], forwarded: str, paused: bool
+) -> None:
+    given = {"BINDERY_ADMIN_USER": "a", "BINDERY_ADMIN_PASSWORD": "b", "BINDERY_TRUSTED_PROXIES": json.dumps(proxies)}
+    with serving(tmp_path / "data", **given) as (port, _, _process):
+        guess = Client(port, "a", "wrong")
+        answers = [
+            guess.call("GET", "/whoami", headers={"x-forwarded-for": forwarded.format(number)}).status
+            for number in range(12)
+        ]
+    assert answers == [401] * 10 + ([429] * 2 if paused else [401] * 2)
+
+
 @pytest.mark.parametrize(
     ("options", "given", "said"),
     [
         (["--host", "0.0.0.0"], {}, "--insecure"),  # noqa: S104  # refused
         (["--ssl-certfile", "x"], {}, "key"),
         ([], {"BINDERY_ADMIN_USER": "x"}, "BINDERY_ADMIN_PASSWORD"),
+        ([], {"BINDERY_ADMIN_USER": "x", "BINDERY_ADMIN_PASSWORD_FILE": "/no/such/file"}, "/no/such/file"),
+        (
+            [],
+            {"BINDERY_ADMIN_USER": "x", "BINDERY_ADMIN_PASSWORD": "y", "BINDERY_ADMIN_PASSWORD_FILE": "/z"},
+            "both given",
+        ),
         (["--port", "99999"], {}, "port"),
     ],
 )

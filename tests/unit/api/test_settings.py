@@ -64,9 +64,15 @@ def test_there_is_a_file_per_environment() -> None:
         ({"ssl_certfile": "/c"}, "both"),
         ({"admin_user": "x"}, "belong together"),
         ({"admin_user": "x", "admin_password": ""}, "empty"),
+        ({"admin_user": "x", "admin_password": "y", "admin_password_file": "/z"}, "both given"),
+        ({"admin_user": "x", "admin_password_file": "/no/such/file"}, "cannot read /no/such/file: No such file"),
+        ({"admin_user": "x", "admin_password_file": "/"}, "cannot read /: Is a directory"),
+        ({"admin_user": "x", "admin_password_file": "/dev/null"}, "/dev/null is empty"),
+        ({"admin_password_file": "/etc/hostname"}, "belong together"),
         ({"host": EVERYWHERE, "insecure": True, "admin_user": "x", "admin_password": "guest"}, "shorter than 12"),
         ({"host": EVERYWHERE, "insecure": True, "admin_user": STRONG, "admin_password": STRONG}, "user's name"),
         ({"trusted_proxies": ["*"]}, "no address or network"),
+        ({"trusted_proxies": ["0.0.0.0/0"]}, "would believe everybody"),
         ({"jobs": {"roots": ["/"]}}, "whole machine"),
         ({"jobs": {"roots": ["/srv/.."]}}, "whole machine"),
         ({"jobs": {"root": ["/srv"]}}, "jobs.root"),
@@ -125,6 +131,15 @@ def test_a_bad_file_is_told_without_a_traceback(tmp_path: Path, text: str | None
     assert done.exit_code != 0
     assert reason in str(done.exception) + done.output
     assert STRONG not in str(done.exception) + done.output
+
+
+@pytest.mark.parametrize("content", [b"\n", b"\r\n\n", b"p\xff"])
+def test_a_file_without_a_password_is_refused(tmp_path: Path, content: bytes) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(content)
+    with pytest.raises(ValidationError, match=f"admin_password_file: .*{secret}") as refused:
+        Settings(data="/d", admin_user="x", admin_password_file=secret)
+    assert "xff" not in str(refused.value)
 
 
 def test_maintenance_is_on_unless_it_is_switched_off(tmp_path: Path) -> None:
