@@ -478,6 +478,7 @@ class JobItem(TypedDict, total=False):
     submitted_by: str
     submitted_at: int
     lag: dict[str, JsonValue] | None
+    waiting: dict[str, JsonValue] | None
     rows_per_second: float | None
     last_batch: dict[str, JsonValue] | None
     progress: JobProgress

@@ -82,6 +82,13 @@ class Reporter:
             if state != self._status.state or now - self._status.updated_at > _HEARTBEAT:
                 self._say(state)
 
+    def waits(self, reason: str | None) -> None:
+        """Note what keeps the run from routing, and since when; None when nothing does."""
+        with self._lock:
+            if (self._progress.get("waiting") is None) != (reason is None) or "waiting" not in self._progress:
+                self._progress["waiting"] = None if reason is None else {"since": time.time(), "reason": reason}
+                self._say(self._status.state)
+
     def stopped(self) -> None:
         """The run has ended as it should."""
         with self._lock:
@@ -93,7 +100,9 @@ class Reporter:
             self._say("failed", error)
 
     def _say(
-        self, state: Literal["running", "idle", "stopped", "failed"], error: Mapping[str, Any] | None = None
+        self,
+        state: Literal["starting", "running", "idle", "stopped", "failed"],
+        error: Mapping[str, Any] | None = None,
     ) -> None:
         self._status = replace(
             self._status, state=state, error=error, progress=dict(self._progress), updated_at=time.time()
@@ -101,6 +110,10 @@ class Reporter:
         self._folder.report(self._status)
 
 
+#: Why a job on a cluster that has started routes nothing.
+_NO_EXECUTOR: Final = (
+    "no executor: no worker of the Spark master has enough free cores and memory for the job, or the master is not there"
+)
 #: What sources that know it call the files and bytes that are still to be read.
 _OUTSTANDING: Final = {"numFilesOutstanding": "files", "numBytesOutstanding": "bytes"}
 
@@ -191,25 +204,26 @@ def _run(data: DataDir, file: JobFile, reporter: Reporter, stopping: _Stopping, 
     spark = build_session(f"bindery {file.job.stream}")
     ended = threading.Event()
     watch = threading.Thread(target=_watch, args=(spark, reporter, ended), name="watch", daemon=True)
+    watch.start()
     try:
         with java_needed(f"stream {file.job.stream!r}"):
             check_expressions(spark, file)
             job = RouteJob(spark, data, file, report=reporter.batch)
         stopping.hand_to(job)
-        watch.start()
         job.run(new_epoch=new_epoch)
     finally:
         ended.set()
-        if watch.ident is not None:
-            watch.join()
+        watch.join()
 
 
 def _watch(spark: SparkSession, reporter: Reporter, ended: threading.Event) -> None:
     from bindery.jobs.java import java_is_gone  # noqa: PLC0415  # as above
+    from bindery.jobs.session import has_executor  # noqa: PLC0415
 
     while not ended.wait(_LOOK):
         try:
             query = next(iter(spark.streams.active), None)
+            busy = True  # until there is a query, the source is being looked at
             if query is not None:
                 status = query.status
                 busy = bool(status["isTriggerActive"] and status["isDataAvailable"])
@@ -217,6 +231,7 @@ def _watch(spark: SparkSession, reporter: Reporter, ended: threading.Event) -> N
                 # before its first look at the source a query has no data to route, and yet is not idle
                 if busy or progress is not None or status["message"].startswith("Waiting"):
                     reporter.look(busy=busy, progress=progress)
+            reporter.waits(_NO_EXECUTOR if busy and not has_executor(spark) else None)
         except Exception:
             if ended.is_set() or java_is_gone():
                 return

@@ -99,6 +99,13 @@ def configure(session: SparkSession) -> None:
         session.conf.set(name, value)
 
 
+def has_executor(session: SparkSession) -> bool:
+    """Whether there is a process that would run tasks now; a local session is one itself."""
+    context = session.sparkContext
+    # each has a block manager, and so has the driver
+    return context.master.partition("[")[0] == "local" or context._jsc.sc().getExecutorMemoryStatus().size() > 1
+
+
 @contextmanager
 def _redirected(log_file: Path | None) -> Iterator[None]:
     """What a JVM started meanwhile inherits as standard error is the log file."""

@@ -207,6 +207,7 @@ def _item(plane: ControlPlane, found: Found, totals: Totals) -> dict[str, Any]:
     record, run, said = found.record, found.record.run, found.status
     stream = record.stream
     progress = dict(said.progress or {}) if said is not None else {}
+    waiting = progress.pop("waiting", None)
     item: dict[str, Any] = {
         "stream": stream,
         "vhost": record.document.get("vhost", "/"),
@@ -215,6 +216,7 @@ def _item(plane: ControlPlane, found: Found, totals: Totals) -> dict[str, Any]:
         "submitted_by": record.author,
         "submitted_at": _ms(record.submitted_at),
         "lag": progress.pop("lag", None),
+        "waiting": {**waiting, "since": _ms(waiting["since"])} if waiting and found.alive else None,
         "rows_per_second": progress.pop("rows_per_second", None),
         "last_batch": progress.pop("last_batch", None),
         "progress": {

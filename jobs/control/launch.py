@@ -60,8 +60,10 @@ class Launcher:
         if delta:
             conf |= DELTA_SETTINGS
         conf |= self.conf
-        command = [str(spark_submit()), "--master", self.master, "--name", f"bindery {encode_name(record.stream)}"]
-        if delta and not {"spark.jars", "spark.jars.packages"} & conf.keys():
+        submit = spark_submit()
+        command = [str(submit), "--master", self.master, "--name", f"bindery {encode_name(record.stream)}"]
+        there = {"spark.jars", "spark.jars.packages"} & conf.keys() or [*submit.parents[1].glob("jars/delta-spark_*.jar")]
+        if delta and not there:
             command += ["--packages", DELTA_PACKAGE]
         for name, value in conf.items():
             command += ["--conf", f"{name}={value}"]

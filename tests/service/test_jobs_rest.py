@@ -49,7 +49,10 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN if how == "deaf" else end)
 if how == "fails":
     say("failed", error={{"code": "stream_failed", "message": "no such column"}})
     sys.exit(1)
-say("idle", progress={{"batches": 1, "lag": {{"seconds": 0}}, "rows_per_second": 12.5}})
+if how == "waits":
+    say("running", progress={{"batches": 0, "waiting": {{"since": 5.25, "reason": "no executor: …"}}}})
+else:
+    say("idle", progress={{"batches": 1, "lag": {{"seconds": 0}}, "rows_per_second": 12.5}})
 while True:
     time.sleep(1)
 """
@@ -254,6 +257,18 @@ def test_why_a_job_failed_is_shown(service: Service, monkeypatch: pytest.MonkeyP
     assert (error["code"], error["log"]) == ("not_started", ["the cluster is full; ***"])
     stored = [path.read_text() for path in (service.folder / "data" / "jobs").rglob("*.json")]
     assert not any("s3cr3t" in text for text in stored)
+
+
+def test_what_a_job_waits_for_is_shown(service: Service) -> None:
+    service.submit()
+    assert service.until("idle")["waiting"] is None
+    service.how("waits")
+    service.submit("t")
+    job = service.until("running", "t")
+    assert job["waiting"] == {"since": 5250, "reason": "no executor: …"}
+    assert "waiting" not in job["run"]
+    service.client.post("/jobs/t/stop")
+    assert service.until("stopped", "t")["waiting"] is None
 
 
 def test_jobs_are_for_administrators(service: Service) -> None:

@@ -279,3 +279,16 @@ def test_the_command_line_carries_no_text_of_the_document(data: DataDir) -> None
     assert "--packages" not in command
     queue = {"stream": "b", "source": {"format": "queue", "queue": "q"}}
     assert "--packages" in launcher.command(JobFolder(Path("/j")), JobRecord("b", queue, "ann", 1.0), "r1")
+
+
+def test_a_spark_that_has_delta_downloads_nothing(
+    data: DataDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bin/spark-submit", "jars/delta-spark_4.2_2.13-4.4.0.jar"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    queue = {"stream": "b", "source": {"format": "queue", "queue": "q"}}
+    command = Launcher(data).command(JobFolder(Path("/j")), JobRecord("b", queue, "ann", 1.0), "r1")
+    assert "--packages" not in command
+    assert "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension" in command
