@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from deltalake.transaction import Transaction as DeltaTransaction
 
 from bindery.router.errors import CommitUnknown, StorageFailed, UnsupportedTable
 from bindery.router.message import QUEUE_SCHEMA
-from bindery.store import data_files, faults, tables
+from bindery.store import data_files, effects, faults, tables
 from bindery.store.actions import TOKEN, RemoveFile, Transaction
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
@@ -245,3 +246,18 @@ def test_neither_a_look_nor_a_commit_reads_what_grows_with_the_table(
     assert read == [entry(path, commits + 1)]
     follower.refresh()
     assert len(read) == 1
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 20])
+def test_files_and_their_folders_are_synced_and_one_file_without_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    paths = [tmp_path / f"{n % 3}" / f"{n}.parquet" for n in range(number)]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    synced: list[tuple[Path, str]] = []
+    monkeypatch.setattr(effects, "_sync", lambda path: synced.append((path, threading.current_thread().name)))
+    effects.sync(paths)
+    assert sorted(path for path, _ in synced) == sorted([*paths, *{path.parent for path in paths}])
+    assert {name.startswith("sync") for _, name in synced} == ({number > 1} if number else set())
