@@ -49,13 +49,9 @@ class Held:
     changed: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Era:
-    """A time in which queues are taken not to change: the stamps of what is committed with every batch and topology."""
-
-    stamps: tuple[int, ...]
-    changes: int
-    age: float
+#: A time in which queues are taken not to change: when a topology and a batch were committed last, what this
+#: process has taken out, and the clock.
+_Era = tuple[int, int, int, float]
 
 
 @dataclass(slots=True)
@@ -144,18 +140,21 @@ class Counts:
 
     def _era(self) -> _Era | None:
         """The present one; None right after a commit, when there may be another one within the same tick."""
-        stamps, now = [], time.time_ns()
-        for table in (self._data.topology, self._data.manifest):
-            folder = Path(table, "_delta_log")
-            try:
-                stamps.append(folder.stat().st_mtime_ns)
-            except FileNotFoundError:
-                stamps.append(0)
-            except OSError as error:
-                raise StorageFailed(f"cannot look at {folder}: {error.strerror}", where=table) from error
-        if now - max(stamps) <= _SETTLED_NS:
+        now = time.time_ns()
+        topology, manifest = (self._changed_at(table) for table in (self._data.topology, self._data.manifest))
+        if now - max(topology, manifest) <= _SETTLED_NS:
             return None
-        return _Era(tuple(stamps), self._changes, self._clock() // MAX_AGE)
+        return topology, manifest, self._changes, self._clock() // MAX_AGE
+
+    def _changed_at(self, table: str) -> int:
+        """When a table's log folder last changed; 0 for a table that is not there."""
+        folder = Path(table, "_delta_log")
+        try:
+            return folder.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise StorageFailed(f"cannot look at {folder}: {error.strerror}", where=table) from error
 
     def _known(self, key: tuple[str, str], era: _Era) -> _Queue | None:
         queue = self._queues.get(key)
@@ -163,18 +162,14 @@ class Counts:
 
     def _look(self, queue: _Queue, vhost: str, name: str) -> Held:
         path = self._data.queue(vhost, name)
-        folder = Path(path, "_delta_log")
-        try:
-            changed = folder.stat().st_mtime_ns
-        except FileNotFoundError:
+        changed = self._changed_at(path)
+        if not changed:
             # deleted with its folder while a list was made
             queue.stamp, queue.log, queue.held = None, None, Held()
             return queue.held
-        except OSError as error:
-            raise StorageFailed(f"cannot look at {folder}: {error.strerror}", where=path) from error
         if queue.stamp == changed:
             return queue.held
-        if queue.log is None and _is_new(folder):
+        if queue.log is None and _is_new(Path(path, "_delta_log")):
             queue.held = Held(changed=changed / 1e9)  # tables are created empty
         else:
             log = queue.log = self._follow(queue.log, vhost, name)
