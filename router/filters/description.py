@@ -7,7 +7,6 @@ from typing import Any
 
 from bindery.router.columns import Ref
 from bindery.router.filters.ast import Arithmetic, Call, Field, Literal, Node, Sign, Truth, XPath, children, walk
-from bindery.router.filters.dialect import DIALECTS, JMS
 from bindery.router.filters.fields import DERIVED, DERIVED_FIELDS, field_type
 from bindery.router.filters.filter import Filter
 from bindery.router.filters.printer import Printer, normal_form
@@ -44,7 +43,7 @@ def references(expression: Node) -> list[Ref]:
 
 def describe(filter: Filter) -> dict[str, Any]:
     """What `filter check` reports: normal form, fields read, every sub-expression with its type."""
-    printer = Printer(DIALECTS.get(filter.dialect, JMS))
+    printer = Printer(filter.dialect)
     return {
         "dialect": filter.dialect,
         "filter": filter.text,

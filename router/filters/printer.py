@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from bindery.router.columns import Ref
@@ -31,7 +32,7 @@ from bindery.router.filters.ast import (
     XPath,
     walk,
 )
-from bindery.router.filters.dialect import DIALECTS, JMS, Dialect
+from bindery.router.filters.dialect import DIALECTS, JMS
 from bindery.router.filters.fields import DERIVED, SQL_VALUES
 from bindery.router.filters.lexer import tokenize
 from bindery.router.filters.limits import Limits
@@ -55,12 +56,16 @@ def prints(kind: type[NodeType]) -> Callable[[Callable[[NodeType, Printer], tupl
     return register
 
 
-class Printer:
-    """Writes trees in one language."""
+#: Trees that come from no text are written like selectors, fields of the message by section.
+_NO_LANGUAGE: Final = replace(JMS, names={name: ref for name, ref in JMS.names.items() if ref.section == DERIVED})
 
-    def __init__(self, dialect: Dialect) -> None:
-        self.dialect = dialect
-        self._names = {ref: name for name, ref in reversed(list(dialect.names.items()))}
+
+class Printer:
+    """Writes trees in the language of a name."""
+
+    def __init__(self, dialect: str) -> None:
+        self.dialect = DIALECTS.get(dialect, _NO_LANGUAGE)
+        self._names = {ref: name for name, ref in reversed(list(self.dialect.names.items()))}
 
     def text(self, node: Node, least: int = OR) -> str:
         """The node's text, in parentheses where it binds less tightly than `least`."""
@@ -104,11 +109,11 @@ _LIMITS: Final = Limits(characters=2**31, tokens=3, depth=3)
 
 
 def normal_form(expression: Node, dialect: str) -> str:
-    """The canonical text of a tree; trees that come from no text are written in the style of selectors."""
-    known = DIALECTS.get(dialect, JMS)
-    text = Printer(known).text(expression)
-    switched_on = {prefix.text for prefix in known.prefixes for node in walk(expression) if _has(node, prefix.rules)}
-    return "".join(sorted(switched_on)) + text
+    """The canonical text of a tree."""
+    printer = Printer(dialect)
+    prefixes, nodes = printer.dialect.prefixes, list(walk(expression))
+    switched_on = sorted(item.text for item in prefixes if any(_has(node, item.rules) for node in nodes))
+    return "".join(switched_on) + printer.text(expression)
 
 
 def _has(node: Node, switches: Any) -> bool:

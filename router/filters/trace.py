@@ -29,7 +29,6 @@ from bindery.router.filters.ast import (
     children,
 )
 from bindery.router.filters.ast import Literal as Constant
-from bindery.router.filters.dialect import DIALECTS, JMS
 from bindery.router.filters.families import family
 from bindery.router.filters.filter import Filter
 from bindery.router.filters.printer import Printer
@@ -102,7 +101,7 @@ class Trace:
 
 def trace(filter: Filter, message: Message, *, clock_ms: int = 0) -> Trace:
     """Every sub-expression of a filter with its value for one message, and why."""
-    return _trace(filter.expression, Context(message, clock_ms), Printer(DIALECTS.get(filter.dialect, JMS)))
+    return _trace(filter.expression, Context(message, clock_ms), Printer(filter.dialect))
 
 
 def _trace(node: Node, context: Context, printer: Printer) -> Trace:

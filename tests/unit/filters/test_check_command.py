@@ -47,7 +47,7 @@ def test_a_filter_set_is_described_in_its_own_words() -> None:
     result = run("check", SET, "--dialect", "filter-set")
     assert result.exit_code == 0
     assert "properties.subject MATCHES '&s:EU' AND" not in result.output  # folded: the case is gone
-    assert "properties.subject MATCHES '&s:eu' AND" in result.output
+    assert "properties.subject MATCHES '&s:eu' AND properties.to = 'q'" in result.output
 
 
 def test_a_bad_filter_set_is_refused_with_its_place() -> None:
