@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import signal
 import sys
 import threading
@@ -37,6 +36,7 @@ from bindery.jobs.splits import Splits
 from bindery.jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask
 from bindery.router.error_text import render_error
 from bindery.router.errors import BinderyError
+from bindery.store import effects
 from bindery.store.batches import Routed
 from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.maintenance import Upkeep
@@ -159,7 +159,7 @@ class RouteJob:
             return register(self.data, self.job.stream, checkpoint.id(), new_epoch=new_epoch)
         except BinderyError:
             if fresh:
-                shutil.rmtree(checkpoint.folder, ignore_errors=True)
+                effects.remove_folder(checkpoint.folder)
             raise
 
     def _maintained(self, available_now: bool) -> AbstractContextManager[Upkeep | None]:

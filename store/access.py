@@ -19,7 +19,6 @@ import hashlib
 import hmac
 import json
 import logging
-import os
 import secrets
 import threading
 import time
@@ -230,7 +229,9 @@ class AccessStore:
         except FileNotFoundError:
             return Access()
         except OSError as error:
-            raise _unreadable(self._file, error) from error
+            raise StorageFailed(
+                f"cannot read {self._file}: {error.strerror}", where=str(self._file), hint="see to the disk"
+            ) from error
         stamp = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
         cached = self._cached
         if cached is not None and cached[0] == stamp:
@@ -257,7 +258,6 @@ class AccessStore:
                 "action": action,
                 "change": secrets.token_hex(8),
             }
-            effects.drop_drafts(self._file)
             effects.replace_surely(self._file, _as_json(editor.result(), entry), mode=0o600)
             try:
                 self._note(entry)
@@ -268,7 +268,7 @@ class AccessStore:
     def _note(self, entry: Mapping[str, Any]) -> None:
         """Write a change's line into the audit, unless it is the last one there."""
         line = json.dumps(entry, sort_keys=True)
-        last = _end_of(self._audit, len(line) + 1)
+        last = effects.read(self._audit, last=len(line) + 1) or b""
         if last != f"{line}\n".encode():
             # a line that a full disk has cut short is ended first
             effects.append_line(self._audit, line if last[-1:] in (b"", b"\n") else f"\n{line}", mode=0o600)
@@ -321,8 +321,11 @@ def _as_json(access: Access, newest_change: Mapping[str, Any]) -> bytes:
 
 def _read(path: Path) -> tuple[Access, Mapping[str, Any] | None]:
     """What is stored, and its newest change; empty before the first one, which older versions did not name."""
+    content = effects.read(path)
+    if content is None:
+        return Access(), None
     try:
-        raw = json.loads(path.read_bytes())
+        raw = json.loads(content)
         version = raw["format_version"]
         if version > FORMAT_VERSION:
             raise UnsupportedTable(
@@ -332,10 +335,6 @@ def _read(path: Path) -> tuple[Access, Mapping[str, Any] | None]:
         permissions = [_from_json(Permission, item) for item in raw["permissions"]]
         topics = [_from_json(TopicPermission, item) for item in raw["topic_permissions"]]
         newest: Mapping[str, Any] | None = raw.get("newest_change")
-    except FileNotFoundError:
-        return Access(), None
-    except OSError as error:
-        raise _unreadable(path, error) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UnsupportedTable(f"{path.name} is damaged: {error}", where=str(path)) from None
     access = Access(
@@ -344,22 +343,6 @@ def _read(path: Path) -> tuple[Access, Mapping[str, Any] | None]:
         {(item.vhost, item.user, item.exchange): item for item in topics},
     )
     return access, newest
-
-
-def _unreadable(path: Path, error: OSError) -> StorageFailed:
-    return StorageFailed(f"cannot read {path}: {error.strerror}", where=str(path), hint="see to the disk")
-
-
-def _end_of(path: Path, size: int) -> bytes:
-    """The last bytes of a file, `size` at most; none when there is no file. Raises StorageFailed."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
-            return file.read()
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise _unreadable(path, error) from error
 
 
 Row = TypeVar("Row", User, Permission, TopicPermission)

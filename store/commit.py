@@ -10,6 +10,7 @@ Commits are compare-and-swap on each table's version: what was checked holds whe
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -271,8 +272,11 @@ class BatchCommitter:
             for file in files:
                 key = (file.kind, file.vhost, file.name)
                 targets.setdefault(key, _Target(*key)).files.append(file)
-            self._open([targets[key] for key in sorted(targets)])
-            pending = [self._pool.submit(self._append, targets[key], pin, batch_id) for key in sorted(targets)]
+            in_order = [targets[key] for key in sorted(targets)]
+            unknown = [target for target in in_order if self._path(target) not in self._logs]
+            for opened in [self._pool.submit(self._log, target) for target in unknown]:
+                opened.result()
+            pending = [self._pool.submit(self._append, target, pin, batch_id) for target in in_order]
             errors = [error for future in pending if (error := future.exception()) is not None]
             if errors:
                 raise errors[0]
@@ -283,27 +287,21 @@ class BatchCommitter:
             self._pins.remove_older(batch_id)
             return committed
 
-    def _open(self, targets: Sequence[_Target]) -> None:
-        unknown = [(path, target) for target in targets if (path := self._path(target)) not in self._logs]
-        for opened in [self._pool.submit(self._log, path, _kind_of(target), target) for path, target in unknown]:
-            opened.result()
-
     def _path(self, target: _Target) -> str:
         return self.data.routed(target.kind, target.vhost, target.name)
 
     def _append(self, target: _Target, pin: Pin, batch_id: int) -> TableCommit:
-        kind = _kind_of(target)
-        is_queue = kind is tables.QUEUE
         path = self._path(target)
+        committed = functools.partial(TableCommit, target.kind, target.vhost, target.name)
         for attempt in tables.attempts(path):
-            log = self._log(path, kind, target)
+            log = self._log(target)
             recorded = log.transaction_version(self.app_id)
             if recorded is not None and recorded >= batch_id:
                 if attempt:
                     raise self._fenced(f"batch {batch_id} was committed to {path} meanwhile")
-                return TableCommit(target.kind, target.vhost, target.name, log.version, target.rows, retries=0)
-            if is_queue and tables.undeclared_since(log) >= pin.topology_version:
-                return TableCommit(target.kind, target.vhost, target.name, log.version, 0, attempt, dropped=target.rows)
+                return committed(log.version, target.rows)
+            if target.kind == "queue" and tables.undeclared_since(log) >= pin.topology_version:
+                return committed(log.version, 0, attempt, dropped=target.rows)
             faults.reach("batch.appending", path)
             version = log.commit(
                 [data_files.found_file(path, file.path, file.rows, file.stats) for file in target.files],
@@ -317,12 +315,15 @@ class BatchCommitter:
             )
             if version is not None:
                 faults.reach("batch.appended", path)
-                return TableCommit(target.kind, target.vhost, target.name, version, target.rows, attempt)
+                return committed(version, target.rows, attempt)
         raise AssertionError("attempts() ends by raising")
 
-    def _log(self, path: str, kind: tables.Kind, target: _Target) -> TableLog:
+    def _log(self, target: _Target) -> TableLog:
         """The table's log at its newest version, checked; logs are kept, since opening one reads a checkpoint."""
-        name = target.name if kind is tables.QUEUE else None
+        kind = _KINDS.get(target.kind)
+        if kind is None:
+            raise InvalidInput(f"a written file is of kind {target.kind!r}", where="commit", hint=", ".join(_KINDS))
+        path, name = self._path(target), target.name if kind is tables.QUEUE else None
         log = self._logs.get(path)
         if log is None:
             if kind is tables.UNROUTABLE:
@@ -378,10 +379,3 @@ class BatchCommitter:
             where=self.app_id,
             hint="one driver per stream; this one stops and has left nothing half committed",
         )
-
-
-def _kind_of(target: _Target) -> tables.Kind:
-    kind = _KINDS.get(target.kind)
-    if kind is None:
-        raise InvalidInput(f"a written file is of kind {target.kind!r}", where="commit", hint=", ".join(_KINDS))
-    return kind

@@ -33,16 +33,11 @@ def put_new(path: Path, content: bytes) -> bool:
     put-if-absent of a file system. Raises StorageFailed; the file may then exist all the same.
     """
     with _effect("put", path):
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-        try:
-            _write_new(draft, content, 0o644)
+        with _draft(path, content, 0o644) as draft:
             try:
                 os.link(draft, path)
             except FileExistsError:
                 return False
-        finally:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
         _sync(path.parent)
     return True
 
@@ -53,14 +48,8 @@ def replace(path: Path, content: bytes, *, mode: int = 0o644, sync: bool = True)
     Unless `sync` is off that also holds for a machine that loses its power: then the file may be damaged.
     """
     with _effect("replace", path):
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-        try:
-            _write_new(draft, content, mode, sync=sync)
+        with _draft(path, content, mode, sync=sync) as draft:
             draft.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
-            raise
         if sync:
             _sync(path.parent)
 
@@ -68,23 +57,36 @@ def replace(path: Path, content: bytes, *, mode: int = 0o644, sync: bool = True)
 def replace_surely(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     """Replace a whole file that nobody else writes meanwhile; when that fails, the file says whether it was done.
 
-    Raises StorageFailed when the file is certainly what it was, CommitUnknown when it cannot be read.
+    Drafts of processes that died while they replaced it go first. Raises StorageFailed when the file is
+    certainly what it was, CommitUnknown when it cannot be read.
     """
+    drop_drafts(path)
     try:
         replace(path, content, mode=mode)
     except StorageFailed as error:
         try:
-            if path.read_bytes() == content:
+            if read(path) == content:
                 return
-        except FileNotFoundError:
-            pass
-        except OSError as unread:
+        except StorageFailed as unread:
             raise CommitUnknown(
-                f"whether {path} was replaced cannot be read: {unread.strerror}",
+                f"whether it was replaced cannot be told: {unread.message}",
                 where=str(path),
                 hint="look at what there is once the disk answers",
             ) from error
         raise
+
+
+def read(path: Path, *, last: int | None = None) -> bytes | None:
+    """What a file holds, or its last bytes, so many at most; None when it is not there. Raises StorageFailed."""
+    try:
+        with path.open("rb") as file:
+            if last is not None:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - last))
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageFailed(f"cannot read {path}: {error.strerror}", where=str(path), hint="see to the disk") from error
 
 
 def drop_drafts(path: Path) -> None:
@@ -254,14 +256,22 @@ def _effect(name: str, path: Path) -> Iterator[None]:
         ) from error
 
 
-def _write_new(path: Path, content: bytes, mode: int, *, sync: bool = True) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+@contextmanager
+def _draft(path: Path, content: bytes, mode: int, *, sync: bool = True) -> Iterator[Path]:
+    """A file's content under another name; what is not renamed within the block goes with its end."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        _write_all(descriptor, content)
-        if sync:
-            os.fsync(descriptor)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            _write_all(descriptor, content)
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        yield draft
     finally:
-        os.close(descriptor)
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

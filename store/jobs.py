@@ -165,18 +165,17 @@ class JobFolder:
     def record(self) -> JobRecord | None:
         """The record, if there is one; raises UnsupportedTable when it is damaged or newer."""
         file = self.path / "job.json"
+        content = effects.read(file)
+        if content is None:
+            return None
         try:
-            raw = json.loads(file.read_bytes())
+            raw = json.loads(content)
             if raw.pop("format_version") > FORMAT_VERSION:
                 raise UnsupportedTable("a job record of a newer version", where=str(file), hint="use a newer Bindery")
             run = raw.pop("run")
             if run is not None:
                 run = Run(**run | {"process": Process(**run["process"])})
             return JobRecord(**raw, run=run)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise StorageFailed(f"cannot read {file}: {error.strerror}", where=str(file)) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UnsupportedTable(f"damaged job record: {error}", where=str(file)) from None
 
@@ -187,7 +186,6 @@ class JobFolder:
         """
         effects.make_folder(self.path, mode=0o700)
         file = self.path / "job.json"
-        effects.drop_drafts(file)
         effects.replace_surely(file, _as_json({"format_version": FORMAT_VERSION, **asdict(record)}), mode=0o600)
 
     def status(self, run: str) -> RunStatus | None:
@@ -228,12 +226,7 @@ class JobFolder:
 
     def log_tail(self, number: int, *, lines: int = 20, limit: int = 16_384) -> list[str]:
         """The last lines of a run's log."""
-        try:
-            with self.log(number).open("rb") as log:
-                log.seek(max(0, log.seek(0, os.SEEK_END) - limit))
-                return log.read().decode("utf-8", "replace").splitlines()[-lines:]
-        except FileNotFoundError:
-            return []
+        return (effects.read(self.log(number), last=limit) or b"").decode("utf-8", "replace").splitlines()[-lines:]
 
     def drop_older(self, run: Run) -> None:
         """Forget what older runs said, and the logs of all but the newest, as far as that can be done."""

@@ -242,7 +242,7 @@ class QueueWriter:
             for queue, parts in sorted(self._rows.items()):
                 rows = pa.array(parts[0] if len(parts) == 1 else np.concatenate(parts))
                 name = self._queues[queue]
-                self._write(flush, rows, "queue", name, self._data.queue(self._vhost, name))
+                self._write(flush, rows, "queue", name)
         if self._lost:
             self._write_lost()
         self._clear()
@@ -256,10 +256,9 @@ class QueueWriter:
         lineage = _concatenated([lost.lineage for lost in self._lost])
         flush = _Flush(columns, joined["source"], joined[SEQ], lineage, self._stamp)
         everything = pa.array(np.arange(len(lineage), dtype=np.int32))
-        folder = Path(self._data.unroutable(self._vhost))
         # an unroutable table is created by the first commit that has rows for it
-        effects.make_folder(folder)
-        self._write(flush, everything, "unroutable", "", str(folder))
+        effects.make_folder(Path(self._data.unroutable(self._vhost)))
+        self._write(flush, everything, "unroutable", "")
 
     def close(self) -> list[WrittenFile]:
         """Flush, and give every file written, synced: what is committed must outlive the machine."""
@@ -280,12 +279,10 @@ class QueueWriter:
         self._buffered_rows = 0
         self._buffered_bytes = 0
 
-    def _write(
-        self, flush: _Flush, rows: pa.Array, kind: Literal["queue", "unroutable"], name: str, folder: str
-    ) -> None:
+    def _write(self, flush: _Flush, rows: pa.Array, kind: Literal["queue", "unroutable"], name: str) -> None:
         table, seq = flush.table(rows)
         file = f"{self._prefix}-{len(self._files)}-{secrets.token_hex(4)}.parquet"
-        path = Path(folder) / file
+        path = Path(self._data.routed(kind, self._vhost, name), file)
         size = effects.write_parquet(
             path,
             table,
