@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any, Union
+from typing import Any, Final, Union
 
 from bindery.router.errors import InvalidInput
 
@@ -124,7 +124,7 @@ def a_type(kind: type) -> str:
 
 
 #: AMQP 0-9-1 names of the types that JSON values become.
-_TYPE_NAMES: tuple[tuple[type, str], ...] = (
+_AMQP_TYPES: tuple[tuple[type, str], ...] = (
     (bool, "bool"),
     (int, "long"),
     (float, "double"),
@@ -138,7 +138,7 @@ _TYPE_NAMES: tuple[tuple[type, str], ...] = (
 
 def amqp_type(value: Value) -> str:
     """The AMQP 0-9-1 type of a value."""
-    return next((name for kind, name in _TYPE_NAMES if isinstance(value, kind)), "void")
+    return next((name for kind, name in _AMQP_TYPES if isinstance(value, kind)), "void")
 
 
 def _integer(bits: int, *, signed: bool) -> Callable[[Any], int]:
@@ -350,3 +350,19 @@ def member_value(value: Value) -> Value:
     if type(value) is int and not INT64_MIN <= value <= INT64_MAX:
         return Opaque(str(value))
     return value
+
+
+def type_name(value: Value) -> str | None:
+    """The type of a value, in the words of the message model; None for null."""
+    return None if value is None else TYPE_NAMES[type(value)]
+
+
+def shown(value: Value) -> str:
+    """A value for a message: its JSON form, cut to a readable length."""
+    text = json.dumps(encode(value), ensure_ascii=False)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def described(value: Value) -> str:
+    """A value with its type: the string "60"."""
+    return "null" if value is None else f"the {type_name(value)} {shown(value)}"

@@ -12,8 +12,8 @@ import re
 from bindery.jobs.control.config import Job, JobFile, QueueSource
 from bindery.router.errors import InvalidInput, Refused
 from bindery.router.filters import Filter
+from bindery.router.links import Links
 from bindery.router.model import Topology
-from bindery.router.policies import Policies
 from bindery.store.read import consumer_filter
 
 _LITERAL = re.compile(r"\s*'((?:[^'\\]|'')*)'\s*")
@@ -65,35 +65,18 @@ def _literal(job: Job, column: str) -> str | None:
 
 def _reachable(topology: Topology, job: Job, exchange: str) -> set[str]:
     """Every queue to which something may lead from the exchange."""
-    vhost = job.vhost
-    names = {queue.name for queue in topology.in_vhost(vhost)[1]}
+    links = Links(topology, job.vhost)
     if exchange == "":
         key = _literal(job, "routing_key")
-        return names if key is None or {"cc", "bcc"} & job.message.keys() else {key}
-    policies = Policies(topology)
+        return set(links.queues) if key is None or {"cc", "bcc"} & job.message.keys() else {key}
     queues: set[str] = set()
     seen = {exchange}
     pending = [exchange]
-
-    def visit(name: str) -> None:
-        if name not in seen and (vhost, name) in topology.exchanges:
-            seen.add(name)
-            pending.append(name)
-
     while pending:
-        current = topology.exchange(vhost, pending.pop())
-        for binding in topology.bindings_from(vhost, current.name):
-            if binding.destination_type == "queue":
-                queues.add(binding.destination)
-            else:
-                visit(binding.destination)
-        for divert in topology.diverts_of(vhost, current.name):
-            if divert.source == current.name:
-                visit(divert.destination)
-        alternate = policies.alternate_exchange(current)
-        if alternate is not None:
-            visit(alternate)
-        if current.alternate_binding is not None:
-            visit(current.alternate_binding)
-            queues |= {current.alternate_binding} & names
+        for link in links.leaving(pending.pop()):
+            if link.destination_type == "queue":
+                queues.add(link.destination)
+            elif link.destination not in seen:
+                seen.add(link.destination)
+                pending.append(link.destination)
     return queues

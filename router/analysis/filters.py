@@ -5,28 +5,27 @@ from __future__ import annotations
 from typing import Final
 
 from bindery.router.analysis.finding import Report, Subject, subject_of
-from bindery.router.analysis.scope import Scope
 from bindery.router.analysis.verdicts import MAX_FILTERS, MAX_LINTED, Read, Verdicts
+from bindery.router.links import Links
 from bindery.router.model import Binding, Divert, Queue
 
 #: Characters of a filter that a message quotes.
 QUOTED: Final = 120
 
 
-def check(scope: Scope, verdicts: Verdicts, report: Report) -> None:
+def check(links: Links, verdicts: Verdicts, report: Report) -> None:
     """BT170 to BT174, and BT199 when there are too many distinct filters."""
-    for queue in scope.queues.values():
+    for queue in links.queues.values():
         _alone(queue, verdicts.of_queue(queue), verdicts, report)
-    for divert in scope.diverts:
-        if divert.filter.strip():
-            _alone(divert, verdicts.of_divert(divert), verdicts, report)
-    for binding in scope.bindings:
+    for divert in links.diverts:
+        _alone(divert, verdicts.of_divert(divert), verdicts, report)
+    for binding in links.bindings:
         _alone(binding, verdicts.of_binding(binding), verdicts, report)
-        _together(scope, verdicts, binding, report)
+        _together(links, verdicts, binding, report)
     if verdicts.spent_out:
         report.add(
             "BT199",
-            Subject("vhost", scope.vhost, scope.vhost),
+            Subject("vhost", links.vhost, links.vhost),
             f"of the distinct filters only the first {MAX_FILTERS:,} were judged and {MAX_LINTED:,} linted",
         )
 
@@ -40,14 +39,14 @@ def _alone(item: Queue | Divert | Binding, read: Read, verdicts: Verdicts, repor
         report.add("BT174", subject_of(item), remark)
 
 
-def _together(scope: Scope, verdicts: Verdicts, binding: Binding, report: Report) -> None:
+def _together(links: Links, verdicts: Verdicts, binding: Binding, report: Report) -> None:
     own = verdicts.of_binding(binding)
     if own.filters and own.verdict is not False and not verdicts.meets(binding):
         report.add("BT172", subject_of(binding), f"{quoted(own)}: never true for a message with the headers it matches")
         return
     if binding.destination_type != "queue":
         return
-    queue = scope.queues[binding.destination]
+    queue = links.queues[binding.destination]
     behind = verdicts.of_queue(queue)
     alone = own.verdict is False or behind.verdict is False
     if behind.filters and not alone and not verdicts.meets(binding, behind):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from bindery.router.analysis.finding import Report, subject_of
-from bindery.router.analysis.scope import Scope
 from bindery.router.known_arguments import without_effect
+from bindery.router.links import Links
 from bindery.router.model import Exchange, Queue, Setting, Vhost
 
 
-def check(scope: Scope, report: Report) -> None:
+def check(links: Links, report: Report) -> None:
     """BT180 and BT181."""
-    settings = [item for item in scope.topology.settings.values() if item.vhost == scope.vhost]
-    vhost = scope.topology.vhosts[scope.vhost]
+    settings = [item for item in links.topology.settings.values() if item.vhost == links.vhost]
+    vhost = links.topology.vhosts[links.vhost]
     declared: list[Exchange | Queue | Setting | Vhost] = [
-        *scope.exchanges.values(),
-        *scope.queues.values(),
+        *links.exchanges.values(),
+        *links.queues.values(),
         *settings,
         vhost,
     ]

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from bindery.router.analysis.finding import Report, Subject, subject_of
-from bindery.router.analysis.scope import Scope
+from bindery.router.links import Links
 
 #: Letters drawn like Latin ones, as their Latin twins (the common part of Unicode TR 39, "confusables").
 _TWINS: Final = str.maketrans(
@@ -61,26 +61,26 @@ def look_alikes(names: Iterable[str]) -> list[list[str]]:
     return sorted(sorted(group) for group in groups.values() if len(group) > 1)
 
 
-def check(scope: Scope, report: Report) -> None:
+def check(links: Links, report: Report) -> None:
     """BT160 within exchanges, queues and diverts; BT161 also for the keys of bindings."""
     declared = {
-        "exchange": [name for name in scope.exchanges if not name.startswith("amq.")],
-        "queue": list(scope.queues),
-        "divert": [divert.name for divert in scope.diverts],
+        "exchange": [name for name in links.exchanges if not name.startswith("amq.")],
+        "queue": list(links.queues),
+        "divert": [divert.name for divert in links.diverts],
     }
     for kind, names in declared.items():
         for first, *others in look_alikes(names):
             report.add(
                 "BT160",
-                Subject(kind, scope.vhost, first),
+                Subject(kind, links.vhost, first),
                 f"{first!r} looks like " + ", ".join(repr(other) for other in others),
-                [Subject(kind, scope.vhost, other) for other in others],
+                [Subject(kind, links.vhost, other) for other in others],
             )
         for name in names:
             odd = oddity(name)
             if odd:
-                report.add("BT161", Subject(kind, scope.vhost, name), f"the name {name!r} {odd}")
-    for binding in scope.bindings:
+                report.add("BT161", Subject(kind, links.vhost, name), f"the name {name!r} {odd}")
+    for binding in links.bindings:
         odd = oddity(binding.routing_key)
         if odd:
             report.add("BT161", subject_of(binding), f"the key {binding.routing_key!r} {odd}")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bindery.router.analysis.finding import Report, Subject
-from bindery.router.analysis.scope import Scope
+from bindery.router.links import Links
 
 #: Fewer sampled messages than this say nothing about a queue.
 FEWEST: Final = 20
@@ -44,13 +44,13 @@ def shared(samples: Samples) -> tuple[list[str], npt.NDArray[np.int64]]:
     return names, common
 
 
-def check(scope: Scope, report: Report, samples: Samples) -> None:
+def check(links: Links, report: Report, samples: Samples) -> None:
     """BT150, BT151: pairs of queues, the smaller one as the subject."""
-    kept = {name: found for name, found in samples.items() if name in scope.queues and len(found) >= FEWEST}
+    kept = {name: found for name, found in samples.items() if name in links.queues and len(found) >= FEWEST}
     if len(kept) < 2:
         return
     if len(kept) > MAX_QUEUES:
-        subject = Subject("vhost", scope.vhost, scope.vhost)
+        subject = Subject("vhost", links.vhost, links.vhost)
         report.add("BT199", subject, f"only the {MAX_QUEUES:,} queues with the most recent messages were compared")
     names, common = shared(kept)
     sizes = np.diagonal(common)
@@ -67,7 +67,7 @@ def check(scope: Scope, report: Report, samples: Samples) -> None:
         )
         report.add(
             "BT151" if same else "BT150",
-            Subject("queue", scope.vhost, names[small]),
+            Subject("queue", links.vhost, names[small]),
             f"as in queue {names[big]!r}: {found}" if same else found,
-            [Subject("queue", scope.vhost, names[big])],
+            [Subject("queue", links.vhost, names[big])],
         )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from bindery.router.analysis.finding import Report, Subject, subject_of
-from bindery.router.analysis.graph import Edge, Graph
-from bindery.router.model import Divert, is_predeclared
+from bindery.router.analysis.graph import Graph, subject_of_link
+from bindery.router.links import Alternate, Link
+from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Binding, Divert, is_predeclared
 
 #: Names that a message lists before it counts the rest.
 LISTED: Final = 5
-_CIRCLE_CODES: Final = {"binding": "BT130", "alternate": "BT131", "divert": "BT132"}
+_CIRCLE_CODES: Final[dict[type[Link], str]] = {Binding: "BT130", Alternate: "BT131", Divert: "BT132"}
 
 
 def check(graph: Graph, report: Report) -> None:
@@ -20,15 +20,15 @@ def check(graph: Graph, report: Report) -> None:
     _exchanges(graph, report)
     _alternates(graph, report)
     _circles(graph, report)
-    for divert in graph.scope.diverts:
+    for divert in graph.links.diverts:
         _divert(graph, divert, report)
 
 
 def _queues(graph: Graph, report: Report) -> None:
-    scope = graph.scope
-    by_alternate = {a.target: a for a in graph.alternates if a.found == "queue"}
-    for name, queue in scope.queues.items():
-        bindings = scope.bindings_to_queue.get(name, [])
+    links = graph.links
+    by_alternate = {one.destination: one for one in links.alternates.values() if one.destination_type == "queue"}
+    for name, queue in links.queues.items():
+        bindings = links.topology.bindings_to(links.vhost, "queue", name)
         subject = subject_of(queue)
         if graph.verdicts.queue(queue) is False:
             report.add("BT121", subject, "its own filter is never true")
@@ -52,44 +52,38 @@ def _why_dead(graph: Graph, source: str, live: bool) -> str:
 
 
 def _exchanges(graph: Graph, report: Report) -> None:
-    scope = graph.scope
-    alternates = {alternate.source for alternate in graph.alternates}
-    for name, exchange in scope.exchanges.items():
+    links = graph.links
+    naming = {source for source, _ in links.alternates}
+    for name, exchange in links.exchanges.items():
         if name not in graph.reached:
             report.add("BT122", subject_of(exchange), "it is internal and nothing leads to it")
-        leaves = name in scope.bindings_from or name in scope.diverts_from or name in alternates
-        if not leaves and not is_predeclared(name):
+        if name not in naming and not is_predeclared(name) and not links.leaving(name):
             report.add("BT123", subject_of(exchange), "nothing leaves it")
 
 
 def _alternates(graph: Graph, report: Report) -> None:
-    scope = graph.scope
-    for alternate in graph.alternates:
-        subject = Subject("exchange", scope.vhost, alternate.source)
-        if alternate.found is None:
-            kind = "exchange" if alternate.argument == "alternate-exchange" else "queue or exchange"
-            report.add("BT133", subject, f"its {alternate.argument} names no {kind}: {alternate.target!r}")
-        elif alternate.argument == "alternate-binding" and alternate.target in scope.queues:
-            if alternate.found == "exchange":
-                report.add("BT134", subject, f"{alternate.target!r} is a queue and an exchange")
-        elif alternate.argument == "alternate-exchange" and alternate.source in graph.served:
+    for alternate in graph.links.alternates.values():
+        subject, target = subject_of_link(alternate), alternate.destination
+        if alternate.destination_type is None:
+            kind = "exchange" if alternate.kind == ALTERNATE_EXCHANGE else "queue or exchange"
+            report.add("BT133", subject, f"its {alternate.kind} names no {kind}: {target!r}")
+        elif alternate.kind == ALTERNATE_BINDING and target in graph.links.queues:
+            if alternate.destination_type == "exchange":
+                report.add("BT134", subject, f"{target!r} is a queue and an exchange")
+        elif alternate.kind == ALTERNATE_EXCHANGE and alternate.source in graph.served:
             serving = subject_of(graph.served[alternate.source])
             report.add("BT135", subject, f"every message takes {serving}", [serving])
 
 
 def _circles(graph: Graph, report: Report) -> None:
     for circle in graph.circles():
-        names = [circle[0].source, *(edge.target for edge in circle)]
+        names = [circle[0].source, *(link.destination for link in circle)]
         report.add(
-            _CIRCLE_CODES[circle[0].kind],
-            Subject("exchange", graph.scope.vhost, names[0]),
+            _CIRCLE_CODES[type(circle[0])],
+            Subject("exchange", graph.links.vhost, names[0]),
             " -> ".join(map(repr, names)) if len(names) <= 2 * LISTED else f"a circle of {len(circle)} exchanges",
-            _subjects(circle),
+            map(subject_of_link, circle[:LISTED]),
         )
-
-
-def _subjects(edges: Iterable[Edge]) -> list[Subject]:
-    return [edge.subject for edge in edges][:LISTED]
 
 
 def _divert(graph: Graph, divert: Divert, report: Report) -> None:
@@ -107,9 +101,8 @@ def _divert(graph: Graph, divert: Divert, report: Report) -> None:
 
 
 def _starved(graph: Graph, divert: Divert, report: Report) -> None:
-    scope = graph.scope
-    starved = scope.bindings_from.get(divert.source, [])
-    copies = [other for other in scope.diverts_from[divert.source] if not other.exclusive]
+    starved = graph.links.bindings_from(divert.source)
+    copies = [other for other in graph.links.diverts_from(divert.source) if not other.exclusive]
     if not starved and not copies:
         return
     queues = sorted({b.destination for b in starved if b.destination_type == "queue"} - graph.reached_queues)

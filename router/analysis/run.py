@@ -8,8 +8,8 @@ from bindery.router.analysis import cover, filters, idle, keys, names, overlap, 
 from bindery.router.analysis.finding import Report
 from bindery.router.analysis.graph import Graph
 from bindery.router.analysis.overlap import Samples
-from bindery.router.analysis.scope import Scope
 from bindery.router.analysis.verdicts import Verdicts
+from bindery.router.links import Links
 from bindery.router.model import Topology
 
 
@@ -23,15 +23,15 @@ def analyse(
     """
     report = Report()
     for name in sorted(topology.vhosts) if vhosts is None else vhosts:
-        scope = Scope.of(topology, name)
-        verdicts = Verdicts(scope)
-        cover.check(scope, verdicts, report)
-        keys.check(scope, report)
-        reach.check(Graph(scope, verdicts), report)
-        names.check(scope, report)
-        filters.check(scope, verdicts, report)
-        idle.check(scope, report)
+        links = Links(topology, name)
+        verdicts = Verdicts(links)
+        cover.check(links, verdicts, report)
+        keys.check(links, report)
+        reach.check(Graph(links, verdicts), report)
+        names.check(links, report)
+        filters.check(links, verdicts, report)
+        idle.check(links, report)
         if samples is not None and name in samples:
-            overlap.check(scope, report, samples[name])
+            overlap.check(links, report, samples[name])
     report.sort()
     return report

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from bindery.router.analysis.possible import can_be_true, flattened
-from bindery.router.analysis.scope import Criteria, Scope
 from bindery.router.columns import Ref
 from bindery.router.declarations import binding_filters, queue_filter
-from bindery.router.filters import Filter, parse
+from bindery.router.filters import Filter
 from bindery.router.filters.ast import Field, Literal, Node, walk
 from bindery.router.filters.lint import lint
 from bindery.router.filters.lint.truths import possible
-from bindery.router.model import FILTERS_ARGUMENT, QUEUE_FILTER, SELECTOR_ARGUMENT, Binding, Divert, Queue
+from bindery.router.links import FILTER_ARGUMENTS, Links
+from bindery.router.model import QUEUE_FILTER, Binding, Divert, Queue
 from bindery.router.values import Table, Value
 
 #: Distinct filters that one analysis parses; the others count as "it depends".
@@ -48,8 +48,8 @@ _NONE: Final = Read((), True)
 class Verdicts:
     """Reads each distinct filter of a vhost once."""
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
+    def __init__(self, links: Links) -> None:
+        self._links = links
         self._read: dict[object, Read] = {}
         self._met: dict[object, bool] = {}
         self._conditions: dict[Node, int] = {}
@@ -73,7 +73,7 @@ class Verdicts:
         """The filters of a binding."""
         found = self._of_binding.get(binding.id)
         if found is None:
-            stated = {name: binding.arguments[name] for name in _ARGUMENTS if name in binding.arguments}
+            stated = {name: binding.arguments[name] for name in FILTER_ARGUMENTS if name in binding.arguments}
             found = _NONE
             if stated:
                 found = self._judged(("binding", Table(stated)), lambda: binding_filters(binding, owner=None))
@@ -82,7 +82,7 @@ class Verdicts:
 
     def of_divert(self, divert: Divert) -> Read:
         """The filter of a divert."""
-        return self._judged(("divert", divert.filter), lambda: (parse(divert.filter, "artemis"),))
+        return self._judged(("divert", divert.filter), lambda: [*self._links.filters(divert).values()])
 
     def of_queue(self, queue: Queue) -> Read:
         """The filter of a queue."""
@@ -133,16 +133,15 @@ class Verdicts:
         return found
 
     def _fixed(self, binding: Binding, conditions: Sequence[Node]) -> dict[Ref, Value]:
-        """What a headers binding says about the fields that the conditions read."""
-        if not conditions or self._scope.type_of(binding) != "headers":
+        """What a match of the binding says about the fields that the conditions read."""
+        if not conditions:
             return {}
-        criteria = Criteria.of(binding)
-        if not criteria.every:
-            return {}
+        kind = self._links.type_of(binding)
         read = {node.ref for condition in conditions for node in walk(condition) if isinstance(node, Field)}
-        named = {Ref("application_properties", name): value for name, value in criteria.compared.items()}
-        # a void criterion asks for presence: the value stays open
-        return {ref: value for ref, value in named.items() if value is not None and ref in read}
+        named = {
+            Ref("application_properties", name): value for name, value in kind.implied(kind.asked(binding)).items()
+        }
+        return {ref: value for ref, value in named.items() if ref in read}
 
 
 def _verdict(filters: Sequence[Filter]) -> bool | None:
@@ -150,6 +149,3 @@ def _verdict(filters: Sequence[Filter]) -> bool | None:
     if not can_be_true(conditions):
         return False
     return True if all(possible(condition) == {True} for condition in conditions) else None
-
-
-_ARGUMENTS: Final = (SELECTOR_ARGUMENT, FILTERS_ARGUMENT)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from bindery.router.arguments import encode_plain
 from bindery.router.errors import AccessRefused, FilterError, InequivalentArgument, InvalidDeclaration
+from bindery.router.exchanges import EXCHANGE_TYPES
 from bindery.router.filters import parse as parse_selector
 from bindery.router.filters.sets import parse_filter_set
 from bindery.router.model.objects import (
@@ -22,8 +23,6 @@ from bindery.router.model.objects import (
     RESERVED_PREFIX,
     SELECTOR_ARGUMENT,
     UNROUTABLE_BEHAVIOUR,
-    X_MATCH,
-    X_MATCH_FORMS,
     Binding,
     Exchange,
     Queue,
@@ -133,8 +132,8 @@ def check_binding_arguments(binding: Binding, exchange_type: str) -> None:
     """Refuse binding arguments that the exchange type or a filter could not honour."""
     where, table = f"binding of {binding.source!r} to {binding.destination!r}", binding.arguments
     _check_argument(table, REPLACEMENT_KEY, where, _is_name, f"a routing key of at most {MAX_NAME_BYTES} bytes")
-    if exchange_type == "headers":
-        _check_argument(table, X_MATCH, where, lambda v: v in X_MATCH_FORMS, "one of " + ", ".join(X_MATCH_FORMS))
+    for name, values in EXCHANGE_TYPES[exchange_type].choices.items():
+        _check_argument(table, name, where, values.__contains__, "one of " + ", ".join(values))
     binding_filters(binding, owner=None)
 
 

@@ -17,22 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bindery.router.declarations import binding_filters, queue_filter
+from bindery.router.declarations import queue_filter
 from bindery.router.exchanges import EXCHANGE_TYPES
 from bindery.router.filters import Filter, FilterGroups
-from bindery.router.filters import parse as parse_filter
+from bindery.router.links import Link, Links, replacement_key
 from bindery.router.matching.matcher import Matcher
 from bindery.router.matching.texts import Int32s, TextTable
-from bindery.router.model import (
-    DEFAULT_BINDING_ID,
-    OWNER_CONNECTION,
-    REPLACEMENT_KEY,
-    Binding,
-    Exchange,
-    Queue,
-    Topology,
-)
-from bindery.router.policies import Policies
+from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Divert, Exchange, Queue, Topology
 
 Bools = npt.NDArray[np.bool_]
 
@@ -44,7 +35,7 @@ NO_ID = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class LinkTable:
     """Everything that leads from an exchange to a queue or exchange, as parallel arrays.
 
     id         lineage id; NO_ID for alternate bindings
@@ -125,7 +116,7 @@ class Plan:
     exchange_names: tuple[str, ...]
     exchanges: Exchanges
     matchers: tuple[Matcher | None, ...]
-    links: Links
+    links: LinkTable
     rules: Rules
     groups: Groups
     replacement_keys: tuple[str, ...]
@@ -152,22 +143,9 @@ class _Link:
 
 class _Compiler:
     def __init__(self, topology: Topology, vhost: str) -> None:
-        topology.vhost(vhost)
-        exchanges, queues, bindings, self._diverts = topology.in_vhost(vhost)
-        self._vhost, self._version = vhost, topology.version
-        self._policies = Policies(topology)
-        self._exchanges: list[Exchange] = exchanges
-        self._queues: list[Queue] = queues
-        self._exchange_number = {exchange.name: number for number, exchange in enumerate(exchanges)}
-        self._queue_number = {queue.name: number for number, queue in enumerate(queues)}
-        self._bindings: dict[str, list[Binding]] = {}
-        for binding in bindings:
-            known = self._queue_number if binding.destination_type == "queue" else self._exchange_number
-            if binding.destination in known:  # a missing destination is skipped
-                self._bindings.setdefault(binding.source, []).append(binding)
-        self._bindings[""] = [
-            Binding(DEFAULT_BINDING_ID, vhost, "", queue.name, "queue", queue.name) for queue in queues
-        ]
+        self._declared = declared = Links(topology, vhost)
+        self._exchange_number = {name: number for number, name in enumerate(declared.exchanges)}
+        self._queue_number = {name: number for number, name in enumerate(declared.queues)}
         self._keys: dict[str, int] = {}
         self._links: list[_Link] = []
         self._rule_first: list[int] = []
@@ -176,27 +154,28 @@ class _Compiler:
         self._groups: list[list[tuple[int, Filter]]] = []
 
     def plan(self) -> Plan:
-        matchers = [self._compile_exchange(exchange) for exchange in self._exchanges]
-        diverts = [self._compile_diverts(exchange.name) for exchange in self._exchanges]
-        alternates = [self._alternate(exchange) for exchange in self._exchanges]
-        alternate_links = [self._alternate_link(exchange) for exchange in self._exchanges]
-        of_queue = [self._queue_group(number, queue) for number, queue in enumerate(self._queues)]
+        exchanges = self._declared.exchanges.values()
+        matchers = [self._compile_exchange(exchange) for exchange in exchanges]
+        diverts = [self._compile_diverts(exchange.name) for exchange in exchanges]
+        alternates = [self._alternate(exchange.name) for exchange in exchanges]
+        alternate_links = [self._alternate_link(exchange.name) for exchange in exchanges]
+        of_queue = [self._queue_group(number, queue) for number, queue in enumerate(self._declared.queues.values())]
         return Plan(
-            vhost=self._vhost,
-            version=self._version,
+            vhost=self._declared.vhost,
+            version=self._declared.topology.version,
             queues=tuple(self._queue_number),
             exchange_names=tuple(self._exchange_number),
             exchanges=Exchanges(
                 names=TextTable.of(list(self._exchange_number)),
-                internal=_flags(exchange.internal for exchange in self._exchanges),
-                rejects=_flags(exchange.rejects_unroutable for exchange in self._exchanges),
-                records=_flags(exchange.records_unroutable for exchange in self._exchanges),
+                internal=_flags(exchange.internal for exchange in exchanges),
+                rejects=_flags(exchange.rejects_unroutable for exchange in exchanges),
+                records=_flags(exchange.records_unroutable for exchange in exchanges),
                 divert_rule=_numbers(diverts),
                 alternate=_numbers(alternates),
                 alternate_link=_numbers(alternate_links),
             ),
             matchers=tuple(matchers),
-            links=Links(
+            links=LinkTable(
                 id=_numbers(link.id for link in self._links),
                 queue=_numbers(link.queue for link in self._links),
                 exchange=_numbers(link.exchange for link in self._links),
@@ -213,55 +192,37 @@ class _Compiler:
     # -- bindings and diverts -----------------------------------------------------------------------
 
     def _compile_exchange(self, exchange: Exchange) -> Matcher | None:
-        bindings = self._bindings.get(exchange.name)
+        bindings = self._declared.bindings_from(exchange.name)
         if not bindings:
             return None
         base = len(self._rule_first)
-        matcher, rules = EXCHANGE_TYPES[exchange.type](bindings, base)
-        source = self._exchange_number[exchange.name]
+        matcher, rules = EXCHANGE_TYPES[exchange.type].compile(bindings, base)
         links: dict[int, list[_Link]] = {}
         for binding, rule in zip(bindings, rules, strict=True):
-            links.setdefault(rule, []).append(self._binding_link(binding, source))
+            links.setdefault(rule, []).append(self._link(binding.id, binding))
         for rule in range(base, base + len(links)):
             self._add_rule(links[rule])
         return matcher
 
-    def _binding_link(self, binding: Binding, source: int) -> _Link:
-        link = _Link(binding.id, source)
-        owner = None
-        if binding.destination_type == "queue":
-            link.queue = self._queue_number[binding.destination]
-            owner = self._queues[link.queue].arguments.get(OWNER_CONNECTION)
-        else:
-            link.exchange = self._exchange_number[binding.destination]
-            link.key = self._key(binding.arguments.get(REPLACEMENT_KEY))
-        if len(binding.arguments):
-            link.filters = binding_filters(binding, owner=owner if isinstance(owner, str) else None)
-        return link
-
-    def _key(self, key: object) -> int:
-        return self._keys.setdefault(key, len(self._keys)) if isinstance(key, str) else -1
-
     def _compile_diverts(self, source: str) -> int:
-        links = []
-        for divert in self._diverts:
-            if divert.source == source and divert.destination in self._exchange_number:
-                filters = (parse_filter(divert.filter, "artemis"),) if divert.filter.strip() else ()
-                links.append(
-                    _Link(
-                        divert.id,
-                        self._exchange_number[source],
-                        exchange=self._exchange_number[divert.destination],
-                        key=self._key(divert.routing_key),
-                        divert=True,
-                        exclusive=divert.exclusive,
-                        filters=filters,
-                    )
-                )
+        links = [self._link(divert.id, divert) for divert in self._declared.diverts_from(source)]
         if not links:
             return -1
         self._add_rule(links)
         return len(self._rule_first) - 1
+
+    def _link(self, number: int, link: Link) -> _Link:
+        made = _Link(number, self._exchange_number[link.source], filters=tuple(self._declared.filters(link).values()))
+        if link.destination_type == "queue":
+            made.queue = self._queue_number[link.destination]
+            return made
+        made.exchange = self._exchange_number[link.destination]
+        key = replacement_key(link)
+        if key is not None:
+            made.key = self._keys.setdefault(key, len(self._keys))
+        if isinstance(link, Divert):
+            made.divert, made.exclusive = True, link.exclusive
+        return made
 
     def _add_rule(self, links: Sequence[_Link]) -> None:
         """Append a rule: its links without filter first, its filtered links as one group."""
@@ -278,22 +239,17 @@ class _Compiler:
 
     # -- alternates and queue filters -----------------------------------------------------------------
 
-    def _alternate(self, exchange: Exchange) -> int:
-        name = self._policies.alternate_exchange(exchange)
-        return UNSET if name is None else self._exchange_number.get(name, MISSING)
+    def _alternate(self, exchange: str) -> int:
+        found = self._declared.alternates.get((exchange, ALTERNATE_EXCHANGE))
+        return UNSET if found is None else self._exchange_number.get(found.destination, MISSING)
 
-    def _alternate_link(self, exchange: Exchange) -> int:
-        name = exchange.alternate_binding
-        if name is None:
+    def _alternate_link(self, exchange: str) -> int:
+        found = self._declared.alternates.get((exchange, ALTERNATE_BINDING))
+        if found is None:
             return UNSET
-        link = _Link(NO_ID, self._exchange_number[exchange.name])
-        if name in self._exchange_number:  # of a queue and an exchange of one name, the exchange
-            link.exchange = self._exchange_number[name]
-        elif name in self._queue_number:
-            link.queue = self._queue_number[name]
-        else:
+        if found.destination_type is None:
             return MISSING
-        self._links.append(link)
+        self._links.append(self._link(NO_ID, found))
         return len(self._links) - 1
 
     def _queue_group(self, number: int, queue: Queue) -> int:

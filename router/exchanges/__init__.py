@@ -1,22 +1,21 @@
-"""The exchange types, one module each behind one protocol: compile bindings, then match messages to rules."""
+"""The exchange types, one module each: all that there is to know of a type stands there, behind `ExchangeType`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from bindery.router.exchanges.direct import compile_direct
-from bindery.router.exchanges.exchange_type import Compile
-from bindery.router.exchanges.fanout import compile_fanout
-from bindery.router.exchanges.headers import compile_headers
-from bindery.router.exchanges.topic import compile_topic
+from bindery.router.exchanges.direct import Direct
+from bindery.router.exchanges.exchange_type import ExchangeType, Miss
+from bindery.router.exchanges.fanout import Fanout
+from bindery.router.exchanges.headers import Headers
+from bindery.router.exchanges.topic import Topic
 
-#: How the bindings of an exchange type become a matcher.
-EXCHANGE_TYPES: Final[Mapping[str, Compile]] = {
-    "direct": compile_direct,
-    "fanout": compile_fanout,
-    "headers": compile_headers,
-    "topic": compile_topic,
+EXCHANGE_TYPES: Final[Mapping[str, ExchangeType[Any]]] = {
+    "direct": Direct(),
+    "fanout": Fanout(),
+    "headers": Headers(),
+    "topic": Topic(),
 }
 
-__all__ = ["EXCHANGE_TYPES"]
+__all__ = ["EXCHANGE_TYPES", "ExchangeType", "Miss"]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from bindery.router.exchanges.exchange_type import ExchangeType, Miss, Remark
+from bindery.router.exchanges.patterns import words
 from bindery.router.matching.matcher import KeyMatcher, Matches
 from bindery.router.matching.texts import Int64s, Texts, TextTable
+from bindery.router.matching.trie import ANY, ONE
 from bindery.router.model import Binding
+from bindery.router.values import Table
 
 
 class DirectMatcher(KeyMatcher):
@@ -27,8 +31,36 @@ class DirectMatcher(KeyMatcher):
         return Matches(np.where(found < 0, np.int32(self.rule_count), found), offsets, rules, len(which))
 
 
-def compile_direct(bindings: Sequence[Binding], base: int) -> tuple[DirectMatcher, list[int]]:
-    """See `bindery.router.exchanges.exchange_type.Compile`."""
-    numbers: dict[str, int] = {}
-    rules = [base + numbers.setdefault(binding.routing_key, len(numbers)) for binding in bindings]
-    return DirectMatcher(list(numbers), base), rules
+class Direct(ExchangeType[str]):
+    """A binding asks for its key."""
+
+    reads_key = True
+
+    def asked(self, binding: Binding) -> str:
+        """See `ExchangeType`."""
+        return binding.routing_key
+
+    def matcher(self, asked: Sequence[str], base: int) -> DirectMatcher:
+        """See `ExchangeType`."""
+        return DirectMatcher(asked, base)
+
+    def miss(self, binding: Binding, keys: Sequence[str], properties: Table) -> Miss | None:
+        """A key is one word here: none of it agrees."""
+        wanted = binding.routing_key
+        if wanted in keys:
+            return None
+        near = [key for key in keys if key.casefold() == wanted.casefold() or key.strip() == wanted.strip()]
+        hint = "; keys compare byte for byte" if near else ""
+        return Miss(f"the key is {', '.join(map(repr, keys))}, the binding wants {wanted!r}{hint}", 0, 1)
+
+    def always(self, asked: str) -> bool:
+        """No key is every key."""
+        return False
+
+    def remarks(self, binding: Binding) -> Iterator[Remark]:
+        """See `ExchangeType`."""
+        key = binding.routing_key
+        wild = [word for word in words(key) if word in (ONE, ANY)]
+        if wild:
+            yield "BT103", f"key {key!r} matches that very text only; {wild[0]} is a wildcard on a topic"
+        yield from super().remarks(binding)

@@ -1,20 +1,98 @@
-"""The protocol of exchange types."""
+"""What an exchange type is: all that the router knows of it beside `bindery.router.reference`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar, Final, Generic, TypeVar
 
 from bindery.router.matching.matcher import Matcher
-from bindery.router.model import Binding
+from bindery.router.model import FILTERS_ARGUMENT, NOT_HEADER_CRITERIA, X_MATCH, Binding
+from bindery.router.values import Table, Value
+
+#: What a binding asks of a message, as a value: bindings that ask the same match alike.
+Asked = TypeVar("Asked", bound=Hashable)
+#: The code of a remark (docs/topology-lint.md) and its text.
+Remark = tuple[str, str]
+
+_NONE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
 
-class Compile(Protocol):
-    """What an exchange type is: a way to turn bindings into a matcher.
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Where a message missed a binding: in words, and how many of the words or headers asked for agreed."""
 
-    The result holds the matcher and each binding's rule, numbered from `base` on without gaps.
+    message: str
+    matched: int
+    asked: int
+
+
+class ExchangeType(ABC, Generic[Asked]):
+    """An exchange type; filters are no part of it.
+
+    reads_key      whether bindings compare the routing key
+    reads_headers  whether bindings compare headers with their arguments
+    choices        arguments of bindings that take one of a few values
     """
 
-    def __call__(self, bindings: Sequence[Binding], base: int) -> tuple[Matcher, list[int]]:
-        """Compile the bindings of one exchange."""
-        ...
+    reads_key: ClassVar[bool] = False
+    reads_headers: ClassVar[bool] = False
+    choices: ClassVar[Mapping[str, Sequence[str]]] = _NONE
+
+    @abstractmethod
+    def asked(self, binding: Binding) -> Asked:
+        """What a binding asks."""
+
+    @abstractmethod
+    def matcher(self, asked: Sequence[Asked], base: int) -> Matcher:
+        """A matcher whose rule `base + i` is the i-th of what is asked, all distinct."""
+
+    def compile(self, bindings: Iterable[Binding], base: int) -> tuple[Matcher, list[int]]:
+        """The matcher of an exchange and each binding's rule, numbered from `base` on without gaps."""
+        numbers: dict[Asked, int] = {}
+        asked = self.asked
+        rules = [base + numbers.setdefault(asked(binding), len(numbers)) for binding in bindings]
+        return self.matcher(list(numbers), base), rules
+
+    @abstractmethod
+    def miss(self, binding: Binding, keys: Sequence[str], properties: Table) -> Miss | None:
+        """Where a message with these keys and application properties misses a binding; None when it matches."""
+
+    @abstractmethod
+    def always(self, asked: Asked) -> bool:
+        """Whether every message matches."""
+
+    def never(self, asked: Asked) -> bool:
+        """Whether no message matches."""
+        return False
+
+    def covers(self, wide: Asked, narrow: Asked) -> bool:
+        """Whether every message that matches `narrow` matches `wide`; False when in doubt."""
+        return wide == narrow
+
+    def wider(self, asked: Collection[Asked]) -> Callable[[Asked], Iterable[Asked]]:
+        """An index: for one of what is asked, others that may cover it, among them all that do so.
+
+        The work of a look-up grows with what it gives, not with what was indexed.
+        """
+        return lambda narrow: ()
+
+    def implied(self, asked: Asked) -> Mapping[str, Value]:
+        """Headers whose values every message that matches has."""
+        return {}
+
+    def remarks(self, binding: Binding) -> Iterator[Remark]:
+        """What of a binding is read otherwise than it looks."""
+        if not self.reads_key and binding.routing_key:
+            yield "BT105", f"key {binding.routing_key!r} is not looked at"
+        if not self.reads_headers:
+            ignored = sorted(
+                name
+                for name in binding.arguments
+                if name == X_MATCH or (name not in NOT_HEADER_CRITERIA and not name.startswith("x-"))
+            )
+            if ignored:
+                filtering = f"filter with {FILTERS_ARGUMENT} or a headers exchange"
+                yield "BT106", f"{', '.join(map(repr, ignored))} is not compared; {filtering}"

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bindery.router.exchanges.exchange_type import ExchangeType
 from bindery.router.matching.matcher import Matches, States
 from bindery.router.model import Binding
+from bindery.router.values import Table
 
 
 class FanoutMatcher:
@@ -21,6 +23,19 @@ class FanoutMatcher:
         return Matches(np.zeros(len(states.rows), np.int32), np.array([0, 1], np.int64), self._rule)
 
 
-def compile_fanout(bindings: Sequence[Binding], base: int) -> tuple[FanoutMatcher, list[int]]:
-    """See `bindery.router.exchanges.exchange_type.Compile`."""
-    return FanoutMatcher(base), [base] * len(bindings)
+class Fanout(ExchangeType[None]):
+    """A binding asks for nothing."""
+
+    def asked(self, binding: Binding) -> None:
+        """See `ExchangeType`."""
+
+    def matcher(self, asked: Sequence[None], base: int) -> FanoutMatcher:
+        """See `ExchangeType`."""
+        return FanoutMatcher(base)
+
+    def miss(self, binding: Binding, keys: Sequence[str], properties: Table) -> None:
+        """No message misses a binding."""
+
+    def always(self, asked: None) -> bool:
+        """See `ExchangeType`."""
+        return True

@@ -18,8 +18,9 @@ import pyarrow as pa
 from bindery.router.engine import DISPOSITIONS, REASONS, Router
 from bindery.router.engine.assemble import assemble
 from bindery.router.explain.record import Cause, Culprit, Explanation, FilterVerdict, Link, Step, Visit, WhyNot
-from bindery.router.explain.trace import Tracer, Ways
-from bindery.router.explain.why_not import Inbound, why_not
+from bindery.router.explain.trace import Tracer
+from bindery.router.explain.why_not import why_not
+from bindery.router.links import Links
 from bindery.router.model import Topology
 
 __all__ = [
@@ -41,8 +42,7 @@ class Explainer:
     def __init__(self, topology: Topology, vhost: str, *, router: Router | None = None) -> None:
         self._topology = topology
         self._router = Router.compile(topology, vhost) if router is None else router
-        self._ways = Ways(topology, vhost)
-        self._inbound = Inbound(topology, self._ways)
+        self._links = Links(topology, vhost)
 
     @property
     def router(self) -> Router:
@@ -64,7 +64,7 @@ class Explainer:
         asked = [self._topology.queue(self._router.vhost, name).name for name in queues]
         walk, _, exchange = self._router.walk(batch, clock_ms=clock_ms)
         deliveries = assemble(walk, batch, exchange)
-        tracer = Tracer(self._ways, self._router, walk, walk.view)
+        tracer = Tracer(self._links, self._router, walk, walk.view)
         queue_of = np.repeat(deliveries.queue, np.diff(deliveries.offsets))
         lineage = deliveries.lineage.to_pylist()
         unroutable = {row: place for place, row in enumerate(deliveries.unroutable.rows.tolist())}
@@ -85,7 +85,7 @@ class Explainer:
                     recorded=place is None or bool(lost.recorded[place]),
                     lineage=tuple(lineage[row]),
                     visits=trace.visits,
-                    why_not=tuple(why_not(name, trace, self._inbound, reached=name in reached) for name in asked),
+                    why_not=tuple(why_not(name, trace, reached=name in reached) for name in asked),
                 )
             )
         return found

@@ -5,26 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from bindery.router.declarations import binding_filters, queue_filter
-from bindery.router.explain.near import shown, type_name
+from bindery.router.declarations import queue_filter
 from bindery.router.explain.record import Culprit, CulpritKind, FilterVerdict, Read
 from bindery.router.filters import Filter, evaluate
-from bindery.router.filters import parse as parse_filter
 from bindery.router.filters.ast import And, Not, Or
 from bindery.router.filters.sets.nodes import Accepts
 from bindery.router.filters.trace import Trace, trace
+from bindery.router.links import Link, Links
 from bindery.router.message import Message
-from bindery.router.model import (
-    FILTERS_ARGUMENT,
-    OWNER_CONNECTION,
-    QUEUE_FILTER,
-    SELECTOR_ARGUMENT,
-    Binding,
-    Divert,
-    Queue,
-    Topology,
-)
-from bindery.router.values import encode
+from bindery.router.model import QUEUE_FILTER, Queue
+from bindery.router.values import encode, shown, type_name
 
 #: Culprits that one filter names.
 LISTED: Final = 5
@@ -37,21 +27,9 @@ class Judge:
         self._message = message
         self._clock_ms = clock_ms
 
-    def binding(self, topology: Topology, binding: Binding) -> tuple[FilterVerdict, ...]:
-        """The filters of a binding, in the order of their arguments."""
-        owner = None
-        if binding.destination_type == "queue":
-            queue = topology.queues.get((binding.vhost, binding.destination))
-            owner = None if queue is None else queue.arguments.get(OWNER_CONNECTION)
-        stated = [name for name in (SELECTOR_ARGUMENT, FILTERS_ARGUMENT) if name in binding.arguments]
-        filters = binding_filters(binding, owner=owner if isinstance(owner, str) else None) if stated else ()
-        return tuple(self.verdict(item, name) for item, name in zip(filters, stated, strict=True))
-
-    def divert(self, divert: Divert) -> tuple[FilterVerdict, ...]:
-        """The filter of a divert; none when it is blank."""
-        if not divert.filter.strip():
-            return ()
-        return (self.verdict(parse_filter(divert.filter, "artemis"), "filter"),)
+    def link(self, links: Links, link: Link) -> tuple[FilterVerdict, ...]:
+        """The filters on a link, in the order in which they are judged."""
+        return tuple(self.verdict(found, name) for name, found in links.filters(link).items())
 
     def queue(self, queue: Queue) -> tuple[FilterVerdict, ...]:
         """The filter of a queue; none when it has none."""

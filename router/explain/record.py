@@ -8,6 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bindery.router.arguments import encode_arguments
+from bindery.router.links import Alternate
+from bindery.router.model import Binding, Divert
+
 #: How a message came to an exchange, or leaves it.
 LinkKind = Literal["publish", "binding", "divert", "alternate-exchange", "alternate-binding"]
 #: What became of a way on: taken, or stopped by what.
@@ -104,6 +108,19 @@ class Link:
     routing_key: str | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
     exclusive: bool = False
+
+    @classmethod
+    def of(cls, link: Binding | Divert | Alternate) -> Link:
+        """A link of the topology, as an explanation names it."""
+        ends = link.source, link.destination
+        match link:
+            case Alternate():
+                return cls(link.kind, *ends, link.destination_type or "queue")
+            case Divert():
+                text, exclusive = link.routing_key, link.exclusive
+                return cls("divert", *ends, "exchange", link.id, link.name, text, exclusive=exclusive)
+        arguments = encode_arguments(link.arguments)
+        return cls("binding", *ends, link.destination_type, link.id, "", link.routing_key, arguments)
 
     def as_data(self) -> dict[str, Any]:
         """JSON-ready data; parts that the kind of link does not have are left out."""

@@ -11,70 +11,24 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
-from bindery.router.arguments import encode_arguments
 from bindery.router.columns import BatchView
 from bindery.router.engine import Router
 from bindery.router.engine.compile import NO_ID
 from bindery.router.engine.walk import Walk
 from bindery.router.explain.filters import Judge
-from bindery.router.explain.record import Arrival, FilterVerdict, Link, Step, Verdict, Visit
+from bindery.router.explain.record import Arrival, FilterVerdict, Step, Verdict, Visit
+from bindery.router.explain.record import Link as Named
+from bindery.router.links import Alternate, Link, Links
 from bindery.router.matching.matcher import States
 from bindery.router.message import Message, from_batch
-from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Binding, Divert, Topology
+from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Divert
 
 #: Steps that a visit lists, beside those that lead to another exchange.
 LISTED_STEPS: Final = 500
-
-
-class Ways:
-    """Every link of a vhost, as an explanation names it."""
-
-    def __init__(self, topology: Topology, vhost: str) -> None:
-        self.topology = topology
-        self.vhost = vhost
-
-    def binding(self, binding: Binding) -> Link:
-        """A binding as a link."""
-        return Link(
-            "binding",
-            binding.source,
-            binding.destination,
-            binding.destination_type,
-            id=binding.id,
-            routing_key=binding.routing_key,
-            arguments=encode_arguments(binding.arguments),
-        )
-
-    def implicit(self, queue: str) -> Link:
-        """The default exchange's binding of a queue."""
-        return Link("binding", "", queue, "queue", id=DEFAULT_BINDING_ID, routing_key=queue)
-
-    def divert(self, divert: Divert) -> Link:
-        """A divert as a link."""
-        return Link(
-            "divert",
-            divert.source,
-            divert.destination,
-            "exchange",
-            id=divert.id,
-            name=divert.name,
-            routing_key=divert.routing_key,
-            exclusive=divert.exclusive,
-        )
-
-    def alternate(self, kind: Literal["alternate-exchange", "alternate-binding"], source: str, target: str) -> Link:
-        """An alternate as a link; of a queue and an exchange of one name, the exchange is meant."""
-        is_exchange = (self.vhost, target) in self.topology.exchanges
-        return Link(kind, source, target, "exchange" if is_exchange else "queue")
-
-    @cached_property
-    def diverts(self) -> dict[int, Divert]:
-        """The diverts of the vhost by id."""
-        return {divert.id: divert for divert in self.topology.diverts.values() if divert.vhost == self.vhost}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +79,8 @@ class RowTrace:
         tracer = self.tracer
         name = tracer.exchange_of(state)
         considered = self._considered[state]
-        total = len(tracer.ways.topology.bindings_from(tracer.ways.vhost, name)) if name else len(tracer.plan.queues)
-        # ways to other exchanges lead to the next visits: they are listed whatever their number
+        total = len(tracer.links.bindings_from(name))
+        # links to other exchanges lead to the next visits: they are listed whatever their number
         onward = [one for one in considered.links if one.taken and tracer.leads_on(one.link)]
         others = [one for one in considered.links if not (one.taken and tracer.leads_on(one.link))]
         listed = sorted(onward + others[:LISTED_STEPS], key=lambda one: one.order)
@@ -134,7 +88,7 @@ class RowTrace:
         return Visit(
             number=self.number[state],
             exchange=name,
-            type=tracer.ways.topology.exchanges[tracer.ways.vhost, name].type,
+            type=tracer.links.exchanges[name].type,
             keys=tracer.keys_of(state),
             arrivals=(),
             steps=(
@@ -156,51 +110,43 @@ class RowTrace:
     def step(self, visit: Visit, link: Link) -> Step | None:
         """What became of a link at a visit; None when its key or headers did not match there."""
         state = self.states[visit.number - 1]
-        if link.kind == "alternate-exchange":
-            return next((step for step in visit.steps if step.link == link), None)
+        if isinstance(link, Alternate) and link.kind == ALTERNATE_EXCHANGE:
+            return next((step for step in visit.steps if step.link == Named.of(link)), None)
         for one in self._considered[state].links:
             if self.tracer.stands_for(one.link, link):
                 return self._step(state, one.link, link, one.taken)
         return None
 
-    def _step(self, state: int, link: int, named: Link, taken: bool) -> Step:
-        tracer = self.tracer
-        filters = self.filters_of(named)
+    def _step(self, state: int, number: int, link: Link, taken: bool) -> Step:
+        tracer, named = self.tracer, Named.of(link)
+        filters = self.filters_of(link)
         if not taken:
-            passes = all(verdict.result for verdict in filters)
-            return Step(named, "exclusive-divert" if passes and named.kind == "divert" else "filter", filters)
-        if named.destination_type == "queue":
-            behind = self.queue_filter(named.destination)
-            verdict: Verdict = "delivered" if tracer.is_open(state, link) else "queue-filter"
+            diverted = isinstance(link, Divert) and all(verdict.result for verdict in filters)
+            return Step(named, "exclusive-divert" if diverted else "filter", filters)
+        if link.destination_type == "queue":
+            behind = self.judge.queue(tracer.links.queues[link.destination])
+            verdict: Verdict = "delivered" if tracer.is_open(state, number) else "queue-filter"
             return Step(named, verdict, filters + behind)
-        return Step(named, "forwarded", filters, self.number[tracer.followed(state, link)])
+        return Step(named, "forwarded", filters, self.number[tracer.followed(state, number)])
 
     def _alternate_exchange(self, state: int) -> Iterator[Step]:
         tracer = self.tracer
         target = tracer.alternate_exchange_state(state)
         if target is not None:
-            link = tracer.ways.alternate(ALTERNATE_EXCHANGE, tracer.exchange_of(state), tracer.exchange_of(target))
-            yield Step(link, "forwarded", visit=self.number[target])
+            link = tracer.links.alternates[tracer.exchange_of(state), ALTERNATE_EXCHANGE]
+            yield Step(Named.of(link), "forwarded", visit=self.number[target])
 
     def filters_of(self, link: Link) -> tuple[FilterVerdict, ...]:
         """The verdicts of the filters on a link itself."""
-        topology = self.tracer.ways.topology
-        if link.kind == "divert" and link.id is not None:
-            return self.judge.divert(self.tracer.ways.diverts[link.id])
-        if link.kind == "binding" and link.id:
-            return self.judge.binding(topology, topology.bindings[link.id])
-        return ()
-
-    def queue_filter(self, queue: str) -> tuple[FilterVerdict, ...]:
-        """The verdict of a queue's own filter; empty without one."""
-        return self.judge.queue(self.tracer.ways.topology.queues[self.tracer.ways.vhost, queue])
+        return self.judge.link(self.tracer.links, link)
 
 
 class Tracer:
     """A walk, indexed by message and state."""
 
-    def __init__(self, ways: Ways, router: Router, walk: Walk, view: BatchView) -> None:
-        self.ways = ways
+    def __init__(self, links: Links, router: Router, walk: Walk, view: BatchView) -> None:
+        self.links = links
+        self._diverts = {divert.id: divert for divert in links.diverts}
         self.plan = walk.plan
         self.queues = router.queues
         self.clock_ms = view.clock_ms
@@ -238,19 +184,13 @@ class Tracer:
     # -- links ----------------------------------------------------------------------------------------
 
     def link(self, number: int, state: int) -> Link:
-        """A link that leaves a state, as an explanation names it."""
-        links, plan = self.plan.links, self.plan
-        identity = int(links.id[number])
-        queue, exchange = int(links.queue[number]), int(links.exchange[number])
+        """A link that leaves a state."""
+        identity = int(self.plan.links.id[number])
         if identity == DEFAULT_BINDING_ID:
-            return self.ways.implicit(plan.queues[queue])
+            return self.links.implicit(self.plan.queues[self.plan.links.queue[number]])
         if identity == NO_ID:
-            target = plan.queues[queue] if queue >= 0 else plan.exchange_names[exchange]
-            return self.ways.alternate("alternate-binding", self.exchange_of(state), target)
-        divert = self.ways.diverts.get(identity)
-        if divert is not None:
-            return self.ways.divert(divert)
-        return self.ways.binding(self.ways.topology.bindings[identity])
+            return self.links.alternates[self.exchange_of(state), ALTERNATE_BINDING]
+        return self._diverts.get(identity) or self.links.topology.bindings[identity]
 
     def is_exclusive(self, link: int) -> bool:
         """Whether a link is an exclusive divert."""
@@ -274,9 +214,9 @@ class Tracer:
         return bool(self.plan.links.exchange[link] >= 0)
 
     def stands_for(self, number: int, link: Link) -> bool:
-        """Whether a link of the plan is the named one, which leaves the same exchange."""
+        """Whether a link of the plan is that one, which leaves the same exchange."""
         identity = int(self.plan.links.id[number])
-        if identity != (NO_ID if link.id is None else link.id):
+        if identity != (NO_ID if isinstance(link, Alternate) else link.id):
             return False
         return identity != DEFAULT_BINDING_ID or self.plan.queues[self.plan.links.queue[number]] == link.destination
 

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from bindery.router.explain.near import Miss, direct_miss, headers_miss, topic_miss
-from bindery.router.explain.record import Cause, FilterVerdict, Link, Step, Visit, WhyNot
-from bindery.router.explain.trace import RowTrace, Ways
-from bindery.router.model import Topology
-from bindery.router.policies import Policies
+from bindery.router.explain.record import Cause, FilterVerdict, Step, Visit, WhyNot
+from bindery.router.explain.record import Link as Named
+from bindery.router.explain.trace import RowTrace
+from bindery.router.links import Alternate, Link
+from bindery.router.model import Binding
 
 #: Causes that an answer lists, nearest first.
 LISTED: Final = 5
@@ -36,47 +36,14 @@ _NEARNESS: Final = (
     "internal-exchange",
 )
 
-
-class Inbound:
-    """The links of a vhost by their destination."""
-
-    def __init__(self, topology: Topology, ways: Ways) -> None:
-        self._ways = ways
-        self._diverts: dict[str, list[Link]] = {}
-        self._alternates: dict[tuple[str, str], list[Link]] = {}
-        vhost, policies = ways.vhost, Policies(topology)
-        for divert in topology.diverts.values():
-            if divert.vhost == vhost:
-                self._diverts.setdefault(divert.destination, []).append(ways.divert(divert))
-        for exchange in topology.exchanges.values():
-            if exchange.vhost != vhost:
-                continue
-            named = (
-                ("alternate-exchange", policies.alternate_exchange(exchange)),
-                ("alternate-binding", exchange.alternate_binding),
-            )
-            for kind, target in named:
-                if target is not None:
-                    link = ways.alternate(kind, exchange.name, target)  # type: ignore[arg-type]  # the two kinds
-                    self._alternates.setdefault((link.destination_type, target), []).append(link)
-
-    def to(self, kind: Literal["queue", "exchange"], name: str) -> Iterator[Link]:
-        """The links that lead to a queue or exchange; the default exchange's binding of a queue stands last."""
-        ways = self._ways
-        for binding in ways.topology.bindings_to(ways.vhost, kind, name):
-            yield ways.binding(binding)
-        if kind == "exchange":
-            yield from self._diverts.get(name, ())
-        yield from self._alternates.get((kind, name), ())
-        if kind == "queue":
-            yield ways.implicit(name)
+_Path = tuple[Link, ...]
 
 
-def why_not(queue: str, trace: RowTrace, inbound: Inbound, *, reached: bool) -> WhyNot:
+def why_not(queue: str, trace: RowTrace, *, reached: bool) -> WhyNot:
     """Why the message of a trace did not come to a queue; without causes when it did."""
     if reached:
         return WhyNot(queue, reached=True)
-    causes = sorted(_causes(queue, trace, inbound), key=_order)
+    causes = sorted(_causes(queue, trace), key=_order)
     return WhyNot(queue, reached=False, causes=tuple(causes[:LISTED]), further=max(0, len(causes) - LISTED))
 
 
@@ -86,7 +53,7 @@ def _order(cause: Cause) -> tuple[int, int, float, int]:
     return len(cause.path), _NEARNESS.index(cause.kind), -share, -cause.asked
 
 
-def _causes(queue: str, trace: RowTrace, inbound: Inbound) -> Iterator[Cause]:
+def _causes(queue: str, trace: RowTrace) -> Iterator[Cause]:
     refused = _not_accepted(trace)
     if refused is not None:
         yield refused
@@ -94,10 +61,9 @@ def _causes(queue: str, trace: RowTrace, inbound: Inbound) -> Iterator[Cause]:
     visits: dict[str, list[Visit]] = {}
     for visit in trace.visits:
         visits.setdefault(visit.exchange, []).append(visit)
+    links = trace.tracer.links
     # the default exchange is a way for a message that was published to it, and for no other
-    paths: deque[tuple[Link, ...]] = deque(
-        (link,) for link in inbound.to("queue", queue) if link.source or "" in visits
-    )
+    paths: deque[_Path] = deque((link,) for link in links.entering("queue", queue) if link.source or "" in visits)
     if not paths:
         yield Cause(
             "nothing-leads-here",
@@ -105,7 +71,7 @@ def _causes(queue: str, trace: RowTrace, inbound: Inbound) -> Iterator[Cause]:
             f"{trace.message.exchange!r}",
         )
     seen: set[str] = set()
-    unvisited: list[tuple[Link, ...]] = []
+    unvisited: list[_Path] = []
     found = False
     for _ in range(MAX_LINKS):
         if not paths:
@@ -118,7 +84,7 @@ def _causes(queue: str, trace: RowTrace, inbound: Inbound) -> Iterator[Cause]:
                 yield _at(visit, path, trace)
         elif source not in seen:
             seen.add(source)
-            further = list(inbound.to("exchange", source))
+            further = links.entering("exchange", source)
             paths.extend((link, *path) for link in further)
             if not further or all(link.source in seen for link in further):
                 unvisited.append(path)
@@ -128,51 +94,52 @@ def _causes(queue: str, trace: RowTrace, inbound: Inbound) -> Iterator[Cause]:
 
 def _not_accepted(trace: RowTrace) -> Cause | None:
     """Why a message was never evaluated at all, if so."""
-    ways, name = trace.tracer.ways, trace.message.exchange
+    exchanges, name = trace.tracer.links.exchanges, trace.message.exchange
     if trace.visits:
         return None
-    exchange = ways.topology.exchanges.get((ways.vhost, name))
-    if exchange is not None:
+    if name in exchanges:
         return Cause("internal-exchange", f"exchange {name!r} is internal: nobody may publish to it")
-    known = [other for vhost, other in ways.topology.exchanges if vhost == ways.vhost]
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, exchanges, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return Cause("no-exchange", f"there is no exchange {name!r}{hint}")
 
 
-def _never_there(path: tuple[Link, ...], published_to: str) -> Cause:
+def _never_there(path: _Path, published_to: str) -> Cause:
     source = path[0].source
     return Cause(
         "exchange-not-reached",
         f"the message was published to exchange {published_to!r}, from which nothing leads to exchange {source!r}",
-        path,
+        _named(path),
     )
 
 
-def _at(visit: Visit, path: tuple[Link, ...], trace: RowTrace) -> Cause:
+def _at(visit: Visit, path: _Path, trace: RowTrace) -> Cause:
     """What stopped the first link of a path at a visited exchange."""
-    link = path[0]
+    link, named = path[0], _named(path)
     step = trace.step(visit, link)
     if step is not None and step.verdict in ("filter", "queue-filter"):
         failed = tuple(verdict for verdict in step.filters if verdict.result is not True)
-        return Cause(step.verdict, _says(step, failed), path, visit.number, failed)
+        return Cause(step.verdict, _says(step, failed), named, visit.number, failed)
     if visit.not_evaluated or step is not None:
-        return _diverted(visit, path)
-    if link.kind in ("alternate-exchange", "alternate-binding"):
+        return _diverted(visit, named)
+    if isinstance(link, Alternate):
         return Cause(
             "alternate-not-used",
             f"exchange {link.source!r} led the message elsewhere, so its {link.kind} was not used",
-            path,
+            named,
             visit.number,
         )
-    miss = _miss(visit, link, trace)
-    kind: Literal["headers", "key"] = "headers" if visit.type == "headers" else "key"
+    assert isinstance(link, Binding)  # noqa: S101  # every divert is a step
+    exchange_type = trace.tracer.links.type_of(link)
+    miss = exchange_type.miss(link, visit.keys, trace.message.application_properties)
+    assert miss is not None  # noqa: S101  # what matches is a step
+    kind: Literal["headers", "key"] = "headers" if exchange_type.reads_headers else "key"
     also = tuple(verdict for verdict in trace.filters_of(link) if verdict.result is not True)
     message = miss.message + (f"; its filter would not pass either: {_blame(also)}" if also else "")
-    return Cause(kind, message, path, visit.number, also, matched=miss.matched, asked=miss.asked)
+    return Cause(kind, message, named, visit.number, also, matched=miss.matched, asked=miss.asked)
 
 
-def _diverted(visit: Visit, path: tuple[Link, ...]) -> Cause:
+def _diverted(visit: Visit, path: tuple[Named, ...]) -> Cause:
     taker = next(step.link for step in visit.steps if step.link.exclusive and step.verdict == "forwarded")
     return Cause(
         "exclusive-divert",
@@ -183,12 +150,8 @@ def _diverted(visit: Visit, path: tuple[Link, ...]) -> Cause:
     )
 
 
-def _miss(visit: Visit, link: Link, trace: RowTrace) -> Miss:
-    ways = trace.tracer.ways
-    if visit.type == "headers" and link.id:
-        return headers_miss(ways.topology.bindings[link.id].arguments, trace.message.application_properties)
-    compare = topic_miss if visit.type == "topic" else direct_miss
-    return compare(link.routing_key or "", visit.keys)
+def _named(path: _Path) -> tuple[Named, ...]:
+    return tuple(map(Named.of, path))
 
 
 def _says(step: Step, failed: tuple[FilterVerdict, ...]) -> str:

@@ -138,6 +138,11 @@ class Divert:
     exclusive: bool = False
     routing_key: str | None = None
 
+    @property
+    def destination_type(self) -> DestinationType:
+        """A divert leads to an exchange."""
+        return "exchange"
+
 
 #: How the kind of a setting begins that is a parameter; the component follows.
 PARAMETER_PREFIX: Final = "parameter:"

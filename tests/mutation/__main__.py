@@ -55,6 +55,8 @@ _TESTS: Final[dict[str, tuple[str, ...]]] = {
     "router/filters": _EVALUATED,
     "router/engine": _ENGINE,
     "router/exchanges": (f"{_UNIT}/exchanges", *_ENGINE),
+    "router/matching": (f"{_UNIT}/exchanges", *_ENGINE),
+    "router/links": (f"{_UNIT}/test_links.py", *_ENGINE),
     "router/columns": (f"{_UNIT}/test_columns.py", f"{_UNIT}/test_message.py", *_EVALUATED),
     "router/equality": (f"{_UNIT}/test_equality.py", f"{_UNIT}/exchanges"),
     "router/values": (f"{_UNIT}/test_values.py", f"{_UNIT}/test_equality.py"),
@@ -64,7 +66,7 @@ _PYTEST: Final = (
     *("-x", "-q", "--assert=plain", "-p", "no:randomly", "-p", "no:cacheprovider"),
     *("-k", "not generators_bring"),
 )
-_DEFAULT: Final = ("router/engine", "router/filters", "router/exchanges")
+_DEFAULT: Final = ("router/engine", "router/filters", "router/exchanges", "router/matching", "router/links")
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import pytest
 from bindery.router.analysis import RULES, Report, analyse
 from bindery.router.analysis.cover import Budget, Cover, covers
 from bindery.router.analysis.overlap import shared
-from bindery.router.analysis.scope import Scope
 from bindery.router.analysis.verdicts import Verdicts
+from bindery.router.links import Links
 from bindery.router.model import Setting
 from bindery.router.values import Table
 from tests.unit.analysis.build import Broker
@@ -26,8 +26,8 @@ def codes(broker: Broker, **options: Any) -> dict[str, list[str]]:
 
 
 def _covers(broker: Broker, budget: Budget) -> list[Cover]:
-    scope = Scope.of(broker.topology, "/")
-    return list(covers(scope, Verdicts(scope), budget))
+    links = Links(broker.topology, "/")
+    return list(covers(links, Verdicts(links), budget))
 
 
 def test_a_new_installation_has_nothing_to_remark() -> None:
@@ -114,7 +114,7 @@ def test_the_comparisons_grow_with_the_bindings_not_with_their_square() -> None:
 def test_an_analysis_that_was_cut_short_says_so() -> None:
     broker = Broker().exchange("h", "headers").queues("q")
     for n in range(60):
-        broker.bind("h", "q", "", {"x-match": "all", "same": 1, f"own{n}": n})
+        broker.bind("h", "q", "", {"x-match": "any", "same": 1, f"own{n}": n})
     budget = Budget(left=100)
     _covers(broker, budget)
     assert budget.spent_out

@@ -237,6 +237,13 @@ def test_an_alternate_that_was_not_needed() -> None:
     assert [arrival.kind for arrival in taken.visits[1].arrivals] == ["alternate-exchange"]
 
 
+def test_an_alternate_exchange_that_names_a_queue_leads_nowhere() -> None:
+    broker = Broker().exchange("x", "direct", alternate_exchange="q").queues("q")
+    assert explain(broker, {"routing_key": "a"}).reason == "alternate_missing"
+    (cause,) = causes(broker, {"routing_key": "a"})
+    assert cause.kind == "nothing-leads-here"
+
+
 def test_both_alternates_of_an_exchange_one_after_the_other() -> None:
     broker = Broker().exchange("rest", "fanout").queues("q")
     broker.exchange("x", "direct", alternate_exchange="rest", alternate_binding={"destination": "q"})

@@ -55,6 +55,15 @@ def test_an_empty_alternate_exchange_is_none(file: JobFile) -> None:
     check_bridge(file, topology(alternate("rest", pattern="^other$"), **{"alternate-exchange": ""}))
 
 
+def test_of_an_exchange_and_a_queue_of_one_name_an_alternate_binding_feeds_the_exchange(file: JobFile) -> None:
+    binding = {"alternate-binding": Table({"destination": "orders"})}
+    editor = TopologyEditor(topology(alternate("rest", pattern="^other$"), **binding))
+    with pytest.raises(Refused, match="leads to it"):
+        check_bridge(file, editor.topology)
+    editor.declare_exchange(Exchange("/", "orders", "fanout"))
+    check_bridge(file, editor.topology)
+
+
 def filtering(source: str) -> JobFile:
     return parse_job(BRIDGE.replace("queue: orders}", f"queue: orders, {source}}}"))
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-ONE: Final = "*"
-ANY: Final = "#"
+from bindery.router.matching.trie import ANY, ONE, pattern_words
+
 #: Position sets that one decision may visit; beyond it the answer is "not known to cover".
 MAX_STATES: Final = 5_000
 
@@ -26,57 +26,39 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.split(".")) if text else ()
 
 
-@dataclass(frozen=True)
-class Pattern:
-    """A topic pattern in normal form: in a run of wildcards every `*` comes before at most one `#`."""
-
-    tokens: tuple[str, ...]
+class Pattern(tuple[str, ...]):
+    """A topic pattern: its words in normal form."""
 
     @classmethod
     def of(cls, text: str) -> Pattern:
         """The pattern that a binding key spells."""
-        tokens: list[str] = []
-        unbounded = False
-        for word in words(text):
-            if word == ANY:
-                unbounded = True
-                continue
-            if word != ONE and unbounded:
-                tokens.append(ANY)
-                unbounded = False
-            tokens.append(word)
-        return cls((*tokens, ANY) if unbounded else tuple(tokens))
+        return cls(pattern_words(text))
 
     @cached_property
     def literals(self) -> frozenset[str]:
         """The words that a key must hold."""
-        return frozenset(self.tokens) - {ONE, ANY}
+        return frozenset(self) - {ONE, ANY}
 
     @cached_property
     def bounded(self) -> bool:
         """Whether the number of words is fixed."""
-        return ANY not in self.tokens
+        return ANY not in self
 
     @cached_property
     def fewest(self) -> int:
         """The words of the shortest key that the pattern accepts."""
-        return len(self.tokens) - self.tokens.count(ANY)
+        return len(self) - self.count(ANY)
 
     @cached_property
     def exact(self) -> bool:
         """Whether the pattern accepts one key only."""
-        return self.bounded and ONE not in self.tokens
-
-    @cached_property
-    def universal(self) -> bool:
-        """Whether the pattern accepts every key."""
-        return self.tokens == (ANY,)
+        return self.bounded and ONE not in self
 
     @cached_property
     def _masks(self) -> tuple[int, int, dict[str, int]]:
         ones = anys = 0
         named: dict[str, int] = {}
-        for place, token in enumerate(self.tokens):
+        for place, token in enumerate(self):
             if token == ANY:
                 anys |= 1 << place
             elif token == ONE:
@@ -85,29 +67,32 @@ class Pattern:
                 named[token] = named.get(token, 0) | 1 << place
         return ones, anys, named
 
+    @cached_property
+    def start(self) -> int:
+        """The places before any word, as a bit mask; place n stands before word n of the pattern."""
+        return self._closed(1)
+
+    def step(self, places: int, word: str | None) -> int:
+        """The places behind one more word of a key; None is a word that no pattern names."""
+        ones, anys, named = self._masks
+        # in a key `*` and `#` are ordinary words, which only a wildcard takes
+        over = ones if word in (None, ONE, ANY) else ones | named.get(word, 0)
+        return self._closed((places & over) << 1 | places & anys)
+
+    def ends(self, places: int) -> bool:
+        """Whether a key that came to these places is accepted as it is."""
+        return bool(places >> len(self) & 1)
+
     def _closed(self, places: int) -> int:
         # normal form: two `#` are never neighbours, so one step over a `#` is enough
         return places | (places & self._masks[1]) << 1
-
-    def _step(self, places: int, word: str | None) -> int:
-        ones, anys, named = self._masks
-        over = ones | named.get(word, 0) if word is not None else ones
-        return self._closed((places & over) << 1 | places & anys)
-
-    def accepts(self, key: str) -> bool:
-        """Whether the pattern matches a routing key."""
-        places = self._closed(1)
-        for word in words(key):
-            # in a key `*` and `#` are ordinary words, which only a wildcard takes
-            places = self._step(places, None if word in (ONE, ANY) else word)
-        return bool(places >> len(self.tokens) & 1)
 
     def covers(self, narrow: Pattern) -> bool:
         """Whether every key that `narrow` accepts is accepted here; False also beyond MAX_STATES."""
         if self.fewest > narrow.fewest or not self.literals <= narrow.literals or self.bounded > narrow.bounded:
             return False
         seen: dict[int, list[int]] = {}
-        pending = [(0, self._closed(1))]
+        pending = [(0, self.start)]
         visited = 0
         while pending:
             place, sets = pending.pop()
@@ -118,15 +103,15 @@ class Pattern:
             visited += 1
             if visited > MAX_STATES or sets == 0:
                 return False
-            if place == len(narrow.tokens):
-                if not sets >> len(self.tokens) & 1:
+            if place == len(narrow):
+                if not self.ends(sets):
                     return False
                 continue
-            token = narrow.tokens[place]
+            token = narrow[place]
             if token == ANY:
-                pending += [(place, self._step(sets, None)), (place + 1, sets)]
+                pending += [(place, self.step(sets, None)), (place + 1, sets)]
             else:
-                pending.append((place + 1, self._step(sets, None if token == ONE else token)))
+                pending.append((place + 1, self.step(sets, None if token == ONE else token)))
         return True
 
 
@@ -147,13 +132,13 @@ class PatternIndex:
         self._root = _Node({})
         for pattern in patterns:
             node = self._root
-            for token in pattern.tokens:
+            for token in pattern:
                 node = node.children.setdefault(token, _Node({}))
             node.pattern = pattern
 
     def candidates(self, narrow: Pattern) -> Iterator[Pattern]:
         """Other patterns that accept the shortest key of `narrow`: every one that covers it is among them."""
-        key = [None if token == ONE else token for token in narrow.tokens if token != ANY]
+        key = [None if token == ONE else token for token in narrow if token != ANY]
         pending = [(self._root, 0)]
         seen: set[tuple[int, int]] = set()
         while pending:
