@@ -15,24 +15,28 @@ COPY api api
 COPY jobs jobs
 COPY bindery bindery
 RUN pip install --no-cache-dir .
-# Delta's jars, so that no job downloads anything
+# Delta's jars among Spark's own, so that no job downloads them and no executor gets a copy: those that Spark lacks
 RUN ln -s "$(python -c 'import pyspark; print(*pyspark.__path__)')" /opt/spark \
     && python -c "from bindery.jobs.session import build_session; \
     build_session('image', master='local[1]', settings={'spark.jars.ivy': '/opt/ivy'}).stop()" \
-    && mv /opt/ivy/jars /opt/delta
+    && cd /opt/ivy/jars && for jar in *.jar; do \
+    artifact=${jar#*_}; ls /opt/spark/jars/"${artifact%%-[0-9]*}"-[0-9]*.jar >/dev/null 2>&1 \
+    || mv "$jar" /opt/spark/jars/; done
 
 FROM base
 COPY --from=build /opt/venv /opt/venv
-COPY --from=build /opt/delta /opt/delta
 COPY configs /opt/bindery/configs
 # Spark and the installed jobs under names that do not depend on the version of Python
 RUN ln -s "$(python -c 'import pyspark; print(*pyspark.__path__)')" /opt/spark \
     && ln -s "$(python -c 'import bindery.jobs; print(*bindery.jobs.__path__)')" /opt/bindery/jobs
 # What Spark and numba write besides data goes to /tmp: everything else may be read-only
 ENV NUMBA_CACHE_DIR=/tmp/numba SPARK_LOCAL_DIRS=/tmp/spark PYTHONDONTWRITEBYTECODE=1
+# /etc/spark holds the secret of Spark's processes, /var/lib/spark what a master remembers (docker-compose.yml)
+ENV SPARK_CONF_DIR=/etc/spark
 RUN useradd --uid 10001 --create-home bindery \
     && mkdir -p /var/lib/bindery/data /var/lib/bindery/incoming \
-    && chown -R bindery:bindery /var/lib/bindery
+    && install -d -m 700 /etc/spark /var/lib/spark \
+    && chown -R bindery:bindery /var/lib/bindery /etc/spark /var/lib/spark
 USER bindery
 WORKDIR /var/lib/bindery
 VOLUME /var/lib/bindery

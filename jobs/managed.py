@@ -112,7 +112,7 @@ class Reporter:
 
 #: Why a job on a cluster that has started routes nothing.
 _NO_EXECUTOR: Final = (
-    "no executor: no worker of the Spark master has enough free cores and memory for the job, or the master is not there"
+    "no executor: no worker of the Spark master has enough free cores and memory for the job, or the master is away"
 )
 #: What sources that know it call the files and bytes that are still to be read.
 _OUTSTANDING: Final = {"numFilesOutstanding": "files", "numBytesOutstanding": "bytes"}

@@ -103,7 +103,8 @@ def has_executor(session: SparkSession) -> bool:
     """Whether there is a process that would run tasks now; a local session is one itself."""
     context = session.sparkContext
     # each has a block manager, and so has the driver
-    return context.master.partition("[")[0] == "local" or context._jsc.sc().getExecutorMemoryStatus().size() > 1
+    local = str(context.master).partition("[")[0] == "local"
+    return local or context._jsc.sc().getExecutorMemoryStatus().size() > 1
 
 
 @contextmanager

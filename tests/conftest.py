@@ -28,6 +28,7 @@ EXPECTED_SKIPS = (
     "no recording at",
     "no openssl",
     "neither docker compose nor go is installed",
+    "no Docker engine that may be used",
     "the loader cannot be built",
     "mounting is not permitted here",
     "the kernel counts no transfers by process here",

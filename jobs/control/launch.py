@@ -62,8 +62,8 @@ class Launcher:
         conf |= self.conf
         submit = spark_submit()
         command = [str(submit), "--master", self.master, "--name", f"bindery {encode_name(record.stream)}"]
-        there = {"spark.jars", "spark.jars.packages"} & conf.keys() or [*submit.parents[1].glob("jars/delta-spark_*.jar")]
-        if delta and not there:
+        given = {"spark.jars", "spark.jars.packages"} & conf.keys()
+        if delta and not given and not any(submit.parents[1].glob("jars/delta-spark_*.jar")):
             command += ["--packages", DELTA_PACKAGE]
         for name, value in conf.items():
             command += ["--conf", f"{name}={value}"]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
+import time
 import zipfile
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ import yaml
 from bindery.api.settings import Settings
 from bindery.cli.main import app
 from bindery.jobs.control.config import load_job
+from bindery.store.paths import DataDir
 
 PROJECT = Path(__file__).parents[2]
 FILE = PROJECT / "docker-compose.yml"
@@ -89,7 +93,7 @@ def test_there_is_no_default_password(loader: list[str]) -> None:
     ("before", "after"),
     [
         ("condition: service_healthy", "condition: service_happy"),
-        ("volumes:\n  bindery:", "volumes:\n  other:"),
+        ("\nvolumes:\n  bindery:", "\nvolumes:\n  other:"),
         ("    stop_grace_period: 40s", "    stop_grace: 40s"),
         ("    networks: [inside, edge]", "    networks: [inside, outside]"),
     ],
@@ -116,12 +120,15 @@ def test_the_control_plane_starts_with_settings_that_it_accepts(
         monkeypatch.setenv(variable, value)
     settings = Settings.configured(config)
     assert settings.environment == "production"
-    published = [port.split(":") for port in compose["services"]["control-plane"]["ports"]]
-    assert published == [["127.0.0.1", str(settings.port), str(settings.port)]], "plain HTTP stays on this machine"
+    published = compose["services"]["control-plane"]["ports"]
+    assert published == [f"127.0.0.1:${{BINDERY_PORT:-{settings.port}}}:{settings.port}"], "plain HTTP stays here"
     volume = compose["x-bindery"]["volumes"][0].partition(":")[2]
     assert all(str(path).startswith(volume + "/") for path in (settings.data, *settings.jobs.roots))
-    edge = compose["networks"]["edge"]["ipam"]["config"][0]["subnet"]
-    assert settings.trusted_proxies == (edge,)
+    edge = {name: IPv4Network(value) for name, value in compose["networks"]["edge"]["ipam"]["config"][0].items()}
+    (proxy,) = map(IPv4Network, settings.trusted_proxies)
+    assert proxy.subnet_of(edge["subnet"])
+    assert not proxy.overlaps(edge["gateway"]), "callers through the published port have the gateway's address"
+    assert not proxy.overlaps(edge["ip_range"]), "so have containers that nobody gave an address"
     monkeypatch.setenv("BINDERY_ADMIN_PASSWORD", "guest")
     with pytest.raises(ValueError, match="shorter than 12"):
         Settings.configured(config)
@@ -182,7 +189,7 @@ def test_spark_reads_the_options_of_the_streaming_job(compose: dict[str, Any]) -
 
 @pytest.mark.parametrize("service", ["spark-master", "spark-worker"])
 def test_sparks_own_classes_are_there(compose: dict[str, Any], service: str) -> None:
-    program, name, *_ = command(compose, service)
+    program, name = command(compose, service)[2:4] if service == "spark-master" else command(compose, service)[:2]
     assert (Path(pyspark.__file__).parent / program.removeprefix("/opt/spark/")).is_file()
     (jar,) = (Path(pyspark.__file__).parent / "jars").glob("spark-core_*.jar")
     with zipfile.ZipFile(jar) as archive:
@@ -201,7 +208,10 @@ def test_every_service_is_confined_watched_and_shares_the_volume(compose: dict[s
         assert "privileged" not in service, name
         assert service["hostname"] == name
         if name != "spark-master":
-            assert service["volumes"] == ["bindery:/var/lib/bindery"], name
+            assert service["volumes"] == ["bindery:/var/lib/bindery", "spark-conf:/etc/spark:ro"], name
+        assert service["logging"]["options"].keys() == {"max-size", "max-file"}, name
+        assert service["mem_limit"], name
+        assert service["pids_limit"], name
         if name != "control-plane":
             assert "ports" not in service, name
     assert compose["networks"]["inside"]["internal"]
@@ -225,7 +235,64 @@ def test_the_image_runs_as_a_user_of_its_own_with_what_it_copies() -> None:
             assert path in kept, f"{path} is left out by .dockerignore"
 
 
-def test_jobs_use_the_jars_of_the_image() -> None:
-    assert "/opt/ivy/jars /opt/delta" in (PROJECT / "Dockerfile").read_text()
+def test_sparks_processes_share_a_secret_and_show_no_pages(compose: dict[str, Any], tmp_path: Path) -> None:
+    script = in_project(command(compose, "spark-master")[1])
+    spoken = []
+    for _ in range(2):
+        made = subprocess.run(
+            ["/bin/sh", str(script), "/bin/cat", str(tmp_path / "spark-defaults.conf")],
+            env={**os.environ, "SPARK_CONF_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        spoken.append(made.stdout)
+    assert re.fullmatch(r"spark.authenticate true\nspark.authenticate.secret [0-9a-f]{64}\n", spoken[0])
+    assert spoken[0] == spoken[1], "the secret is made once"
+    assert stat.S_IMODE((tmp_path / "spark-defaults.conf").stat().st_mode) == 0o600
+    for service in ("spark-master", "spark-worker"):
+        assert compose["services"][service]["environment"]["SPARK_LOCAL_IP"] == "127.0.0.1"
+
+
+def running_job(folder: Path) -> tuple[Path, str]:
+    """The checkpoint of a job in that folder, and the health check of `incoming` for it."""
+    code = yaml.safe_load(FILE.read_text())["services"]["incoming"]["healthcheck"]["test"][-1]
+    process = folder / "proc" / "7"
+    process.mkdir(parents=True)
+    (process / "cmdline").write_bytes(b"/opt/venv/bin/python\0/opt/venv/lib/site-packages/bindery/jobs/route.py\0")
+    checkpoint = folder / "checkpoint"
+    kept = DataDir("/var/lib/bindery/data").checkpoint("incoming")
+    assert f'"{kept}"' in code
+    changed = code.replace('"/proc"', repr(str(folder / "proc"))).replace(f'"{kept}"', repr(str(checkpoint)))
+    for part in ("offsets", "commits"):
+        (checkpoint / part).mkdir(parents=True)
+    return checkpoint, changed
+
+
+@pytest.mark.parametrize(
+    ("begun", "done", "age", "well"),
+    [
+        ([], [], 0, True),
+        (["9", "10"], ["9", "10"], 1_000, True),
+        (["9", "10"], ["9"], 200, True),
+        (["9", "10"], ["9"], 1_000, False),
+    ],
+)
+def test_a_job_whose_batch_does_not_end_is_not_healthy(
+    tmp_path: Path, begun: list[str], done: list[str], age: int, well: bool
+) -> None:
+    checkpoint, code = running_job(tmp_path)
+    for part, names in (("offsets", begun), ("commits", done)):
+        for name in names:
+            (checkpoint / part / name).touch()
+            os.utime(checkpoint / part / name, (time.time() - age,) * 2)
+    done_ = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done_.returncode == 0) == well, done_.stderr
+    (tmp_path / "proc" / "7" / "cmdline").write_bytes(b"java\0-cp\0x")
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode != 0
+
+
+def test_jobs_find_deltas_jars_in_the_image() -> None:
+    assert 'mv "$jar" /opt/spark/jars/' in (PROJECT / "Dockerfile").read_text()
     conf = Settings.configured(PROJECT / "configs" / "production.yaml").jobs.conf
-    assert conf["spark.jars"] == "/opt/delta/*.jar"
+    assert not {"spark.jars", "spark.jars.packages"} & conf.keys()

@@ -52,7 +52,7 @@ class Streams:
 def watched(folder: JobFolder, *sessions: Any) -> list[tuple[str, bool]]:
     """The state that is on record after each of these moments, and whether the job waits."""
     reporter = Reporter(folder, "r1")
-    seen = []
+    seen: list[tuple[str, bool]] = []
     for spark in sessions:
         managed._watch(spark, reporter, spark.streams.ended)
         said = folder.status("r1")
