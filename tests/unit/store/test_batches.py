@@ -22,6 +22,7 @@ from bindery.store.log import TableLog
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.read import read_queue
+from bindery.store.routed_counts import RoutedCounts
 from bindery.store.topology import TopologyStore
 from bindery.store.writer import BATCH_SCHEMA
 from tests.unit.store.conftest import Crash, at, crash
@@ -184,6 +185,19 @@ def test_where_a_batch_is_cannot_be_told_while_a_log_cannot_be_read(driven: Driv
     path = driven.data.queue("/", "a")
     Path(path, "_delta_log", f"{TableLog(path).version + 1:020}.json").write_text("{")
     assert not driven.driver.is_nowhere(begun, routed)
+
+
+def test_a_batch_without_files_is_where_its_manifest_row_is(driven: Driven) -> None:
+    begun, nothing = driven.begin(), Routed((), RoutedCounts())
+    assert driven.driver.is_nowhere(begun, nothing)
+    driven.driver.commit(begun, nothing)
+    assert not driven.driver.is_nowhere(begun, nothing)
+
+
+def test_a_batch_that_is_split_otherwise_than_it_was_pinned_is_not_routed(driven: Driven) -> None:
+    driven.driver.begin(0, driven.store.load(), 1_000, splits={"size": "1"})
+    with pytest.raises(UnusablePin, match="split it by other settings"):
+        driven.driver.begin(0, driven.store.load(), 1_000, splits={"size": "2"})
 
 
 def test_what_cannot_be_written_leaves_no_file_behind(driven: Driven) -> None:
