@@ -23,7 +23,7 @@ from bindery.router.filters import Filter, FilterGroups
 from bindery.router.links import Link, Links, replacement_key
 from bindery.router.matching.matcher import Matcher
 from bindery.router.matching.texts import Int32s, TextTable
-from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Divert, Exchange, Queue, Topology
+from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Binding, Divert, Exchange, Queue, Topology
 
 Bools = npt.NDArray[np.bool_]
 
@@ -212,7 +212,9 @@ class _Compiler:
         return len(self._rule_first) - 1
 
     def _link(self, number: int, link: Link) -> _Link:
-        made = _Link(number, self._exchange_number[link.source], filters=tuple(self._declared.filters(link).values()))
+        made = _Link(number, self._exchange_number[link.source])
+        if not isinstance(link, Binding) or len(link.arguments):  # most bindings have none: nothing is called for them
+            made.filters = tuple(self._declared.filters(link).values())
         if link.destination_type == "queue":
             made.queue = self._queue_number[link.destination]
             return made
