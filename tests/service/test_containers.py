@@ -189,13 +189,15 @@ def test_sparks_processes_know_each_other_by_a_secret_that_nobody_else_reads(com
     assert secret not in compose.run("spark-worker", "sh", "-c", "cat /proc/*/cmdline")
     # who does not know it gets no answer, and there are no pages to ask instead
 
-    def asked(configuration: str) -> str:
+    def asked(*options: str) -> str:
+        java = "JDK_JAVA_OPTIONS=" + " ".join(options)
         client = "/opt/spark/bin/spark-class org.apache.spark.deploy.Client kill spark://spark-master:7077 driver-1"
-        said = f"env SPARK_CONF_DIR={configuration} SPARK_LOCAL_IP= {client} 2>&1 || true"
-        return compose.run("control-plane", "sh", "-c", said)
+        return compose.call("exec", "-T", "--env", java, "control-plane", "sh", "-c", f"{client} 2>&1 || true")
 
-    assert "does not exist" in asked("/etc/spark")
-    assert "does not exist" not in asked("/tmp")
+    answered = "driver-1 has already finished or does not exist"
+    assert answered in asked("-Dspark.authenticate=true", f"-Dspark.authenticate.secret={secret}")
+    assert answered not in asked("-Dspark.authenticate=true", "-Dspark.authenticate.secret=wrong")
+    assert answered not in asked()
     for host, port in (("spark-master", 8080), ("spark-worker", 8081)):
         tried = f"import socket\ntry: socket.create_connection(('{host}', {port}), 5)\nexcept OSError: print('refused')"
         assert compose.run("control-plane", "python", "-c", tried).strip() == "refused"

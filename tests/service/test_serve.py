@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from bindery.demo.control_plane import USER, control_plane
 from tests.service.http import Client
 
 pytestmark = pytest.mark.service
@@ -87,6 +88,12 @@ def test_the_administrator_of_the_environment_is_made_once(tmp_path: Path) -> No
     with serving(tmp_path / "data", **given) as (port, _, _process):
         names = [user["name"] for user in Client(port, "ann", "changed").get("/users").json]
         assert names == ["ann"], "a user that was deleted stays deleted"
+
+
+def test_the_demo_gets_in_where_it_has_run_before(tmp_path: Path) -> None:
+    for _ in range(2):
+        with control_plane(tmp_path / "data") as plane:
+            assert Client(plane.port, USER, plane.password).get("/users").status == 200
 
 
 def test_the_password_comes_from_a_file_of_secrets(tmp_path: Path) -> None:
