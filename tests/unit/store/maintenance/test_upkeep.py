@@ -55,7 +55,8 @@ def test_a_drain_waits_for_what_is_due(data: DataDir, stream: Stream) -> None:
         for _ in range(24):
             upkeep.committed(batch(stream, "a", "b"))
         upkeep.drain()
-        assert (live(data, "a") <= 8, live(data, "b") <= 8) == (True, True)
+        # 16 files at least were merged into one
+        assert (live(data, "a") <= 9, live(data, "b") <= 9) == (True, True)
 
 
 def test_old_files_and_entries_go_while_batches_are_committed(data: DataDir, stream: Stream) -> None:
