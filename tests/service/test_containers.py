@@ -147,6 +147,7 @@ def test_the_job_goes_on_after_the_master_has_restarted(compose: Compose) -> Non
 
 def test_submitted_jobs_leave_no_jars_and_say_when_they_wait(compose: Compose) -> None:
     client = compose.client()
+    compose.arrive("5.json", 1)  # without anything to route nobody waits
     for stream in ("one", "two"):
         document = {
             "stream": stream,
