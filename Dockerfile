@@ -14,7 +14,7 @@ COPY store store
 COPY api api
 COPY jobs jobs
 COPY bindery bindery
-COPY configs/constraints configs/constraints
+COPY configs configs
 RUN pip install --no-cache-dir --constraint configs/constraints/newest.txt .
 # Delta's jars among Spark's own, so that no job downloads them and no executor gets a copy: those that Spark lacks
 RUN ln -s "$(python -c 'import pyspark; print(*pyspark.__path__)')" /opt/spark \

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, TypeVar
 
-from bindery.router.declarations import binding_filters
+from bindery.router.declarations import binding_filters, queue_filter, stored_limits
 from bindery.router.exchanges import EXCHANGE_TYPES, ExchangeType
 from bindery.router.filters import Filter, parse
 from bindery.router.model import (
@@ -66,6 +66,8 @@ class Links:
         self.vhost = vhost
         self.exchanges = _by_name(topology.exchanges.values(), vhost)
         self.queues = _by_name(topology.queues.values(), vhost)
+        #: Under which the filters of the vhost are read.
+        self.limits = stored_limits(topology)
 
     # -- links of each kind -----------------------------------------------------------------------------
 
@@ -154,7 +156,7 @@ class Links:
     def filters(self, link: Link) -> dict[str, Filter]:
         """The filters on a link, by the argument or property that states them; all must accept a message."""
         if isinstance(link, Divert):
-            return {"filter": parse(link.filter, "artemis")} if link.filter.strip() else {}
+            return {"filter": parse(link.filter, "artemis", limits=self.limits.text)} if link.filter.strip() else {}
         if isinstance(link, Alternate):
             return {}
         stated = [name for name in FILTER_ARGUMENTS if name in link.arguments]
@@ -163,8 +165,13 @@ class Links:
         owner = None
         if link.destination_type == "queue":
             owner = self.queues[link.destination].arguments.get(OWNER_CONNECTION)
-        filters = binding_filters(link, owner=owner if isinstance(owner, str) else None)
+        filters = binding_filters(link, owner=owner if isinstance(owner, str) else None, limits=self.limits)
         return dict(zip(stated, filters, strict=True))
+
+    def queue_filter(self, queue: Queue) -> Filter | None:
+        """The filter of a queue; None when it has none."""
+        found: Filter | None = queue_filter(queue, self.limits)
+        return found
 
 
 def replacement_key(link: Link) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from bindery.router.declarations import binding_filters, queue_filter
+from bindery.router.declarations import binding_filters, queue_filter, stored_limits
 from bindery.router.equality import family_equal
 from bindery.router.filters import Filter, evaluate
 from bindery.router.filters import parse as parse_filter
@@ -76,20 +76,25 @@ class NaiveRouter:
         exchanges, queues, bindings, diverts = topology.in_vhost(vhost)
         self._exchanges = {exchange.name: exchange for exchange in exchanges}
         self._policies = Policies(topology)
+        limits = stored_limits(topology)
         self._queues = {queue.name: queue for queue in queues}
         self._bindings: dict[str, list[tuple[Binding, tuple[Filter, ...]]]] = {}
         for binding in bindings:
             if self._exists(binding.destination_type, binding.destination):
                 owner = self._owner(binding)
-                self._bindings.setdefault(binding.source, []).append((binding, binding_filters(binding, owner=owner)))
+                self._bindings.setdefault(binding.source, []).append(
+                    (binding, binding_filters(binding, owner=owner, limits=limits))
+                )
         for name in self._queues:
             implicit = Binding(DEFAULT_BINDING_ID, vhost, "", name, "queue", name)
             self._bindings.setdefault("", []).append((implicit, ()))
-        self._queue_filters = {queue.name: queue_filter(queue) for queue in queues}
+        self._queue_filters = {queue.name: queue_filter(queue, limits) for queue in queues}
         self._diverts: dict[str, list[tuple[Divert, Filter]]] = {}
         for divert in diverts:
             if divert.destination in self._exchanges:
-                self._diverts.setdefault(divert.source, []).append((divert, parse_filter(divert.filter, "artemis")))
+                self._diverts.setdefault(divert.source, []).append(
+                    (divert, parse_filter(divert.filter, "artemis", limits=limits.text))
+                )
 
     def _exists(self, kind: str, name: str) -> bool:
         return name in (self._queues if kind == "queue" else self._exchanges)

@@ -34,8 +34,8 @@ from bindery.api.listing import Item, ListingParameters
 from bindery.api.routes.vhosts import message_totals
 from bindery.api.scope import visible_vhost, visible_vhosts
 from bindery.api.statistics import with_rates
-from bindery.router.definitions import GLOBAL_PARAMETER
 from bindery.router.model import EXCHANGE_TYPES, Setting
+from bindery.router.model.objects import GLOBAL_PARAMETER
 
 router = resource("overview")
 

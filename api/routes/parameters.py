@@ -29,11 +29,10 @@ from bindery.api.listing import Item, ListingParameters
 from bindery.api.masking import masked_for
 from bindery.api.scope import visible_vhost, visible_vhosts
 from bindery.router.declarations import TopologyEditor
-from bindery.router.definitions import GLOBAL_PARAMETER
 from bindery.router.known_arguments import without_effect
 from bindery.router.limits import LIMITS_KIND, LIMITS_NAME, MAX_QUEUES, limits_of
 from bindery.router.model import Setting, Topology
-from bindery.router.model.objects import PARAMETER_PREFIX
+from bindery.router.model.objects import GLOBAL_PARAMETER, PARAMETER_PREFIX
 from bindery.router.values import Table, decode, encode
 from bindery.store.access import AccessEditor
 

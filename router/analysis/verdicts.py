@@ -8,7 +8,7 @@ from typing import Final
 
 from bindery.router.analysis.possible import can_be_true, flattened
 from bindery.router.columns import Ref
-from bindery.router.declarations import binding_filters, queue_filter
+from bindery.router.declarations import binding_filters
 from bindery.router.filters import Filter
 from bindery.router.filters.ast import Field, Literal, Node, walk
 from bindery.router.filters.lint import lint
@@ -76,7 +76,9 @@ class Verdicts:
             stated = {name: binding.arguments[name] for name in FILTER_ARGUMENTS if name in binding.arguments}
             found = _NONE
             if stated:
-                found = self._judged(("binding", Table(stated)), lambda: binding_filters(binding, owner=None))
+                found = self._judged(
+                    ("binding", Table(stated)), lambda: binding_filters(binding, owner=None, limits=self._links.limits)
+                )
             self._of_binding[binding.id] = found
         return found
 
@@ -87,7 +89,7 @@ class Verdicts:
     def of_queue(self, queue: Queue) -> Read:
         """The filter of a queue."""
         stated = queue.arguments.get(QUEUE_FILTER)
-        return _NONE if stated is None else self._judged(("queue", stated), lambda: (queue_filter(queue),))
+        return _NONE if stated is None else self._judged(("queue", stated), lambda: (self._links.queue_filter(queue),))
 
     def _judged(self, key: object, read: Callable[[], Sequence[Filter | None]]) -> Read:
         found = self._read.get(key)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from bindery.router.declarations.filter_limits import check_filter_limits, filter_limits
 from bindery.router.declarations.rules import (
     check_binding_arguments,
     check_declarable,
@@ -89,6 +90,7 @@ class TopologyEditor:
         """Create or replace a setting; True when it is new."""
         if setting.vhost:
             self.topology.vhost(setting.vhost)
+        check_filter_limits(setting)
         created = object_key(setting) not in self.topology.settings
         self._put("settings", object_key(setting), setting)
         return created
@@ -132,7 +134,7 @@ class TopologyEditor:
         """Declare a queue; True when it is new. See declare_exchange for `overwrite`."""
         self.topology.vhost(queue.vhost)
         check_declarable(queue.name, "queue")
-        check_queue_arguments(queue)
+        check_queue_arguments(queue, filter_limits(self.topology))
         present = self.topology.queues.get((queue.vhost, queue.name))
         if present is not None and not overwrite:
             check_equivalent("queue", present, queue, ("durable", "auto_delete"))
@@ -182,7 +184,7 @@ class TopologyEditor:
                 f"destination_type is {binding.destination_type!r}", where="destination_type", hint="queue or exchange"
             )
         check_name(binding.routing_key, "routing_key", empty=True, max_bytes=max_key_bytes)
-        check_binding_arguments(binding, source.type)
+        check_binding_arguments(binding, source.type, filter_limits(self.topology))
         present = self.topology.find_binding(binding)
         if present is not None:
             return present, False
@@ -214,7 +216,8 @@ class TopologyEditor:
             self.topology.exchange(divert.vhost, name)
         if divert.routing_key is not None:
             check_name(divert.routing_key, "routing_key", empty=True)
-        checked(parse_selector, divert.filter, "artemis", where=f"divert {divert.name!r}: filter")
+        where, limits = f"divert {divert.name!r}: filter", filter_limits(self.topology).text
+        checked(parse_selector, divert.filter, "artemis", where=where, limits=limits)
         present = self.topology.diverts.get((divert.vhost, divert.name))
         if present is not None and replace(divert, id=present.id) == present:
             return present, False

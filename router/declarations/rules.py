@@ -10,7 +10,7 @@ from bindery.router.arguments import encode_plain
 from bindery.router.errors import AccessRefused, FilterError, InequivalentArgument, InvalidDeclaration
 from bindery.router.exchanges import EXCHANGE_TYPES
 from bindery.router.filters import parse as parse_selector
-from bindery.router.filters.sets import parse_filter_set
+from bindery.router.filters.sets import FilterSetLimits, parse_filter_set
 from bindery.router.model.objects import (
     ALTERNATE_BINDING,
     ALTERNATE_EXCHANGE,
@@ -120,24 +120,24 @@ def check_exchange_arguments(exchange: Exchange) -> None:
     _check_argument(table, RECORD_UNROUTABLE, where, lambda v: isinstance(v, bool), "true or false")
 
 
-def check_queue_arguments(queue: Queue) -> None:
+def check_queue_arguments(queue: Queue, limits: FilterSetLimits) -> None:
     """Refuse queue arguments that routing could not honour, the filter included."""
     where, table = f"queue {queue.name!r}", queue.arguments
     _check_argument(table, OWNER_CONNECTION, where, lambda v: isinstance(v, str), "a connection id")
     if QUEUE_FILTER in table:
-        queue_filter(queue)
+        queue_filter(queue, limits)
 
 
-def check_binding_arguments(binding: Binding, exchange_type: str) -> None:
+def check_binding_arguments(binding: Binding, exchange_type: str, limits: FilterSetLimits) -> None:
     """Refuse binding arguments that the exchange type or a filter could not honour."""
     where, table = f"binding of {binding.source!r} to {binding.destination!r}", binding.arguments
     _check_argument(table, REPLACEMENT_KEY, where, _is_name, f"a routing key of at most {MAX_NAME_BYTES} bytes")
     for name, values in EXCHANGE_TYPES[exchange_type].choices.items():
         _check_argument(table, name, where, values.__contains__, "one of " + ", ".join(values))
-    binding_filters(binding, owner=None)
+    binding_filters(binding, owner=None, limits=limits)
 
 
-def binding_filters(binding: Binding, *, owner: str | None) -> tuple[Any, ...]:
+def binding_filters(binding: Binding, *, owner: str | None, limits: FilterSetLimits) -> tuple[Any, ...]:
     """The filters that are ANDed with a binding's match: selector, filter set, both or none.
 
     `owner` is the `x-owner-connection` of the destination queue, for no-local. Raises FilterError.
@@ -148,28 +148,34 @@ def binding_filters(binding: Binding, *, owner: str | None) -> tuple[Any, ...]:
         text = binding.arguments[SELECTOR_ARGUMENT]
         if not isinstance(text, str):
             raise InvalidDeclaration(f"argument {SELECTOR_ARGUMENT!r} is no string", where=where)
-        found.append(checked(parse_selector, text, "jms", where=f"{where}: {SELECTOR_ARGUMENT}"))
+        found.append(checked(parse_selector, text, "jms", where=f"{where}: {SELECTOR_ARGUMENT}", limits=limits.text))
     if FILTERS_ARGUMENT in binding.arguments:
         content = binding.arguments[FILTERS_ARGUMENT]
         if not isinstance(content, Table):
             raise InvalidDeclaration(f"argument {FILTERS_ARGUMENT!r} is no filter set", where=where)
         found.append(
-            checked(parse_filter_set, encode_plain(content), where=f"{where}: {FILTERS_ARGUMENT}", owner=owner)
+            checked(
+                parse_filter_set,
+                encode_plain(content),
+                where=f"{where}: {FILTERS_ARGUMENT}",
+                owner=owner,
+                limits=limits,
+            )
         )
     return tuple(found)
 
 
-def queue_filter(queue: Queue) -> Any | None:
+def queue_filter(queue: Queue, limits: FilterSetLimits) -> Any | None:
     """The filter of a queue (`x-queue-filter`: artemis text, or a filter set), or None. Raises FilterError."""
     content = queue.arguments.get(QUEUE_FILTER)
     where = f"queue {queue.name!r}: {QUEUE_FILTER}"
     if content is None:
         return None
     if isinstance(content, str):
-        return checked(parse_selector, content, "artemis", where=where)
+        return checked(parse_selector, content, "artemis", where=where, limits=limits.text)
     if isinstance(content, Table):
         owner = cast("str | None", queue.arguments.get(OWNER_CONNECTION))
-        return checked(parse_filter_set, encode_plain(content), where=where, owner=owner)
+        return checked(parse_filter_set, encode_plain(content), where=where, owner=owner, limits=limits)
     raise InvalidDeclaration(f"argument {QUEUE_FILTER!r} is neither text nor a filter set", where=where)
 
 

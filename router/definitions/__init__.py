@@ -7,12 +7,11 @@ handed through unread: they are no part of a topology.
 """
 
 from bindery.router.definitions.applying import Conflict, Report, apply, check
-from bindery.router.definitions.document import GLOBAL_PARAMETER, Definitions, Entry
+from bindery.router.definitions.document import Definitions, Entry
 from bindery.router.definitions.exporting import as_entry, export, protection_key
 from bindery.router.definitions.reading import parse_definitions
 
 __all__ = [
-    "GLOBAL_PARAMETER",
     "Conflict",
     "Definitions",
     "Entry",

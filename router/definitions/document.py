@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from bindery.router.model import Object
 
-#: The kind of settings that are global parameters.
-GLOBAL_PARAMETER: Final = "global-parameter"
 DIVERTS_KEY: Final = "bindery_diverts"
 FORMAT_KEY: Final = "rabbitmq_definition_format"
 SINGLE_VHOST: Final = "single_virtual_host"

@@ -8,7 +8,6 @@ from bindery.router.arguments import encode_arguments
 from bindery.router.definitions.document import (
     DIVERTS_KEY,
     FORMAT_KEY,
-    GLOBAL_PARAMETER,
     OPERATOR_COMPONENT,
     SINGLE_VHOST,
 )
@@ -24,7 +23,7 @@ from bindery.router.model import (
     Vhost,
     is_predeclared,
 )
-from bindery.router.model.objects import PARAMETER_PREFIX
+from bindery.router.model.objects import GLOBAL_PARAMETER, PARAMETER_PREFIX
 from bindery.router.policies import OPERATOR_POLICY, POLICY
 from bindery.router.values import encode
 

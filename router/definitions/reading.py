@@ -10,7 +10,6 @@ from bindery.router.arguments import decode_arguments
 from bindery.router.definitions.document import (
     DIVERTS_KEY,
     FORMAT_KEY,
-    GLOBAL_PARAMETER,
     OPERATOR_COMPONENT,
     SINGLE_VHOST,
     Definitions,
@@ -27,7 +26,7 @@ from bindery.router.model import (
     Setting,
     Vhost,
 )
-from bindery.router.model.objects import PARAMETER_PREFIX
+from bindery.router.model.objects import GLOBAL_PARAMETER, PARAMETER_PREFIX
 from bindery.router.policies import OPERATOR_POLICY, POLICY, Policy
 from bindery.router.qpid import exchange_arguments
 from bindery.router.values import Table, decode
@@ -104,14 +103,13 @@ class _Reader:
         """Keys of the document in the order in which their objects are applied."""
         if self.vhost is None:
             yield "vhosts", self._vhost
+            yield "global_parameters", self._global_parameter  # one of them says how large filters may be
         yield "exchanges", self._exchange
         yield "queues", self._queue
         yield "bindings", self._binding
         yield DIVERTS_KEY, self._divert
         yield "policies", self._policy
         yield "parameters", self._parameter
-        if self.vhost is None:
-            yield "global_parameters", self._global_parameter
 
     def _objects(self, key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         listed = self.document.get(key)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bindery.router.declarations import queue_filter
 from bindery.router.exchanges import EXCHANGE_TYPES
 from bindery.router.filters import Filter, FilterGroups
 from bindery.router.links import Link, Links, replacement_key
@@ -255,7 +254,7 @@ class _Compiler:
         return len(self._links) - 1
 
     def _queue_group(self, number: int, queue: Queue) -> int:
-        accepts = queue_filter(queue)
+        accepts = self._declared.queue_filter(queue)
         if accepts is None:
             return -1
         self._groups.append([(-1 - number, accepts)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from bindery.router.declarations import queue_filter
 from bindery.router.explain.record import Culprit, CulpritKind, FilterVerdict, Read
 from bindery.router.filters import Filter, evaluate
 from bindery.router.filters.ast import And, Not, Or
@@ -31,9 +30,9 @@ class Judge:
         """The filters on a link, in the order in which they are judged."""
         return tuple(self.verdict(found, name) for name, found in links.filters(link).items())
 
-    def queue(self, queue: Queue) -> tuple[FilterVerdict, ...]:
+    def queue(self, links: Links, queue: Queue) -> tuple[FilterVerdict, ...]:
         """The filter of a queue; none when it has none."""
-        found = queue_filter(queue)
+        found = links.queue_filter(queue)
         return () if found is None else (self.verdict(found, QUEUE_FILTER),)
 
     def verdict(self, filter: Filter, argument: str) -> FilterVerdict:  # what it is

@@ -124,7 +124,7 @@ class RowTrace:
             diverted = isinstance(link, Divert) and all(verdict.result for verdict in filters)
             return Step(named, "exclusive-divert" if diverted else "filter", filters)
         if link.destination_type == "queue":
-            behind = self.judge.queue(tracer.links.queues[link.destination])
+            behind = self.judge.queue(tracer.links, tracer.links.queues[link.destination])
             verdict: Verdict = "delivered" if tracer.is_open(state, number) else "queue-filter"
             return Step(named, verdict, filters + behind)
         return Step(named, "forwarded", filters, self.number[tracer.followed(state, number)])

@@ -42,6 +42,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from bindery.router.columns import Ref
+from bindery.router.filters.limits import XPathLimits
 from bindery.router.values import Value
 
 FALSE: Final = 0
@@ -225,6 +226,7 @@ class XPath(Condition):
     """An XPath 1.0 expression over the body, two-valued (Artemis filter expressions, "XPath")."""
 
     expression: str
+    limits: XPathLimits
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,7 +189,7 @@ class TreeBuilder(Transformer[Token, Node]):
                 length=error.length + error.found.count("'"),
                 hint=error.hint,
             ) from None
-        return Part(XPath(expression.constant), expression.start_pos, expression.end_pos)
+        return Part(XPath(expression.constant, self.limits.xpath), expression.start_pos, expression.end_pos)
 
     # operands
 

@@ -1,8 +1,24 @@
-"""Caps on what a filter may cost, checked when it is defined."""
+"""Caps on what a filter may cost: when it is defined, and what XPATH may cost when it is evaluated."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class XPathLimits:
+    """What one body and one evaluation may cost; beyond a limit the operand is false and counted.
+
+    document_bytes, levels, nodes   bounds of one body
+    steps                           nodes visited and characters handled (in units of 64) by one evaluation
+    cached_nodes                    parsed nodes that `XPathDocuments` keeps at a time
+    """
+
+    document_bytes: int = 1_000_000
+    levels: int = 200
+    nodes: int = 500_000
+    steps: int = 5_000_000
+    cached_nodes: int = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +30,14 @@ class Limits:
     depth           levels of parentheses, and levels of the tree
     like_pattern    code points of a LIKE pattern; a longer constant is refused, a longer computed one is
                     trouble. Matching costs at most len(text) * like_pattern / 64 word operations
+    xpath           what its XPATH operands may cost
     """
 
     characters: int = 4096
     tokens: int = 1000
     depth: int = 100
     like_pattern: int = 4096
+    xpath: XPathLimits = field(default_factory=XPathLimits)
 
 
 DEFAULT_LIMITS = Limits()

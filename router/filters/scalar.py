@@ -328,7 +328,7 @@ def _xpath(node: XPath, context: Context) -> Result:
     document = fields.read(context.message, fields.DOCUMENT)
     if not isinstance(document, str | bytes):
         return False
-    outcome = xpath.XPathDocuments().outcome(xpath.compile(node.expression), document)
+    outcome = xpath.XPathDocuments(limits=node.limits).outcome(xpath.compile(node.expression), document)
     context.counted |= outcome.trouble
     return outcome.value
 

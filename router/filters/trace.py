@@ -254,5 +254,5 @@ def _xpath(node: XPath, found: Trace, context: Context) -> Because:
 
     document = fields.read(context.message, fields.DOCUMENT)
     readable = document if isinstance(document, str | bytes) else None
-    outcome = xpath.XPathDocuments().outcome(xpath.compile(node.expression), readable)
+    outcome = xpath.XPathDocuments(limits=node.limits).outcome(xpath.compile(node.expression), readable)
     return ("trouble" if readable else "missing", outcome.why) if outcome.why else NOTHING

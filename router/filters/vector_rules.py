@@ -171,7 +171,7 @@ def _xpath(node: XPath, pairs: Pairs) -> Truths:
     from bindery.router.filters import xpath  # noqa: PLC0415  # an XML parser, loaded when a filter needs it
 
     compiled = xpath.compile(node.expression)
-    documents = xpath.documents_of(pairs.view)
+    documents = xpath.documents_of(pairs.view, node.limits)
     document = pairs.column(DOCUMENT)
     if not document.may_hold(STRING, BINARY):
         return np.zeros(len(pairs), np.uint8)

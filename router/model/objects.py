@@ -146,6 +146,8 @@ class Divert:
 
 #: How the kind of a setting begins that is a parameter; the component follows.
 PARAMETER_PREFIX: Final = "parameter:"
+#: The kind of settings that are global parameters.
+GLOBAL_PARAMETER: Final = "global-parameter"
 
 
 @dataclass(frozen=True, slots=True)

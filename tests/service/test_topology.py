@@ -256,3 +256,17 @@ def test_two_services_on_one_data_directory_see_each_other(server: Server, clien
         assert client.get(f"/queues/{AT}/q").json["messages"] == 0
     finally:
         other.stop()
+
+
+def test_caps_of_filters_are_a_global_parameter(client: Client) -> None:
+    limits = "/global-parameters/filter-limits"
+    client.put(f"/queues/{AT}/capped", {})
+    long = {"arguments": {"x-filter-jms-selector": "a IN (" + ", ".join(["'b'"] * 600) + ")"}}
+    refused = client.put(limits, {"value": {"tokenz": 5}})
+    assert (refused.status, "tokenz" in refused.json["reason"]) == (400, True)
+    assert client.post(f"/bindings/{AT}/e/amq.topic/q/capped", long).status == 400
+    try:
+        assert client.put(limits, {"value": {"tokens": 3_000}}).status == 201
+        assert client.post(f"/bindings/{AT}/e/amq.topic/q/capped", long).status == 201
+    finally:
+        assert client.delete(limits).status == 204

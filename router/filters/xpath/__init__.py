@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from bindery.router.filters.xpath.document import Document, Unreadable, XPathLimits, read
+from bindery.router.filters.limits import XPathLimits
+from bindery.router.filters.xpath.document import Document, Unreadable, read
 from bindery.router.filters.xpath.expressions import Expression
 from bindery.router.filters.xpath.functions import TypeMismatch, to_boolean
 from bindery.router.filters.xpath.run import OutOfBudget, Run
@@ -145,12 +146,13 @@ class XPathDocuments:
         return document
 
 
-_DOCUMENTS: WeakKeyDictionary[BatchView, XPathDocuments] = WeakKeyDictionary()
+_DOCUMENTS: WeakKeyDictionary[BatchView, dict[XPathLimits, XPathDocuments]] = WeakKeyDictionary()
 
 
-def documents_of(view: BatchView) -> XPathDocuments:
-    """The parsed bodies of a batch, shared by everything that evaluates on it."""
-    found = _DOCUMENTS.get(view)
+def documents_of(view: BatchView, limits: XPathLimits = DEFAULT_LIMITS) -> XPathDocuments:
+    """The parsed bodies of a batch, shared by everything that evaluates on it within these limits."""
+    by_limits = _DOCUMENTS.setdefault(view, {})
+    found = by_limits.get(limits)
     if found is None:
-        found = _DOCUMENTS[view] = XPathDocuments()
+        found = by_limits[limits] = XPathDocuments(limits=limits)
     return found

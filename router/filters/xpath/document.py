@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from xml.parsers import expat
 
+from bindery.router.filters.limits import XPathLimits
+
 ROOT: Final = 0
 ELEMENT: Final = 1
 ATTRIBUTE: Final = 2
@@ -23,22 +25,6 @@ NAMESPACE: Final = 6
 XML_NAMESPACE: Final = "http://www.w3.org/XML/1998/namespace"
 #: Cannot occur in an XML document, so expat's joined names split without doubt.
 _SEPARATOR: Final = "\x1f"
-
-
-@dataclass(frozen=True, slots=True)
-class XPathLimits:
-    """What one body and one evaluation may cost; beyond a limit the operand is false and counted.
-
-    document_bytes, levels, nodes   bounds of one body
-    steps                           nodes visited and characters handled (in units of 64) by one evaluation
-    cached_nodes                    parsed nodes that `XPathDocuments` keeps at a time
-    """
-
-    document_bytes: int = 1_000_000
-    levels: int = 200
-    nodes: int = 500_000
-    steps: int = 5_000_000
-    cached_nodes: int = 1_000_000
 
 
 class Unreadable(Exception):

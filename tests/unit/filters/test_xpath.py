@@ -425,3 +425,4 @@ def test_a_batch_reads_each_body_once_for_all_filters() -> None:
     found = FilterGroups([filters]).select(view, np.arange(9), np.zeros(9, np.int32))
     assert found.member.tolist() == [0, 1, 2] * 3
     assert documents_of(view).parsed == 3
+    assert documents_of(view, XPathLimits(levels=5)).parsed == 0
