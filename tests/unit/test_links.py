@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from bindery.router.declarations import TopologyEditor, binding_filters
 from bindery.router.errors import NotFound
 from bindery.router.filters import parse
+from bindery.router.filters.sets import DEFAULT_SET_LIMITS
 from bindery.router.links import Link, Links, replacement_key
 from bindery.router.model import Binding, Divert, Exchange, Queue, Topology, Vhost
 from bindery.router.policies import Policy
@@ -61,7 +62,7 @@ def obvious(topology: Topology, vhost: str) -> Iterator[tuple[object, ...]]:
                 owner = queues[binding.destination].arguments.get("x-owner-connection")
             else:
                 key = binding.arguments.get("x-replacement-routing-key")
-            filters = binding_filters(binding, owner=owner)  # type: ignore[arg-type]  # a text
+            filters = binding_filters(binding, owner=owner, limits=DEFAULT_SET_LIMITS)  # type: ignore[arg-type]  # a text
             named = [name for name in ("x-filter-jms-selector", "x-filters") if name in binding.arguments]
             stated = tuple(zip(named, filters, strict=True))
             yield "binding", binding.id, binding.source, binding.destination_type, binding.destination, key, stated

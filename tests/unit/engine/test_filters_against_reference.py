@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from bindery.router.declarations import TopologyEditor, binding_filters
 from bindery.router.engine import Router
 from bindery.router.filters.access import entries
+from bindery.router.filters.sets import DEFAULT_SET_LIMITS
 from bindery.router.message import Message, from_batch, to_batch
 from bindery.router.model import DEFAULT_VHOST, Binding, Queue, Topology
 from bindery.router.reference import NaiveRouter
@@ -86,7 +87,7 @@ def test_the_generators_bring_every_combination_of_filters_and_damage() -> None:
 
 def _mixed(binding: Binding) -> bool:
     """Whether the binding's filter set may be led to by two keys on one field."""
-    _, filters = binding_filters(binding, owner=None)
+    _, filters = binding_filters(binding, owner=None, limits=DEFAULT_SET_LIMITS)
     return any(len({key.ref for key in way.keys}) < len(way.keys) for way in entries(filters.expression))
 
 
