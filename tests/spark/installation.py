@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +40,7 @@ class Installation:
         self.data = DataDir.open(self.root / "data", create=True)
         self.topology = TopologyStore(self.data)
         self.topology.create()
+        self._placed = 0
 
     def edit(self, change: Callable[[TopologyEditor], object]) -> None:
         self.topology.edit(change, author="test")
@@ -60,11 +63,17 @@ class Installation:
     def write_parquet(self, table: pa.Table, *, file: str) -> None:
         draft = self.inbox / f".{file}"
         pq.write_table(table, draft)
-        draft.rename(self.inbox / file)
+        self._place(draft, file)
 
     def write_lines(self, *lines: str, file: str) -> None:
         draft = self.inbox / f".{file}"
         draft.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        self._place(draft, file)
+
+    def _place(self, draft: Path, file: str) -> None:
+        """Give a file its name, and a time after that of the one before: Spark reads them by milliseconds."""
+        self._placed = max(time.time_ns(), self._placed + 1_000_000)
+        os.utime(draft, ns=(self._placed, self._placed))
         draft.rename(self.inbox / file)
 
     def job(self, text: str = "", *, report: Callable[[BatchReport], None] | None = None) -> RouteJob:
