@@ -64,22 +64,24 @@ class _Writer:
     """The thread that writes checkpoints; started by the first table that is handed over."""
 
     def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[tuple[str, int] | None] = queue.SimpleQueue()
-        self._known: set[str] = set()
+        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        #: The newest version of each table that waits.
+        self._versions: dict[str, int] = {}
         self._gate = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def hand_over(self, path: str, version: int) -> None:
-        """Have a checkpoint written if it is due; a table that waits already is not handed over twice."""
+        """Have a checkpoint written if it is due; a table that waits already does not wait twice."""
         with self._gate:
-            if self._closed or path in self._known:
+            if self._closed:
                 return
-            self._known.add(path)
+            if path not in self._versions:
+                self._waiting.put(path)
+            self._versions[path] = version
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
                 self._thread.start()
-            self._waiting.put((path, version))
 
     def close(self) -> None:
         """Write what was handed over, and take no more."""
@@ -90,15 +92,14 @@ class _Writer:
             self._thread.join()
 
     def _run(self) -> None:
-        while (handed := self._waiting.get()) is not None:
-            path, version = handed
+        while (path := self._waiting.get()) is not None:
+            with self._gate:
+                version = self._versions.pop(path)
             try:
                 if is_due(path, version):
                     write_checkpoint(path)
             except Exception:
                 _LOGGER.exception("no checkpoint of %s", path)
-            with self._gate:
-                self._known.discard(path)
 
 
 _writer: Final = _Writer()

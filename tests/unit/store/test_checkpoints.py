@@ -6,6 +6,7 @@ import errno
 import logging
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Final
@@ -79,6 +80,28 @@ def test_a_full_disk_under_a_checkpoint_harms_nothing(path: str, caplog: pytest.
         assert not checkpoints.write_checkpoint(path)
     assert "No space left" in caplog.text
     assert log.commit(()) == 4
+
+
+def test_what_is_handed_over_while_the_writer_is_at_work_is_looked_at_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[tuple[str, int]] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def look(path: str, version: int) -> bool:
+        seen.append((path, version))
+        begun.set()
+        return not go_on.wait(60)
+
+    monkeypatch.setattr(checkpoints, "is_due", look)
+    writer = checkpoints._Writer()
+    writer.hand_over("a", 75)
+    assert begun.wait(60)
+    for path, version in [("a", 100), ("b", 25), ("a", 125)]:
+        writer.hand_over(path, version)
+    go_on.set()
+    writer.close()
+    assert seen == [("a", 75), ("a", 125), ("b", 25)]
 
 
 _PROGRAM: Final = """
