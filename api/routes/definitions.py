@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from python_multipart.exceptions import FormParserError
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
@@ -214,7 +215,7 @@ async def _document(request: Request, limit: int) -> bytes:
 
     try:
         form = await MultiPartParser(request.headers, stream(), max_files=1, max_fields=8, max_part_size=limit).parse()
-    except (MultiPartException, KeyError):
+    except (MultiPartException, FormParserError, KeyError):  # the second where Starlette lets it pass
         raise bad_request("the form cannot be read") from None
     try:
         field = form.get("file")
