@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from bindery.api.bodies import finite_float
 from bindery.router.errors import InvalidInput, InvalidRecord
-from bindery.router.message import MESSAGE_SCHEMA, VALUE, Message, to_batch
+from bindery.router.message import MESSAGE_SCHEMA, SENT_SCHEMA, VALUE, Message, to_batch
 from bindery.router.values import MAX_DEPTH, from_nested_text
 from bindery.store import data_files, tables
 from bindery.store.paths import DataDir
@@ -83,7 +83,7 @@ def read_ndjson(raw: bytes) -> pa.Table:
         raise Rejected(problems, total)
     if messages:
         batches.append(to_batch(messages))
-    return pa.Table.from_batches(batches).select(MESSAGE_SCHEMA.names) if batches else MESSAGE_SCHEMA.empty_table()
+    return pa.Table.from_batches(batches, schema=SENT_SCHEMA).select(MESSAGE_SCHEMA.names)
 
 
 def _kept(message: Message) -> Message:

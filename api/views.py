@@ -9,7 +9,7 @@ from bindery.api.items import BindingItem, DivertItem, PolicyItem
 from bindery.api.listing import Item
 from bindery.api.properties_key import properties_key
 from bindery.router.arguments import encode_arguments
-from bindery.router.model import Binding, Divert, Queue, Topology, Vhost
+from bindery.router.model import Binding, Divert, Queue, Topology, Vhost, implicit_binding
 from bindery.router.policies import Policy
 from bindery.router.values import encode_table
 
@@ -28,11 +28,6 @@ def binding_item(binding: Binding) -> BindingItem:
         "arguments": encode_arguments(binding.arguments),
         "properties_key": properties_key(binding.routing_key, binding.arguments),
     }
-
-
-def implicit_binding(vhost: str, queue: str) -> Binding:
-    """The binding of a queue to the default exchange, which nobody declares."""
-    return Binding(0, vhost, "", queue, "queue", queue)
 
 
 def bindings_in(topology: Topology, vhosts: Iterable[str]) -> Iterator[Binding]:

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, TypeVar
 
-from bindery.router.declarations import binding_filters, queue_filter, stored_limits
+from bindery.router.declarations import binding_filters, divert_filter, queue_filter, stored_limits
 from bindery.router.exchanges import EXCHANGE_TYPES, ExchangeType
-from bindery.router.filters import Filter, parse
+from bindery.router.filters import Filter
 from bindery.router.model import (
     ALTERNATE_BINDING,
     ALTERNATE_EXCHANGE,
-    DEFAULT_BINDING_ID,
     FILTERS_ARGUMENT,
     OWNER_CONNECTION,
     REPLACEMENT_KEY,
@@ -29,6 +28,7 @@ from bindery.router.model import (
     Exchange,
     Queue,
     Topology,
+    implicit_binding,
 )
 from bindery.router.policies import Policies
 
@@ -99,10 +99,6 @@ class Links:
                 found[name, ALTERNATE_BINDING] = Alternate(ALTERNATE_BINDING, self.vhost, name, target, end)
         return found
 
-    def implicit(self, queue: str) -> Binding:
-        """The default exchange's binding of a queue, which nobody declares."""
-        return Binding(DEFAULT_BINDING_ID, self.vhost, "", queue, "queue", queue)
-
     def _exists(self, link: Binding | Divert) -> bool:
         ends = self.queues if link.destination_type == "queue" else self.exchanges
         return link.source in self.exchanges and link.destination in ends
@@ -112,7 +108,7 @@ class Links:
     def bindings_from(self, exchange: str) -> list[Binding]:
         """The bindings that leave an exchange; those of the default exchange are implicit."""
         if exchange == "":
-            return list(map(self.implicit, self.queues))
+            return [implicit_binding(self.vhost, queue) for queue in self.queues]
         return [one for one in self.topology.bindings_from(self.vhost, exchange) if self._exists(one)]
 
     def diverts_from(self, exchange: str) -> list[Divert]:
@@ -126,7 +122,7 @@ class Links:
     def entering(self, kind: DestinationType, name: str) -> list[Link]:
         """The links that lead to a queue or exchange; the default exchange's binding of a queue stands last."""
         bindings = [one for one in self.topology.bindings_to(self.vhost, kind, name) if self._exists(one)]
-        implicit = [self.implicit(name)] if kind == "queue" and name in self.queues else []
+        implicit = [implicit_binding(self.vhost, name)] if kind == "queue" and name in self.queues else []
         return [*bindings, *self._entering.get((kind, name), ()), *implicit]
 
     @cached_property
@@ -156,7 +152,7 @@ class Links:
     def filters(self, link: Link) -> dict[str, Filter]:
         """The filters on a link, by the argument or property that states them; all must accept a message."""
         if isinstance(link, Divert):
-            return {"filter": parse(link.filter, "artemis", limits=self.limits.text)} if link.filter.strip() else {}
+            return {"filter": divert_filter(link, self.limits)} if link.filter.strip() else {}
         if isinstance(link, Alternate):
             return {}
         stated = [name for name in FILTER_ARGUMENTS if name in link.arguments]

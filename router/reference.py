@@ -6,13 +6,12 @@ loops and the definitions of the exchange types, nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from bindery.router.declarations import binding_filters, queue_filter, stored_limits
+from bindery.router.declarations import binding_filters, divert_filter, queue_filter, stored_limits
 from bindery.router.equality import family_equal
 from bindery.router.filters import Filter, evaluate
-from bindery.router.filters import parse as parse_filter
 from bindery.router.message import Message
 from bindery.router.model import (
     DEFAULT_BINDING_ID,
@@ -92,9 +91,7 @@ class NaiveRouter:
         self._diverts: dict[str, list[tuple[Divert, Filter]]] = {}
         for divert in diverts:
             if divert.destination in self._exchanges:
-                self._diverts.setdefault(divert.source, []).append(
-                    (divert, parse_filter(divert.filter, "artemis", limits=limits.text))
-                )
+                self._diverts.setdefault(divert.source, []).append((divert, divert_filter(divert, limits)))
 
     def _exists(self, kind: str, name: str) -> bool:
         return name in (self._queues if kind == "queue" else self._exchanges)
@@ -167,7 +164,7 @@ class NaiveRouter:
             return
         given = False
         for binding, filters in self._bindings.get(name, ()):
-            if not self._matches(binding, self._exchanges[name].type, keys, message):
+            if not matches(binding, self._exchanges[name].type, keys, message.application_properties):
                 continue
             if not all(evaluate(one, message, clock_ms=clock_ms) is True for one in filters):
                 walk.filtered = True
@@ -232,18 +229,17 @@ class NaiveRouter:
         set_ = self._exchanges[state[0]].alternate_binding is not None
         return set_ and state not in walk.diverted and self._alternate_binding(state) is None
 
-    # -- the exchange types -----------------------------------------------------------------------------
 
-    @staticmethod
-    def _matches(binding: Binding, exchange_type: str, keys: Keys, message: Message) -> bool:
-        match exchange_type:
-            case "direct":
-                return binding.routing_key in keys
-            case "topic":
-                return any(topic_matches(binding.routing_key, key) for key in keys)
-            case "headers":
-                return headers_match(binding.arguments, message.application_properties)
-        return True  # fanout
+def matches(binding: Binding, exchange_type: str, keys: Collection[str], properties: Table) -> bool:
+    """Whether an exchange of that type takes a message with these keys and properties along a binding."""
+    match exchange_type:
+        case "direct":
+            return binding.routing_key in keys
+        case "topic":
+            return any(topic_matches(binding.routing_key, key) for key in keys)
+        case "headers":
+            return headers_match(binding.arguments, properties)
+    return True  # fanout
 
 
 def topic_matches(pattern: str, key: str) -> bool:

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bindery.router.engine import REASONS, Deliveries
-from bindery.router.model import FILTERS_ARGUMENT, QUEUE_FILTER, SELECTOR_ARGUMENT, Topology
+from bindery.router.links import FILTER_ARGUMENTS
+from bindery.router.model import QUEUE_FILTER, Topology
 from bindery.router.values import Value, to_nested_text
 from bindery.store.manifest import BatchCounts
 
@@ -96,7 +97,7 @@ def by_filter_text(topology: Topology, vhost: str, by_owner: Mapping[int, int]) 
             found = [diverts[number]]
         else:
             arguments = topology.bindings[number].arguments
-            found = [arguments.get(name) for name in (SELECTOR_ARGUMENT, FILTERS_ARGUMENT)]
+            found = [arguments.get(name) for name in FILTER_ARGUMENTS]
         shown = [value if isinstance(value, str) else to_nested_text(value) for value in found if value is not None]
         texts[" AND ".join(shown)] += times
     return dict(texts)

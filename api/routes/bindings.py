@@ -20,11 +20,11 @@ from bindery.api.errors import access_refused, bad_request, not_found, object_no
 from bindery.api.items import BindingItem
 from bindery.api.listing import ListingParameters
 from bindery.api.scope import visible_vhost, visible_vhosts
-from bindery.api.views import BINDING_ORDER, binding_item, bindings_in, bindings_of_queue, implicit_binding
+from bindery.api.views import BINDING_ORDER, binding_item, bindings_in, bindings_of_queue
 from bindery.router.arguments import decode_arguments
 from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import InvalidDeclaration
-from bindery.router.model import Binding, DestinationType, Topology
+from bindery.router.model import Binding, DestinationType, Topology, implicit_binding
 
 router = resource("bindings")
 

@@ -7,6 +7,14 @@ persist.
 
 from bindery.router.declarations.editor import TopologyEditor
 from bindery.router.declarations.filter_limits import FILTER_LIMITS, filter_limits, stored_limits
-from bindery.router.declarations.rules import binding_filters, queue_filter
+from bindery.router.declarations.rules import binding_filters, divert_filter, queue_filter
 
-__all__ = ["FILTER_LIMITS", "TopologyEditor", "binding_filters", "filter_limits", "queue_filter", "stored_limits"]
+__all__ = [
+    "FILTER_LIMITS",
+    "TopologyEditor",
+    "binding_filters",
+    "divert_filter",
+    "filter_limits",
+    "queue_filter",
+    "stored_limits",
+]

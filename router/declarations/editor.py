@@ -15,10 +15,9 @@ from bindery.router.declarations.rules import (
     check_exchange_arguments,
     check_name,
     check_queue_arguments,
-    checked,
+    divert_filter,
 )
 from bindery.router.errors import AccessRefused, InUse, InvalidDeclaration, NotFound
-from bindery.router.filters import parse as parse_selector
 from bindery.router.model.objects import (
     EXCHANGE_TYPES,
     MAX_ID,
@@ -216,8 +215,7 @@ class TopologyEditor:
             self.topology.exchange(divert.vhost, name)
         if divert.routing_key is not None:
             check_name(divert.routing_key, "routing_key", empty=True)
-        where, limits = f"divert {divert.name!r}: filter", filter_limits(self.topology).text
-        checked(parse_selector, divert.filter, "artemis", where=where, limits=limits)
+        divert_filter(divert, filter_limits(self.topology))
         present = self.topology.diverts.get((divert.vhost, divert.name))
         if present is not None and replace(divert, id=present.id) == present:
             return present, False

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from bindery.router.errors import InvalidDeclaration
-from bindery.router.filters.limits import NO_LIMITS, Limits
+from bindery.router.filters.limits import NO_LIMITS
 from bindery.router.filters.sets import DEFAULT_SET_LIMITS, FilterSetLimits
 from bindery.router.model.objects import GLOBAL_PARAMETER, Setting
 from bindery.router.model.topology import Topology
@@ -50,8 +50,7 @@ def filter_limits(topology: Topology) -> FilterSetLimits:
 
 def stored_limits(topology: Topology) -> FilterSetLimits:
     """The caps under which filters of the topology are read again: they were within those of their definition."""
-    xpath = filter_limits(topology).text.xpath
-    return FilterSetLimits(entries=_NEVER, nesting=_NEVER, filters=_NEVER, text=replace(_STORED, xpath=xpath))
+    return replace(_STORED, text=replace(_STORED.text, xpath=filter_limits(topology).text.xpath))
 
 
 def check_filter_limits(setting: Setting) -> None:
@@ -78,5 +77,10 @@ def _of(prefix: str, given: Mapping[str, int]) -> dict[str, int]:
 
 
 _HINT: Final = "caps: " + ", ".join(_HIGHEST)
-_NEVER: Final = 2**31
-_STORED: Final = Limits(NO_LIMITS.characters, NO_LIMITS.tokens, NO_LIMITS.depth, DEFAULT_SET_LIMITS.text.like_pattern)
+#: Nothing but LIKE, whose cap no setting changes and evaluation knows.
+_STORED: Final = FilterSetLimits(
+    entries=2**31,
+    nesting=2**31,
+    filters=2**31,
+    text=replace(NO_LIMITS, like_pattern=DEFAULT_SET_LIMITS.text.like_pattern),
+)

@@ -24,6 +24,7 @@ from bindery.router.model.objects import (
     SELECTOR_ARGUMENT,
     UNROUTABLE_BEHAVIOUR,
     Binding,
+    Divert,
     Exchange,
     Queue,
 )
@@ -163,6 +164,13 @@ def binding_filters(binding: Binding, *, owner: str | None, limits: FilterSetLim
             )
         )
     return tuple(found)
+
+
+def divert_filter(divert: Divert, limits: FilterSetLimits) -> Any:
+    """The filter of a divert; a blank one accepts everything. Raises FilterError."""
+    return checked(
+        parse_selector, divert.filter, "artemis", where=f"divert {divert.name!r}: filter", limits=limits.text
+    )
 
 
 def queue_filter(queue: Queue, limits: FilterSetLimits) -> Any | None:

@@ -25,7 +25,7 @@ from bindery.router.explain.record import Link as Named
 from bindery.router.links import Alternate, Link, Links
 from bindery.router.matching.matcher import States
 from bindery.router.message import Message, from_batch
-from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Divert
+from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Divert, implicit_binding
 
 #: Steps that a visit lists, beside those that lead to another exchange.
 LISTED_STEPS: Final = 500
@@ -187,7 +187,7 @@ class Tracer:
         """A link that leaves a state."""
         identity = int(self.plan.links.id[number])
         if identity == DEFAULT_BINDING_ID:
-            return self.links.implicit(self.plan.queues[self.plan.links.queue[number]])
+            return implicit_binding(self.links.vhost, self.plan.queues[self.plan.links.queue[number]])
         if identity == NO_ID:
             return self.links.alternates[self.exchange_of(state), ALTERNATE_BINDING]
         return self._diverts.get(identity) or self.links.topology.bindings[identity]

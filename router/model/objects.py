@@ -196,6 +196,11 @@ def predeclared_exchanges(vhost: str) -> dict[tuple[str, str], Exchange]:
     return {(vhost, name): Exchange(vhost, name, kind) for name, kind in PREDECLARED.items()}
 
 
+def implicit_binding(vhost: str, queue: str) -> Binding:
+    """The default exchange's binding of a queue, which nobody declares (Broker-J §4.6.1)."""
+    return Binding(DEFAULT_BINDING_ID, vhost, "", queue, "queue", queue)
+
+
 def is_predeclared(name: str) -> bool:
     """Whether every vhost has an exchange of this name from the start."""
     return name in PREDECLARED

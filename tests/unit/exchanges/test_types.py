@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +13,7 @@ from bindery.router.exchanges import EXCHANGE_TYPES, ExchangeType
 from bindery.router.links import Links
 from bindery.router.model import EXCHANGE_TYPES as NAMES
 from bindery.router.model import Binding, Exchange, Queue, Topology
-from bindery.router.reference import headers_match, topic_matches
+from bindery.router.reference import matches
 from bindery.router.values import Table
 
 words = st.sampled_from(["a", "b", "*", "#", ""])
@@ -33,18 +31,6 @@ messages = st.tuples(st.lists(keys, min_size=1, max_size=2), headers.map(Table))
 kinds = st.sampled_from(NAMES)
 
 
-def matches(kind: str, binding: Binding, message: tuple[Sequence[str], Table]) -> bool:
-    said, properties = message
-    match kind:
-        case "direct":
-            return binding.routing_key in said
-        case "topic":
-            return any(topic_matches(binding.routing_key, key) for key in said)
-        case "headers":
-            return headers_match(binding.arguments, properties)
-    return True
-
-
 def test_every_type_that_can_be_declared_has_a_module_that_says_all() -> None:
     assert EXCHANGE_TYPES.keys() == set(NAMES)
     abstract = ExchangeType.__abstractmethods__
@@ -60,7 +46,7 @@ def test_there_is_a_miss_exactly_where_there_is_no_match(
     kind: str, binding: Binding, message: tuple[list[str], Table]
 ) -> None:
     miss = EXCHANGE_TYPES[kind].miss(binding, *message)
-    assert (miss is None) == matches(kind, binding, message)
+    assert (miss is None) == matches(binding, kind, *message)
     assert miss is None or (miss.message and 0 <= miss.matched <= miss.asked)
 
 
@@ -70,7 +56,7 @@ def test_always_never_and_implied_hold_for_every_message(
     kind: str, binding: Binding, message: tuple[list[str], Table]
 ) -> None:
     type_ = EXCHANGE_TYPES[kind]
-    asked, met = type_.asked(binding), matches(kind, binding, message)
+    asked, met = type_.asked(binding), matches(binding, kind, *message)
     assert met or not type_.always(asked)
     assert not met or not type_.never(asked)
     for name, value in type_.implied(asked).items() if met else ():
@@ -84,7 +70,7 @@ def test_what_matches_the_narrow_one_matches_the_wide_one(
 ) -> None:
     type_ = EXCHANGE_TYPES[kind]
     asked = [type_.asked(binding) for binding in several]
-    met = [{n for n, message in enumerate(sent) if matches(kind, binding, message)} for binding in several]
+    met = [{n for n, message in enumerate(sent) if matches(binding, kind, *message)} for binding in several]
     wider = type_.wider(list(dict.fromkeys(asked)))
     for narrow, met_by_narrow in zip(asked, met, strict=True):
         candidates = list(wider(narrow))
@@ -111,11 +97,11 @@ def test_a_binding_that_the_analysis_calls_covered_decides_nothing(
     assert len({cover.narrow.id for cover in found}) == len(found)
     for cover in found:
         for message in sent:
-            narrow, wide = (matches(kind, one, message) for one in (cover.narrow, cover.wide))
+            narrow, wide = (matches(one, kind, *message) for one in (cover.narrow, cover.wide))
             assert wide or not narrow
             assert narrow == wide or not cover.equal
     # what is left out changes nothing
     left = {binding.id for binding in links.bindings} - {cover.narrow.id for cover in found}
     for message in sent:
-        met = {binding.id for binding in links.bindings if matches(kind, binding, message)}
+        met = {binding.id for binding in links.bindings if matches(binding, kind, *message)}
         assert not met or met & left
