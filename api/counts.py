@@ -26,6 +26,7 @@ from bindery.router.model import Topology
 from bindery.store import tables
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
+from bindery.store.places import at
 
 #: Age, in nanoseconds, from which on a folder's time stamp is trusted.
 _SETTLED_NS: Final = 100_000_000
@@ -72,6 +73,7 @@ class Counts:
 
     def __init__(self, data: DataDir, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._data = data
+        self._is_remote = at(data.root).is_remote
         self._clock = clock
         self._changes = 0
         self._messages: tuple[int, _Era | None, Counter[str]] | None = None
@@ -140,6 +142,8 @@ class Counts:
 
     def _era(self) -> _Era | None:
         """The present one; None right after a commit, when there may be another one within the same tick."""
+        if self._is_remote:
+            return 0, 0, self._changes, self._clock() // MAX_AGE
         now = time.time_ns()
         topology, manifest = (self._changed_at(table) for table in (self._data.topology, self._data.manifest))
         if now - max(topology, manifest) <= _SETTLED_NS:
@@ -162,6 +166,8 @@ class Counts:
 
     def _look(self, queue: _Queue, vhost: str, name: str) -> Held:
         path = self._data.queue(vhost, name)
+        if self._is_remote:
+            return self._look_remote(queue, vhost, name)
         changed = self._changed_at(path)
         if not changed:
             # deleted with its folder while a list was made
@@ -176,6 +182,17 @@ class Counts:
             size = sum(file.size for file in tables.files_of(log).values())
             queue.held = Held(tables.rows_in(log), size, changed / 1e9)
         queue.stamp = changed if time.time_ns() - changed > _SETTLED_NS else None
+        return queue.held
+
+    def _look_remote(self, queue: _Queue, vhost: str, name: str) -> Held:
+        """What an object store has no folder's time for is told by the log: two requests without news."""
+        if queue.log is None and not tables.exists(self._data.queue(vhost, name)):
+            queue.held = Held()
+            return queue.held
+        log = queue.log = self._follow(queue.log, vhost, name)
+        files = tables.files_of(log).values()
+        newest = max((file.modified_ms for file in files), default=0)
+        queue.held = Held(tables.rows_in(log), sum(file.size for file in files), newest / 1000)
         return queue.held
 
     def _follow(self, log: TableLog | None, vhost: str, name: str) -> TableLog:

@@ -48,7 +48,7 @@ class Settings(BaseSettings):
     environment: Literal["development", "test", "production"] = Field(
         "development", description="production refuses what is only convenient"
     )
-    data: Path = Field(description="the data directory")
+    data: str = Field(min_length=1, description="the data directory: a folder, or a URL of an object store")
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(15672, ge=0, le=65535, description="port to listen on; 0 takes a free one")
     insecure: bool = Field(False, description="listen without TLS on an address that is not loopback")
@@ -197,7 +197,7 @@ class Settings(BaseSettings):
             raise ValueError("insecure: refused in production; give a certificate and key, or trusted_proxies")
         if self.metrics == "open" and not self.is_loopback:
             raise ValueError("metrics: 'open' shows names of queues to everybody; refused in production")
-        if not self.data.is_absolute():
+        if "://" not in self.data and not Path(self.data).is_absolute():
             raise ValueError("data: a relative path depends on where the service is started; refused in production")
         key = self.ssl_keyfile
         if key is not None and key.exists() and key.stat().st_mode & 0o007:

@@ -10,11 +10,11 @@ import hashlib
 import json
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 
 from bindery.router.errors import CheckpointMismatch
 from bindery.store import effects
 from bindery.store.commit import OLDER_CHECKPOINT
+from bindery.store.places import Place, at
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Checkpoint:
     """The checkpoint in a folder, which may not be there yet."""
 
     def __init__(self, folder: str) -> None:
-        self.folder = Path(folder)
+        self.folder = at(folder)
 
     def id(self) -> str:
         """Its id; see `checkpoint_id`."""
@@ -71,18 +71,14 @@ class Checkpoint:
         Spark writes the plan once and reads it again for a replay; the moment is needed because the offsets of
         file sources are counters only. "" when there is no plan.
         """
-        try:
-            return hashlib.sha256((self.folder / "offsets" / str(batch_id)).read_bytes()).hexdigest()[:32]
-        except FileNotFoundError:
-            return ""
+        plan = effects.read(self.folder / "offsets" / str(batch_id))
+        return "" if plan is None else hashlib.sha256(plan).hexdigest()[:32]
 
 
-def _newest(folder: Path) -> int:
+def _newest(folder: Place) -> int:
     """The newest batch that has a file in a folder of the checkpoint."""
-    try:
-        return max((int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal()), default=-1)
-    except FileNotFoundError:
-        return -1
+    with effects.looking(folder):
+        return max((int(name) for name in folder.files() if name.isdecimal()), default=-1)
 
 
 def checkpoint_id(folder: str) -> str:
@@ -91,12 +87,14 @@ def checkpoint_id(folder: str) -> str:
     Raises CheckpointMismatch for a checkpoint that has batches but no id: Spark could not resume it.
     StorageFailed leaves the checkpoint as it was.
     """
-    path = Path(folder)
+    path = at(folder)
     metadata = path / "metadata"
     found = _read(metadata)
     if found is not None:
         return found
-    if any((path / "offsets").glob("*")):
+    with effects.looking(path):
+        has_batches = bool((path / "offsets").files())
+    if has_batches:
         raise CheckpointMismatch(
             "the checkpoint has batches but no id in its metadata file",
             where=str(metadata),
@@ -104,20 +102,18 @@ def checkpoint_id(folder: str) -> str:
         )
     content = json.dumps({"id": str(uuid.uuid4())}).encode()
     effects.make_folder(path)
-    if not effects.put_new(metadata, content) and _read(metadata) is None:
+    if effects.put_new(metadata, content) is None and _read(metadata) is None:
         effects.replace(metadata, content)
     found = _read(metadata)
     assert found is not None  # noqa: S101  # just written, by this driver or a rival
     return found
 
 
-def _read(metadata: Path) -> str | None:
+def _read(metadata: Place) -> str | None:
     """The id on record; None without a file, or for an empty one, which a full disk has left behind."""
+    text = effects.read(metadata)
     try:
-        text = metadata.read_text("utf-8")
         return str(json.loads(text)["id"]) if text else None
-    except FileNotFoundError:
-        return None
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointMismatch(
             f"damaged checkpoint metadata: {error}",

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -29,6 +28,7 @@ from bindery.jobs.sources.refused import Refusals, RefusedPart
 from bindery.jobs.sources.storage import FileState, Storage
 from bindery.router.errors import Refused
 from bindery.store import effects
+from bindery.store.places import Place, at, hadoop_address
 
 Action = Callable[[DataFrame], list[Row]]
 
@@ -120,7 +120,7 @@ class _FileBatch:
         self._refusals = Refusals(self._intake.checkpoint, self._batch_id)
         self._refusals.forget_older()
         self._leave_out(self._changed())
-        shortened = _Shortened(self._storage, self._intake.format, Path(self._intake.checkpoint) / _COPIES)
+        shortened = _Shortened(self._storage, self._intake.format, at(self._intake.checkpoint, _COPIES))
         try:
             for file in self._files:
                 self._leave_out(self._guarded(file, shortened.look))
@@ -241,7 +241,7 @@ class _FileBatch:
 class _Shortened:
     """Files with lines that are too long, as copies without them."""
 
-    def __init__(self, storage: Storage, file_format: FileFormat, folder: Path) -> None:
+    def __init__(self, storage: Storage, file_format: FileFormat, folder: Place) -> None:
         self.parts: list[RefusedPart] = []
         self._storage = storage
         self._format = file_format
@@ -275,14 +275,15 @@ class _Shortened:
         copy = self._folder / self._name(file)
         effects.make_folder(copy.parent)
         starts = [0, *(line.end for line in lines)]
-        self._storage.copy(file.address, copy, zip(starts, [*(line.offset for line in lines), None], strict=True))
-        self._copies[file.place] = f"file://{copy}"
+        parts = zip(starts, [*(line.offset for line in lines), None], strict=True)
+        self._storage.copy(file.address, hadoop_address(str(copy)), parts)
+        self._copies[file.place] = _url(copy)
         return None
 
     @property
     def base(self) -> str:
         """The folder below which the copies lie as the files do below theirs."""
-        return f"file://{self._folder}"
+        return _url(self._folder)
 
     def is_whole(self, file: PlannedFile) -> bool:
         """Whether the file itself is to be read."""
@@ -308,12 +309,17 @@ class _Shortened:
         """Where the copy lies below its folder; without the ending by which Spark would decompress it."""
         base = self._format.options.get("basePath", "")
         below = file.path.partition(base.rstrip("/") + "/")[2] if base else ""
-        return f"{below or f'{len(self._copies)}/{Path(file.path).name}'}.text"
+        return f"{below or f'{len(self._copies)}/{file.path.rpartition('/')[2]}'}.text"
 
     def remove(self) -> None:
         """Remove the copies, those of an attempt that was broken off, too."""
         if self._folder.exists():
             effects.remove_folder(self._folder)
+
+
+def _url(place: Place) -> str:
+    """The URL by which Spark knows a place."""
+    return hadoop_address(str(place)) if place.is_remote else f"file://{place}"
 
 
 def _reason(error: Exception) -> str:

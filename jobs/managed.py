@@ -24,6 +24,7 @@ from bindery.jobs.control.references import masked, resolved
 from bindery.router.errors import BinderyError, Refused
 from bindery.store.jobs import JobFolder, RunStatus
 from bindery.store.paths import DataDir
+from bindery.store.places import at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,14 +122,14 @@ _OUTSTANDING: Final = {"numFilesOutstanding": "files", "numBytesOutstanding": "b
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a submitted job until it is exhausted or asked to end; the exit code is the error's."""
     parser = argparse.ArgumentParser(prog="managed.py", description=main.__doc__)
-    parser.add_argument("--job", required=True, type=Path, help="the job's folder")
+    parser.add_argument("--job", required=True, help="the job's folder, a path or a URL")
     parser.add_argument("--data", required=True, help="the data directory")
     parser.add_argument("--run", required=True, help="the id of this run")
     parser.add_argument("--root", action="append", default=[], help="a folder that jobs may read")
     parser.add_argument("--secrets", type=Path, help="a folder of secrets")
     parser.add_argument("--new-epoch", action="store_true", help="accept another checkpoint than the last one")
     options = parser.parse_args(arguments)
-    folder = JobFolder(options.job)
+    folder = JobFolder(at(options.job))
     stopping = _Stopping()
     reporter = Reporter(folder, options.run)
     threading.Thread(target=stopping.follow, args=(folder, options.run), name="stop requests", daemon=True).start()
@@ -185,7 +186,7 @@ def _checked(
     """The job with its secrets, which are also noted for masking."""
     record = folder.record()
     if record is None or record.run is None or record.run.id != run:
-        raise Refused("this run is not the one on record", where=str(folder.path))
+        raise Refused("this run is not the one on record", where=str(folder.place))
     checked = rules.check(record.document)
     document, found = resolved(record.document, folder=secrets_folder)
     secrets += found

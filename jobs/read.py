@@ -13,6 +13,7 @@ from bindery.jobs.consume import Consumer
 from bindery.jobs.fold import conformed
 from bindery.router.message import MESSAGE_SCHEMA
 from bindery.store.paths import DataDir
+from bindery.store.places import hadoop_address
 from bindery.store.read import ConsumerFilter, consumer_filter
 from bindery.store.tables import QUEUE, open_table
 
@@ -37,7 +38,7 @@ def read_queue_df(
     open_table(path, QUEUE, vhost=vhost, name=queue, version=version)
     consumer = Consumer.of(consumer_filter(filter, dialect=dialect, connection=connection))
     reader = spark.read.format("delta")
-    frame = (reader if version is None else reader.option("versionAsOf", version)).load(path)
+    frame = (reader if version is None else reader.option("versionAsOf", version)).load(hadoop_address(path))
     if consumer is None:
         return frame
     return frame.mapInArrow(_Accepted(consumer, int(time.time() * 1000)), frame.schema)

@@ -42,6 +42,7 @@ from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.maintenance import Upkeep
 from bindery.store.maintenance.options import MaintenanceOptions
 from bindery.store.paths import DataDir
+from bindery.store.places import hadoop_address
 from bindery.store.routed_counts import RoutedCounts
 from bindery.store.streams import StreamEpoch, register
 from bindery.store.topology import TopologyStore
@@ -141,7 +142,7 @@ class RouteJob:
             )
             planner.begin(epoch, new_epoch=new_epoch)
             writer = self._intake.stream.writeStream.queryName(stream)
-            writer = writer.option("checkpointLocation", str(checkpoint.folder))
+            writer = writer.option("checkpointLocation", hadoop_address(str(checkpoint.folder)))
             trigger: dict[str, Any] = {"availableNow": True} if now else {"processingTime": self.job.trigger}
             try:
                 self._await(writer.foreachBatch(self._route_batch).trigger(**trigger).start())

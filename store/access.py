@@ -1,8 +1,10 @@
 """Users and permissions, in the data directory's `access` folder and nowhere else.
 
 The folder has mode 0700: who may read the tables may not read password hashes, and a change of password
-is no version of the topology. `access.json` is replaced atomically under a file lock, so that several
-processes can share it; `audit.jsonl` gets one line per change, without secrets.
+is no version of the topology. `access.json` is replaced atomically if it still is what the change was made on, on a
+file system under a lock, so that several processes can share it; `audit.jsonl` gets one line per change, without
+secrets. An object store keeps each line as an object of its own, `audit/<time>-<change>.json`; there who may
+read the folder is a matter of the store's policies.
 
 `access.json` also names its newest change. So a change and its audit are one effect: a line that could
 not be written then is written before the next change, which is refused as long as that cannot be done.
@@ -19,18 +21,20 @@ import hashlib
 import hmac
 import json
 import logging
+import math
 import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from bindery.router.errors import InvalidDeclaration, InvalidInput, NotFound, StorageFailed, UnsupportedTable
 from bindery.router.regex import regex
 from bindery.store import effects
+from bindery.store.places import LocalPlace, Place, at
+from bindery.store.tables import attempts
 
 _LOGGER: Final = logging.getLogger(__name__)
 FORMAT_VERSION: Final = 1
@@ -44,6 +48,8 @@ ALGORITHMS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 DEFAULT_ALGORITHM: Final = "rabbit_password_hashing_sha256"
 MAX_NAME_BYTES: Final = 255
+#: Seconds for which users and permissions on an object store are taken to be what they were.
+_LOOK_SECONDS: Final = 1.0
 
 #: How an object is touched; each has its own expression in a permission.
 Operation = Literal["configure", "write", "read"]
@@ -209,35 +215,34 @@ class AccessEditor:
 class AccessStore:
     """The users and permissions of one data directory; usable from any thread and process."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str) -> None:
         """Make the folder, and make it private. Raises StorageFailed."""
-        self._folder = Path(folder)
+        self._folder = at(folder)
         self._file = self._folder / "access.json"
-        self._audit = self._folder / "audit.jsonl"
         self._threads = threading.Lock()
-        self._cached: tuple[tuple[int, int, int], Access] | None = None
+        self._cached: tuple[tuple[object, ...], Access] | None = None
+        #: When the file was last looked at, on the monotonic clock.
+        self._looked = -math.inf
         effects.make_folder(self._folder, mode=0o700)
         effects.restrict(self._folder, 0o700)
 
     def load(self) -> Access:
-        """The state now; costs one look at the file while nothing has changed.
+        """The state now, on an object store as it was a second ago; one look at the file while nothing has changed.
 
         Raises UnsupportedTable when the file is damaged or of a newer version, StorageFailed when it cannot be read.
         """
-        try:
-            stat = self._file.stat()
-        except FileNotFoundError:
-            return Access()
-        except OSError as error:
-            raise StorageFailed(
-                f"cannot read {self._file}: {error.strerror}", where=str(self._file), hint="see to the disk"
-            ) from error
-        stamp = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
-        cached = self._cached
-        if cached is not None and cached[0] == stamp:
+        cached, now = self._cached, time.monotonic()
+        if cached is not None and self._file.is_remote and now - self._looked < _LOOK_SECONDS:
             return cached[1]
-        access, _ = _read(self._file)
-        self._cached = (stamp, access)
+        with effects.looking(self._file):
+            stat = self._file.stat()
+        if stat is None:
+            return Access()
+        self._looked = now
+        if cached is not None and cached[0] == stat.identity:
+            return cached[1]
+        access, _, _ = _read(self._file)
+        self._cached = (stat.identity, access)
         return access
 
     def edit(self, change: Callable[[AccessEditor], Result], *, author: str, action: str) -> Result:
@@ -247,18 +252,21 @@ class AccessStore:
         nothing was changed, CommitUnknown when nobody can tell.
         """
         with self._threads, effects.locked(self._folder / "lock"):
-            access, before = _read(self._file)
-            editor = AccessEditor(access)
-            result = change(editor)
-            if before is not None:
-                self._note(before)
-            entry = {
-                "at_ms": time.time_ns() // 1_000_000,
-                "user": author,
-                "action": action,
-                "change": secrets.token_hex(8),
-            }
-            effects.replace_surely(self._file, _as_json(editor.result(), entry), mode=0o600)
+            for _ in attempts(str(self._file)):
+                access, before, identity = _read(self._file)
+                editor = AccessEditor(access)
+                result = change(editor)
+                if before is not None:
+                    self._note(before)
+                entry = {
+                    "at_ms": time.time_ns() // 1_000_000,
+                    "user": author,
+                    "action": action,
+                    "change": secrets.token_hex(8),
+                }
+                if effects.replace_same(self._file, _as_json(editor.result(), entry), identity, mode=0o600):
+                    break
+            self._looked = -math.inf
             try:
                 self._note(entry)
             except StorageFailed as error:
@@ -266,12 +274,16 @@ class AccessStore:
         return result
 
     def _note(self, entry: Mapping[str, Any]) -> None:
-        """Write a change's line into the audit, unless it is the last one there."""
+        """Write a change's line into the audit, unless it is the last one there; on an object store as an object."""
         line = json.dumps(entry, sort_keys=True)
-        last = effects.read(self._audit, last=len(line) + 1) or b""
+        audit = self._folder / "audit.jsonl"
+        if not isinstance(audit, LocalPlace):
+            effects.put_new(self._folder / "audit" / f"{entry['at_ms']}-{entry['change']}.json", line.encode())
+            return
+        last = effects.read(audit, last=len(line) + 1) or b""
         if last != f"{line}\n".encode():
             # a line that a full disk has cut short is ended first
-            effects.append_line(self._audit, line if last[-1:] in (b"", b"\n") else f"\n{line}", mode=0o600)
+            effects.append_line(audit, line if last[-1:] in (b"", b"\n") else f"\n{line}", mode=0o600)
 
 
 def hash_password(password: str, *, algorithm: str = DEFAULT_ALGORITHM) -> str:
@@ -319,11 +331,16 @@ def _as_json(access: Access, newest_change: Mapping[str, Any]) -> bytes:
     return json.dumps(content, indent=1, sort_keys=True).encode()
 
 
-def _read(path: Path) -> tuple[Access, Mapping[str, Any] | None]:
-    """What is stored, and its newest change; empty before the first one, which older versions did not name."""
-    content = effects.read(path)
-    if content is None:
-        return Access(), None
+def _read(path: Place) -> tuple[Access, Mapping[str, Any] | None, tuple[object, ...] | None]:
+    """What is stored, its newest change, and the file's identity; empty before the first change.
+
+    Older versions did not name their changes.
+    """
+    with effects.looking(path):
+        known = path.known()
+    if known is None:
+        return Access(), None, None
+    content, identity = known
     try:
         raw = json.loads(content)
         version = raw["format_version"]
@@ -342,7 +359,7 @@ def _read(path: Path) -> tuple[Access, Mapping[str, Any] | None]:
         {(item.vhost, item.user): item for item in permissions},
         {(item.vhost, item.user, item.exchange): item for item in topics},
     )
-    return access, newest
+    return access, newest, identity
 
 
 Row = TypeVar("Row", User, Permission, TopicPermission)

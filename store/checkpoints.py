@@ -15,13 +15,13 @@ import json
 import logging
 import queue
 import threading
-from pathlib import Path
 from typing import Final
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from bindery.store import faults
+from bindery.store.places import at
 
 #: Entries after a checkpoint at which the next one is due: a reader reads that many small files at most …
 ENTRIES: Final = 100
@@ -40,10 +40,11 @@ def interval(actions: int) -> int:
 def is_due(path: str, version: int) -> bool:
     """Whether a table that is at that version wants a checkpoint."""
     try:
-        last = json.loads(Path(path, "_delta_log", "_last_checkpoint").read_bytes())
+        recorded = at(path, "_delta_log", "_last_checkpoint").read()
+        if recorded is None:
+            return version >= ENTRIES
+        last = json.loads(recorded)
         return version - int(last["version"]) >= interval(int(last.get("size") or 0))
-    except FileNotFoundError:
-        return version >= ENTRIES
     except (OSError, ValueError, KeyError, TypeError):
         return True  # a new one replaces what cannot be read
 

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final, Literal
 
 from bindery.router.errors import CheckpointMismatch, Fenced, InvalidInput, Refused, UnsupportedTable, UnusablePin
@@ -207,9 +206,11 @@ class BatchCommitter:
         """
         with self._lock:
             self._check_claim()
-            root = Path(self.data.root)
-            places = (str(path) for pattern in ("queues/*/*", "unroutable/*") for path in root.glob(pattern))
-            paths = sorted(path for path in places if tables.exists(path))
+            paths = sorted(
+                path
+                for path in (*self.data.queue_tables(), *self.data.vhost_tables("unroutable"))
+                if tables.exists(path)
+            )
             newest = self._pool.map(lambda path: TableLog(path).transaction_version(self.app_id), paths)
             recorded = [
                 path for path, batch in zip(paths, newest, strict=True) if batch is not None and batch >= batch_id

@@ -6,7 +6,6 @@ import json
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -16,6 +15,7 @@ from bindery.router.errors import StorageFailed
 from bindery.store import effects
 from bindery.store.actions import AddFile, RemoveFile, Transaction
 from bindery.store.log import TableLog
+from bindery.store.places import at
 from bindery.store.statistics import statistics_of
 
 
@@ -70,7 +70,7 @@ def write_file(path: str, rows: pa.Table, *, prefix: str = "part") -> AddFile:
     Its name tells who reads it that it may hold rows of any batch (`bindery.store.routed_files`).
     """
     name = f"{prefix}-{uuid.uuid4().hex}.parquet"
-    size = effects.write_parquet(Path(path, name), rows, compression="zstd")
+    size = effects.write_parquet(at(path, name), rows, compression="zstd")
     return add_file(name, size, rows.num_rows, statistics_of(rows))
 
 
@@ -81,22 +81,23 @@ def add_file(name: str, size: int, rows: int, stats: str | None = None) -> AddFi
 
 def found_file(path: str, name: str, rows: int, stats: str | None = None) -> AddFile:
     """What adds a file of a table's folder that a task wrote. Raises StorageFailed when it is not there (any more)."""
-    try:
-        found = Path(path, name).stat()
-    except OSError as error:
+    place = at(path, name)
+    with effects.looking(place):
+        found = place.stat()
+    if found is None:
         raise StorageFailed(
-            f"{name} is not in {path}: {error.strerror}",
+            f"{name} is not in {path}",
             where=path,
             hint="files that wait for their commit for a day are taken for left behind; the batch can be tried again",
-        ) from error
+        )
     stated = stats or json.dumps({"numRecords": rows})
-    return AddFile(name, found.st_size, rows, stated, found.st_mtime_ns // 1_000_000)
+    return AddFile(name, found.size, rows, stated, found.modified_ms)
 
 
 def drop_unused(path: str, names: Iterable[str]) -> None:
     """Delete files that certainly no version refers to; what stays behind is left to maintenance."""
     for name in names:
         try:
-            effects.remove(Path(path, name))
+            effects.remove(at(path, name))
         except StorageFailed:
             return

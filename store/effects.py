@@ -1,6 +1,6 @@
-"""Every durable effect on the local disk: made whole or not at all, synced, and with a point of failure on each side.
+"""Every durable effect on a data directory: whole or not at all, durable, with a point of failure on each side.
 
-An error here says that the effect may have happened or not: the caller asks the disk before it judges.
+An error here says that the effect may have happened or not: the caller asks the store before it judges.
 Only errors of storage are raised (`StorageFailed`), so that a full disk never surfaces as something else.
 """
 
@@ -9,11 +9,10 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import shutil
+import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,121 +20,209 @@ import pyarrow.parquet as pq
 
 from bindery.router.errors import CommitUnknown, StorageFailed
 from bindery.store import faults
+from bindery.store.places import LocalPlace, Output, Place, sync_file, write_all
 
-#: Files that are synced at once.
-_SYNCS: Final = 8
+#: Files that are synced, or on their way to an object store, at once …
+_AT_ONCE: Final = 8
+#: … and bytes that are on their way at most, beside one file.
+IN_FLIGHT_BYTES: Final = 32 << 20
 
 
-def put_new(path: Path, content: bytes) -> bool:
-    """Make a file that must not exist yet; False when it does. Nobody ever sees a part of it.
+def put_new(place: Place, content: bytes) -> tuple[object, ...] | None:
+    """Make a file that must not exist yet; its identity, None when it exists. Nobody ever sees a part of it.
 
-    The content is synced under another name first and linked to its own, which is the one atomic
-    put-if-absent of a file system. Raises StorageFailed; the file may then exist all the same.
+    Raises StorageFailed; the file may then exist all the same.
     """
-    with _effect("put", path):
-        with _draft(path, content, 0o644) as draft:
-            try:
-                os.link(draft, path)
-            except FileExistsError:
-                return False
-        _sync(path.parent)
-    return True
+    with _effect("put", place):
+        return place.put_new(content)
 
 
-def replace(path: Path, content: bytes, *, mode: int = 0o644, sync: bool = True) -> None:
+def replace(place: Place, content: bytes, *, mode: int = 0o644, sync: bool = True) -> None:
     """Replace a whole file: readers see the old one or the new one. Raises StorageFailed.
 
     Unless `sync` is off that also holds for a machine that loses its power: then the file may be damaged.
     """
-    with _effect("replace", path):
-        with _draft(path, content, mode, sync=sync) as draft:
-            draft.replace(path)
-        if sync:
-            _sync(path.parent)
+    with _effect("replace", place):
+        place.replace(content, mode=mode, durable=sync)
 
 
-def replace_surely(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Replace a whole file that nobody else writes meanwhile; when that fails, the file says whether it was done.
+def replace_same(place: Place, content: bytes, identity: tuple[object, ...] | None, *, mode: int = 0o644) -> bool:
+    """Replace a file that is still the one of that identity (None: not there); False, and nothing done, when it is not.
 
-    Drafts of processes that died while they replaced it go first. Raises StorageFailed when the file is
-    certainly what it was, CommitUnknown when it cannot be read.
+    The content is like no other that the file ever has: when the effect fails, the file says whether it was
+    done. Raises StorageFailed when the file is certainly not replaced, CommitUnknown when it cannot be read.
     """
-    drop_drafts(path)
+    if isinstance(place, LocalPlace):
+        place.drop_drafts()
     try:
-        replace(path, content, mode=mode)
+        with _effect("replace", place):
+            return place.replace_same(content, identity, mode=mode)
     except StorageFailed as error:
         try:
-            if read(path) == content:
-                return
+            if read(place) == content:
+                return True
         except StorageFailed as unread:
             raise CommitUnknown(
                 f"whether it was replaced cannot be told: {unread.message}",
-                where=str(path),
-                hint="look at what there is once the disk answers",
+                where=str(place),
+                hint="look at what there is once the store answers",
             ) from error
         raise
 
 
-def read(path: Path, *, last: int | None = None) -> bytes | None:
+def read(place: Place, *, last: int | None = None) -> bytes | None:
     """What a file holds, or its last bytes, so many at most; None when it is not there. Raises StorageFailed."""
-    try:
-        with path.open("rb") as file:
-            if last is not None:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - last))
-            return file.read()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StorageFailed(f"cannot read {path}: {error.strerror}", where=str(path), hint="see to the disk") from error
-
-
-def drop_drafts(path: Path) -> None:
-    """Remove what processes that died while they replaced a file have left of it; only while nobody replaces it."""
-    for draft in path.parent.glob(f".{path.name}.*.tmp"):
-        with suppress(OSError):
-            draft.unlink()
+    with looking(place):
+        return place.read(last=last)
 
 
 @contextmanager
-def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold the lock of a file, created when missing, against other threads and processes. Raises StorageFailed."""
+def looking(place: Place) -> Iterator[None]:
+    """Raise StorageFailed for what a look at a place raises."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailed(
+            f"cannot read {place}: {error.strerror or error}", where=str(place), hint="see to the disk or the store"
+        ) from error
+
+
+@contextmanager
+def locked(place: Place, *, shared: bool = False) -> Iterator[None]:
+    """Hold the lock of a file, created when missing, against other threads and processes. Raises StorageFailed.
+
+    An object store has no locks, and this none for it: who replaces there asks for what it has seen (`replace_same`).
+    """
+    if not isinstance(place, LocalPlace):
+        yield
+        return
     with ExitStack() as held:
-        with _effect("lock", path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with _effect("lock", place):
+            descriptor = os.open(place.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             held.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
 
 
-def append_line(path: Path, line: str, *, mode: int = 0o600) -> None:
-    """Append a line of text to a file, created when missing, and sync it. Raises StorageFailed."""
-    with _effect("append", path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
+def append_line(place: LocalPlace, line: str, *, mode: int = 0o600) -> None:
+    """Append a line of text to a local file, created when missing, and sync it. Raises StorageFailed."""
+    with _effect("append", place):
+        descriptor = os.open(place.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
         try:
-            _write_all(descriptor, (line + "\n").encode())
+            write_all(descriptor, (line + "\n").encode())
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
 
-def write_parquet(path: Path, rows: pa.Table, *, synced: bool = True, **options: Any) -> int:
+def write_parquet(place: Place, rows: pa.Table, **options: Any) -> int:
     """Write a Parquet file under a name that nothing refers to yet; its size in bytes. Raises StorageFailed.
 
-    What is left of a file that could not be written is removed at once: a full disk needs the room. Without
-    `synced` the caller will `sync` it, together with others.
+    What is left of a file that could not be written is removed at once: a full disk needs the room.
     """
-    with _effect("write", path):
+    with _effect("write", place), _output(place) as output:
+        pq.write_table(rows, output.sink, **options)
+        return output.finish()
+
+
+def put_parquet(place: Place, rows: pa.Table) -> None:
+    """Write a Parquet file under its own name, where nobody ever sees a part of it. Raises StorageFailed.
+
+    The file may then be there all the same.
+    """
+    if place.is_remote:  # an object appears when it is whole
+        write_parquet(place, rows)
+        return
+    draft = place.parent / f".{place.name}.{secrets.token_hex(8)}.tmp"
+    try:
+        write_parquet(draft, rows)
+        rename(draft, place)
+    except StorageFailed:
+        with suppress(StorageFailed):
+            remove(draft)
+        raise
+
+
+@contextmanager
+def _output(place: Place) -> Iterator[Output]:
+    output = place.output()
+    try:
+        yield output
+    except BaseException:
+        output.discard()
+        raise
+
+
+class ParquetFiles:
+    """Parquet files that are written together, several of them on their way at a time; durable with `finish`.
+
+    Local ones are written one after the other and synced together at the end. Others are encoded in memory
+    and put by threads: what is on its way is bounded by `IN_FLIGHT_BYTES` beside one file.
+    """
+
+    def __init__(self) -> None:
+        self._local: list[LocalPlace] = []
+        self._pool: ThreadPoolExecutor | None = None
+        self._sent: list[Future[None]] = []
+        self._room = threading.Condition()
+        self._in_flight = 0
+
+    def write(self, place: Place, rows: pa.Table, **options: Any) -> int:
+        """Write a file under a name that nothing refers to yet; its size in bytes. Raises StorageFailed."""
+        if isinstance(place, LocalPlace):
+            with _effect("write", place), _output(place) as output:
+                pq.write_table(rows, output.sink, **options)
+                size = output.finish(durable=False)
+            self._local.append(place)
+            return size
+        for sent in [sent for sent in self._sent if sent.done()]:
+            self._sent.remove(sent)
+            sent.result()  # what failed ends the whole
+        output = place.output()
+        pq.write_table(rows, output.sink, **options)
+        size = int(output.sink.tell())
+        with self._room:
+            self._room.wait_for(lambda: not self._in_flight or self._in_flight + size <= IN_FLIGHT_BYTES)
+            self._in_flight += size
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_AT_ONCE, "put")
+        self._sent.append(self._pool.submit(self._send, place, output, size))
+        return size
+
+    def finish(self) -> None:
+        """Wait until everything is durable. Raises StorageFailed."""
+        self._sync()
         try:
-            with path.open("wb") as file:
-                pq.write_table(rows, file, **options)
-                file.flush()
-                if synced:
-                    os.fsync(file.fileno())
-                return file.tell()
-        except BaseException:
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
-            raise
+            for sent in self._sent:
+                sent.result()
+        finally:
+            self._end()
+
+    def discard(self) -> None:
+        """Give up what is not written yet; what is written is for the caller to remove."""
+        for sent in self._sent:
+            sent.cancel()
+        self._local = []
+        self._end()
+
+    def _end(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+        self._sent = []
+
+    def _send(self, place: Place, output: Output, size: int) -> None:
+        try:
+            with _effect("write", place):
+                output.finish()
+        finally:
+            with self._room:
+                self._in_flight -= size
+                self._room.notify()
+
+    def _sync(self) -> None:
+        sync(self._local)
+        self._local = []
 
 
 class ParquetDraft:
@@ -144,17 +231,17 @@ class ParquetDraft:
     `finish` or `discard` it. Everything raises StorageFailed, and what was written is then gone.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema, **options: Any) -> None:
-        self.path = path
+    def __init__(self, place: Place, schema: pa.Schema, **options: Any) -> None:
+        self.place = place
         self.rows = 0
         with self._effect():
-            self._file = path.open("wb")
-            self._writer = pq.ParquetWriter(self._file, schema, **options)
+            self._output = place.output()
+            self._writer = pq.ParquetWriter(self._output.sink, schema, **options)
 
     @property
     def size(self) -> int:
         """Bytes so far."""
-        return self._file.tell()
+        return int(self._output.sink.tell())
 
     def write(self, rows: pa.Table) -> None:
         """Write one row group."""
@@ -166,24 +253,18 @@ class ParquetDraft:
         """Make the file whole and durable; its size in bytes."""
         with self._effect():
             self._writer.close()
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            size = self._file.tell()
-            self._file.close()
-            return size
+            return self._output.finish()
 
     def discard(self) -> None:
         """Remove what was written."""
-        with suppress(OSError, pa.ArrowException, AttributeError):
+        with suppress(OSError, pa.ArrowException, AttributeError, ValueError):
             self._writer.close()
-        with suppress(OSError, AttributeError):
-            self._file.close()
-        with suppress(OSError):
-            self.path.unlink(missing_ok=True)
+        with suppress(AttributeError):
+            self._output.discard()
 
     @contextmanager
     def _effect(self) -> Iterator[None]:
-        with _effect("write", self.path):
+        with _effect("write", self.place):
             try:
                 yield
             except BaseException:
@@ -191,99 +272,70 @@ class ParquetDraft:
                 raise
 
 
-def sync(paths: Sequence[Path]) -> None:
-    """Make files and their names durable, several at a time: each waits for the disk. Raises StorageFailed."""
+def sync(places: Sequence[Place]) -> None:
+    """Make files and their names durable, several at a time: each waits for the disk. Raises StorageFailed.
+
+    Objects of a store are durable already.
+    """
+    paths = [place.path for place in places if isinstance(place, LocalPlace)]
     if not paths:
         return
-    with _effect("sync", paths[0].parent):
+    with _effect("sync", places[0].parent):
         if len(paths) == 1:  # starting threads costs more than waiting for two syncs, of which the first does most
-            _sync(paths[0])
-            _sync(paths[0].parent)
+            sync_file(paths[0])
+            sync_file(paths[0].parent)
             return
-        with ThreadPoolExecutor(_SYNCS, "sync") as pool:
-            for _ in pool.map(_sync, [*paths, *{path.parent for path in paths}]):
+        with ThreadPoolExecutor(_AT_ONCE, "sync") as pool:
+            for _ in pool.map(sync_file, [*paths, *{path.parent for path in paths}]):
                 pass
 
 
-def make_folder(path: Path, *, mode: int = 0o777) -> None:
+def make_folder(place: Place, *, mode: int = 0o777) -> None:
     """Make a folder and those above it, unless they are there. Raises StorageFailed."""
-    if not path.is_dir():
-        with _effect("make", path):
-            path.mkdir(mode=mode, parents=True, exist_ok=True)
+    if isinstance(place, LocalPlace) and not place.is_folder():
+        with _effect("make", place):
+            place.make_folder(mode=mode)
 
 
-def restrict(path: Path, mode: int) -> None:
-    """Give a file or folder that mode. Raises StorageFailed."""
-    with _effect("restrict", path):
-        path.chmod(mode)
+def restrict(place: Place, mode: int) -> None:
+    """Give a local file or folder that mode; of objects that is the store's matter. Raises StorageFailed."""
+    if isinstance(place, LocalPlace):
+        with _effect("restrict", place):
+            place.path.chmod(mode)
 
 
-def rename(path: Path, to: Path) -> None:
-    """Give a file or folder another name, in one step; nothing when it is gone. Raises StorageFailed.
+def rename(place: Place, to: Place) -> None:
+    """Give a file another name, in one step on a file system; nothing when it is gone. Raises StorageFailed.
 
-    The files in a folder are durable under their names before the folder has its own.
+    The files in a folder are durable under their names before the folder has its own. On an object store it
+    is a copy and a removal, and there are no folders to rename.
     """
-    with _effect("rename", path):
-        with suppress(FileNotFoundError):
-            if path.is_dir():
-                _sync(path)
-            path.rename(to)
-        _sync(to.parent)
+    with _effect("rename", place):
+        place.rename(to)
 
 
-def remove(path: Path) -> None:
+def remove(place: Place) -> None:
     """Remove a file, if it is there. Raises StorageFailed."""
-    with _effect("remove", path):
-        path.unlink(missing_ok=True)
+    with _effect("remove", place):
+        place.remove()
 
 
-def remove_folder(path: Path) -> None:
+def remove_folder(place: Place) -> None:
     """Remove a folder with everything in it, as far as that is possible."""
-    with _effect("remove", path):
-        shutil.rmtree(path, ignore_errors=True)
+    with _effect("remove", place):
+        place.remove_folder()
 
 
 @contextmanager
-def _effect(name: str, path: Path) -> Iterator[None]:
+def _effect(name: str, place: Place) -> Iterator[None]:
     try:
-        faults.reach(f"{name}.before", str(path))
+        faults.reach(f"{name}.before", str(place))
         yield
-        faults.reach(f"{name}.after", str(path))
+        faults.reach(f"{name}.after", str(place))
     except (OSError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise StorageFailed(
-            f"cannot {name} {path}: {reason}", where=str(path), hint="see to the disk; then the same can be tried again"
+            f"cannot {name} {place}: {reason}",
+            where=str(place),
+            hint="see to the disk or the store; then the same can be tried again",
         ) from error
-
-
-@contextmanager
-def _draft(path: Path, content: bytes, mode: int, *, sync: bool = True) -> Iterator[Path]:
-    """A file's content under another name; what is not renamed within the block goes with its end."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        try:
-            _write_all(descriptor, content)
-            if sync:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        yield draft
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _sync(path: Path) -> None:
-    """Make a file, or the names in a folder, durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

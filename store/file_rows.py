@@ -9,22 +9,21 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from bindery.router.errors import StorageFailed, UnsupportedTable
+from bindery.store.places import Place, at
 
 #: Rows that are looked at together.
 BATCH_ROWS: Final = 65_536
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: Place) -> Iterator[None]:
     """Raise UnsupportedTable for a file that is missing or damaged, StorageFailed when the disk refuses it."""
     try:
         yield
@@ -33,7 +32,7 @@ def reading(path: Path) -> Iterator[None]:
         number = getattr(error, "errno", None)
         if number is not None and number != errno.ENOENT:
             raise StorageFailed(
-                f"cannot read {path}: {reason}", where=str(path), hint="see to the disk; then try again"
+                f"cannot read {path}: {reason}", where=str(path), hint="see to the disk or the store; then try again"
             ) from error
         what = "is missing" if isinstance(error, FileNotFoundError) else f"is damaged: {reason}"
         raise UnsupportedTable(
@@ -52,11 +51,12 @@ def batches(
     where: pc.Expression | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a table's file, batch by batch; columns that an older file does not have are null."""
-    file = Path(path, name)
-    with reading(file):
-        dataset = ds.dataset(str(file), schema=schema, format="parquet")
+    file = at(path, name)
+    with reading(file), file.fragment() as fragment:
         names = None if columns is None else list(columns)
-        yield from dataset.to_batches(columns=names, filter=where, batch_size=BATCH_ROWS, use_threads=False)
+        yield from fragment.to_batches(
+            schema=schema, columns=names, filter=where, batch_size=BATCH_ROWS, use_threads=False
+        )
 
 
 def read(path: str, name: str, schema: pa.Schema, *, columns: Sequence[str] | None = None) -> pa.Table:
@@ -68,13 +68,13 @@ def read(path: str, name: str, schema: pa.Schema, *, columns: Sequence[str] | No
 
 def read_as_it_is(path: str, name: str) -> pa.Table:
     """Everything that a file holds, also columns that only a newer schema knows, for writing it again."""
-    file = Path(path, name)
+    file = at(path, name)
     with reading(file):
-        return pq.read_table(file, partitioning=None)
+        return file.read_parquet()
 
 
 def footer(path: str, name: str) -> pq.FileMetaData:
     """What the file says about itself."""
-    file = Path(path, name)
+    file = at(path, name)
     with reading(file):
-        return pq.read_metadata(file)
+        return file.footer()

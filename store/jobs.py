@@ -9,6 +9,10 @@
 Whether a run lives is told by the lock on `alive`: the process inherits it, the kernel drops it when the
 process ends in whatever way, and no two processes can hold it. Process numbers only serve to signal.
 Changes are made under the lock `DIR/jobs/lock`; files are replaced whole.
+
+Of a data directory that is a URL, `alive`, `lock` and the logs lie in a folder of the machine on which the runs
+are started (`DataDir.machine`). Other machines tell by what a run says that it lives, and a record is
+replaced only if it still is what the change was made on.
 """
 
 from __future__ import annotations
@@ -28,11 +32,14 @@ from typing import Any, Final, Literal, Protocol
 from bindery.router.errors import BinderyError, NotFound, StorageFailed, UnsupportedTable
 from bindery.store import effects
 from bindery.store.paths import DataDir, encode_name
+from bindery.store.places import LocalPlace, Place, at
 
 _LOGGER: Final = logging.getLogger(__name__)
 FORMAT_VERSION: Final = 1
 #: Logs of runs that are kept for one stream.
 _KEPT_LOGS: Final = 5
+#: Seconds after which a run on another machine that says nothing is taken for ended; it speaks every ten.
+_SILENCE_SECONDS: Final = 60.0
 
 State = Literal["starting", "running", "idle", "stopping", "stopped", "failed"]
 
@@ -157,17 +164,25 @@ class Launch(Protocol):
 
 
 class JobFolder:
-    """The files of one job."""
+    """The files of one job: `place` holds its record and what runs say, `path` locks and logs of runs on this machine.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    They are one folder unless the data directory is a URL.
+    """
+
+    def __init__(self, place: Place, path: Path | None = None) -> None:
+        self.place = place
+        self.path = path if path is not None or not isinstance(place, LocalPlace) else place.path
+        self._identity: tuple[object, ...] | None = None
 
     def record(self) -> JobRecord | None:
         """The record, if there is one; raises UnsupportedTable when it is damaged or newer."""
-        file = self.path / "job.json"
-        content = effects.read(file)
-        if content is None:
+        file = self.place / "job.json"
+        with effects.looking(file):
+            known = file.known()
+        if known is None:
+            self._identity = None
             return None
+        content, self._identity = known
         try:
             raw = json.loads(content)
             if raw.pop("format_version") > FORMAT_VERSION:
@@ -180,18 +195,22 @@ class JobFolder:
             raise UnsupportedTable(f"damaged job record: {error}", where=str(file)) from None
 
     def save(self, record: JobRecord) -> None:
-        """Make a record durable, under the registry's lock.
+        """Make a record durable, under the registry's lock, in place of the one that was read before.
 
-        Raises StorageFailed when the record is what it was, CommitUnknown when nobody can tell.
+        Raises JobConflict when there is another one meanwhile, StorageFailed when the record is what it was,
+        CommitUnknown when nobody can tell.
         """
-        effects.make_folder(self.path, mode=0o700)
-        file = self.path / "job.json"
-        effects.replace_surely(file, _as_json({"format_version": FORMAT_VERSION, **asdict(record)}), mode=0o600)
+        effects.make_folder(self.place, mode=0o700)
+        content = _as_json({"format_version": FORMAT_VERSION, **asdict(record)})
+        if not effects.replace_same(self.place / "job.json", content, self._identity, mode=0o600):
+            raise JobConflict(
+                f"the job of stream {record.stream!r} was changed meanwhile", where="job", hint="look again"
+            )
 
     def status(self, run: str) -> RunStatus | None:
         """What that run last said; None when it has said nothing yet."""
         try:
-            raw = json.loads(self._said(run).read_bytes())
+            raw = json.loads(self._said(run).read() or b"")
             driver = raw.pop("driver", None)
             said = RunStatus(**raw, driver=None if driver is None else Process(**driver))
         except (OSError, ValueError, TypeError):
@@ -205,48 +224,55 @@ class JobFolder:
     def exit_code(self, run: str) -> int | None:
         """How that run's process ended, if that is on record."""
         try:
-            return int(json.loads(self._exit(run).read_bytes())["code"])
+            return int(json.loads(self._exit(run).read() or b"")["code"])
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
     def ended(self, run: str, code: int) -> None:
         """Put on record how that run's process ended; nothing when the job was forgotten meanwhile."""
-        if self.path.is_dir():
+        if self.place.is_folder():
             self._say(self._exit(run), {"code": code})
 
-    def _say(self, path: Path, content: Mapping[str, Any]) -> None:
+    def _say(self, place: Place, content: Mapping[str, Any]) -> None:
         try:
-            effects.replace(path, _as_json(content), mode=0o600, sync=False)
+            effects.replace(place, _as_json(content), mode=0o600, sync=False)
         except StorageFailed as error:
             _LOGGER.warning("%s", error.message)
 
+    @property
+    def here(self) -> Path:
+        """The folder of this machine; the driver of a run knows none where that is another one."""
+        assert self.path is not None  # noqa: S101  # given by the registry
+        return self.path
+
     def log(self, number: int) -> Path:
-        """The log of a run."""
-        return self.path / f"run-{number}.log"
+        """The log of a run that was started on this machine."""
+        return self.here / f"run-{number}.log"
 
     def log_tail(self, number: int, *, lines: int = 20, limit: int = 16_384) -> list[str]:
         """The last lines of a run's log."""
-        return (effects.read(self.log(number), last=limit) or b"").decode("utf-8", "replace").splitlines()[-lines:]
+        return (effects.read(at(self.log(number)), last=limit) or b"").decode("utf-8", "replace").splitlines()[-lines:]
 
     def drop_older(self, run: Run) -> None:
         """Forget what older runs said, and the logs of all but the newest, as far as that can be done."""
         kept = (self._said(run.id), self._exit(run.id))
-        said = [file for pattern in ("status-*.json", "exit-*.json") for file in self.path.glob(pattern)]
-        with suppress(StorageFailed):
-            for file in said:
-                if file not in kept:
+        with suppress(StorageFailed), effects.looking(self.place):
+            for name in self.place.files():
+                file = self.place / name
+                if name.startswith(("status-", "exit-")) and name.endswith(".json") and file not in kept:
                     effects.remove(file)
-                    effects.drop_drafts(file)
-            effects.remove(self.log(run.number - _KEPT_LOGS))
+                    if isinstance(file, LocalPlace):
+                        file.drop_drafts()
+            effects.remove(at(self.log(run.number - _KEPT_LOGS)))
 
-    def _said(self, run: str) -> Path:
-        return self.path / f"status-{run}.json"
+    def _said(self, run: str) -> Place:
+        return self.place / f"status-{run}.json"
 
-    def _exit(self, run: str) -> Path:
-        return self.path / f"exit-{run}.json"
+    def _exit(self, run: str) -> Place:
+        return self.place / f"exit-{run}.json"
 
     def is_alive(self) -> bool:
-        """Whether the newest run's process lives."""
+        """Whether the process of a run that was started on this machine lives."""
         descriptor = self.claim(fcntl.LOCK_SH)
         if descriptor is None:
             return True
@@ -257,7 +283,7 @@ class JobFolder:
 
     def claim(self, kind: int = fcntl.LOCK_EX) -> int | None:
         """The descriptor of `alive`, locked; None while a run's process holds it. Raises StorageFailed."""
-        path = self.path / "alive"
+        path = self.here / "alive"
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:
@@ -276,24 +302,29 @@ class JobRegistry:
     """The jobs of one data directory; usable from any thread and process."""
 
     def __init__(self, data: DataDir) -> None:
-        self._root = Path(data.root, "jobs")
+        self._root = at(data.root, "jobs")
+        self._here = data.machine / "jobs"
 
     def folder(self, stream: str) -> JobFolder:
         """The folder of a stream's job, whether it is there or not."""
-        return JobFolder(self._root / encode_name(stream))
+        return self._folder(encode_name(stream))
+
+    def _folder(self, name: str) -> JobFolder:
+        return JobFolder(self._root / name, self._here / name)
 
     def all(self) -> list[Found]:
         """Every job, by stream."""
-        if not self._root.is_dir():
+        if not self._is_there():
             return []
         with self._locked(shared=True):
-            folders = [entry for entry in self._root.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
-            found = [self._look(JobFolder(entry)) for entry in folders]
+            with effects.looking(self._root):
+                names = self._root.folders()
+            found = [self._look(self._folder(name)) for name in names if not name.startswith(".")]
         return sorted((job for job in found if job is not None), key=lambda job: job.record.stream)
 
     def get(self, stream: str) -> Found:
         """One job; raises NotFound."""
-        if self._root.is_dir():
+        if self._is_there():
             with self._locked(shared=True):
                 found = self._look(self.folder(stream))
             if found is not None:
@@ -320,9 +351,9 @@ class JobRegistry:
             record = known if submit is None else submit()
             if record is None:
                 raise NotFound(f"no job for stream {stream!r}", where="job")
-            effects.make_folder(folder.path, mode=0o700)
+            effects.make_folder(at(folder.here), mode=0o700)
             descriptor = folder.claim()
-            if descriptor is None:
+            if descriptor is None or (known is not None and _lives_elsewhere(folder, known)):
                 raise JobConflict(f"stream {stream!r} has a job that runs", where="job", hint="stop it first")
             try:
                 number = 1 + (0 if known is None or known.run is None else known.run.number)
@@ -361,36 +392,62 @@ class JobRegistry:
         """Drop a job that does not run, with its logs; raises NotFound and JobConflict."""
         with self._locked():
             folder = self.folder(stream)
-            if folder.record() is None:
+            record = folder.record()
+            if record is None:
                 raise NotFound(f"no job for stream {stream!r}", where="job")
-            if folder.is_alive():
+            if folder.is_alive() or _lives_elsewhere(folder, record):
                 raise JobConflict(f"stream {stream!r} has a job that runs", where="job", hint="stop it first")
+            if folder.place.is_remote:
+                effects.remove(folder.place / "job.json")  # without it the rest is nothing
+                effects.remove_folder(folder.place)
+                effects.remove_folder(at(folder.here))
+                return
             # out of sight first: whoever saw the process end may still be writing that down
             try:
-                effects.rename(folder.path, self._root / f".{secrets.token_hex(8)}")
+                effects.rename(folder.place, self._root / f".{secrets.token_hex(8)}")
             except StorageFailed:
-                if folder.path.exists():
+                if folder.here.exists():
                     raise
             # also what was left by those who died here
-            with suppress(StorageFailed):
-                for gone in self._root.glob(".*"):
-                    effects.remove_folder(gone)
+            with suppress(StorageFailed), effects.looking(self._root):
+                for gone in self._root.folders():
+                    if gone.startswith("."):
+                        effects.remove_folder(self._root / gone)
 
     def _look(self, folder: JobFolder) -> Found | None:
         # Alive is looked at first: a run says its last word before it ends.
-        alive = folder.is_alive()
+        here = folder.is_alive()
         record = folder.record()
         if record is None:
             return None
+        alive = here or _lives_elsewhere(folder, record)
         if record.run is None:
             return Found(record, alive, None)
         return Found(record, alive, folder.status(record.run.id), folder.exit_code(record.run.id))
 
     @contextmanager
     def _locked(self, *, shared: bool = False) -> Iterator[None]:
-        effects.make_folder(self._root, mode=0o700)
-        with effects.locked(self._root / "lock", shared=shared):
+        here = at(self._here)
+        effects.make_folder(here, mode=0o700)
+        with effects.locked(here / "lock", shared=shared):
             yield
+
+    def _is_there(self) -> bool:
+        with effects.looking(self._root):
+            return self._root.is_folder()
+
+
+def _lives_elsewhere(folder: JobFolder, record: JobRecord) -> bool:
+    """Whether the newest run, of which this machine knows nothing, has said lately that it runs on another one.
+
+    Only where machines share an object store: on a file system the lock tells.
+    """
+    run = record.run
+    if run is None or not folder.place.is_remote or folder.log(run.number).exists():
+        return False
+    said = folder.status(run.id)
+    newest = run.started_at if said is None else said.updated_at
+    return (said is None or said.state not in ("stopped", "failed")) and time.time() - newest < _SILENCE_SECONDS
 
 
 def _as_json(content: Mapping[str, Any]) -> bytes:

@@ -17,22 +17,23 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import Schema
 
 from bindery.router.errors import CommitUnknown, StorageFailed, UnsupportedTable
 from bindery.store import checkpoints, effects
 from bindery.store.actions import TOKEN, Action, AddFile, TableState, Transaction, actions_of, added_file, entry_text
+from bindery.store.places import Place, at
 
 _LOG: Final = "_delta_log"
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 #: Age (ms) of a file from which on a commit looks whether it is still there.
 CHECKED_AFTER_MS: Final = 600_000
+#: Entries that are read together at most, where reading one means waiting for a store.
+_AT_ONCE: Final = 16
 #: How lines of an entry begin that tell a committer nothing.
 _OF_FILES: Final = ('{"add"', '{"remove"')
 
@@ -48,9 +49,9 @@ class TableLog:
         """Read the table's newest state. Raises UnsupportedTable for a missing or damaged log."""
         self.path = path
         self.files: dict[str, AddFile] | None = {} if files else None
-        self._folder = Path(path, _LOG)
+        self._folder = at(path, _LOG)
         self._version = self._checkpoint = -1
-        self._anchor: tuple[int, int] | None = None
+        self._anchor: tuple[object, ...] | None = None
         self._load()
 
     # -- what is known ------------------------------------------------------------------------------
@@ -84,14 +85,22 @@ class TableLog:
         """
         if self._anchor != self._stamp(self._version):
             return self._reload()
-        moved = False
-        while (entry := self._entry(self._version + 1)) is not None:
-            self._apply(entry)
-            self._version += 1
-            moved = True
+        moved = self._follow()
         if moved:
             self._anchor = self._stamp(self._version)
         return moved
+
+    def _follow(self) -> bool:
+        """Take over the entries that there are beyond the version; True when there was one."""
+        before, at_once = self._version, 1
+        while True:
+            found = self._entries(self._version + 1, at_once)
+            for entry in found:
+                self._apply(entry)
+                self._version += 1
+            if len(found) < at_once:
+                return self._version > before
+            at_once = min(2 * at_once, _AT_ONCE)
 
     def _reload(self) -> bool:
         known = dict(vars(self))
@@ -134,24 +143,21 @@ class TableLog:
         entry = entry_text(actions, transactions, info, token, state)
         path = self._path(version)
         try:
-            made = effects.put_new(path, entry.encode())
+            anchor = effects.put_new(path, entry.encode())
         except StorageFailed as error:
-            found = self._token_at(version, error)
+            anchor, found = None, self._token_at(version, error)
             if found is None:
                 raise
             made = found == token
         else:
-            made = made or self._token_at(version, None) == token
+            made = anchor is not None or self._token_at(version, None) == token
         if not made:
             return None
         if self._anchor is not None and self._is_gone(version - 1):
             self._withdraw(path)
         self._apply(entry)
         self._version = version
-        try:
-            self._anchor = self._stamp(version)
-        except UnsupportedTable:  # the commit has taken place; the next look reads the log anew
-            self._anchor = None
+        self._anchor = anchor  # None where it is not known: the next look reads the log anew
         checkpoints.consider(self.path, version)
         return version
 
@@ -164,7 +170,7 @@ class TableLog:
         for action in actions:
             if not isinstance(action, AddFile) or action.modified_ms >= oldest:
                 continue
-            if not Path(self.path, action.path).exists():
+            if at(self.path, action.path).stat() is None:
                 raise StorageFailed(
                     f"{action.path} is no longer in {self.path}",
                     where=self.path,
@@ -188,7 +194,7 @@ class TableLog:
                 hint="nothing was deleted; once the disk answers, the same can be tried again",
             ) from (cause or error)
 
-    def _withdraw(self, path: Path) -> None:
+    def _withdraw(self, path: Place) -> None:
         """Take back an entry made below the newest checkpoint, where nobody reads it.
 
         This process was stopped between its look at the log and its commit for so long that the entries it
@@ -203,18 +209,16 @@ class TableLog:
 
     # -- reading ------------------------------------------------------------------------------------
 
-    def _path(self, version: int) -> Path:
+    def _path(self, version: int) -> Place:
         return self._folder / f"{version:020}.json"
 
-    def _stamp(self, version: int) -> tuple[int, int] | None:
+    def _stamp(self, version: int) -> tuple[object, ...] | None:
         """What tells an entry from another one of the same number; None when it is not there."""
         try:
             found = self._path(version).stat()
-        except FileNotFoundError:
-            return None
         except OSError as error:
             raise self._unreadable(error) from error
-        return found.st_ino, found.st_mtime_ns
+        return None if found is None else found.identity
 
     def _is_gone(self, version: int) -> bool:
         """Whether an entry is certainly not there any more; a disk that does not answer says nothing."""
@@ -224,20 +228,18 @@ class TableLog:
             return False
 
     def _entry(self, version: int) -> str | None:
+        found = self._entries(version, 1)
+        return found[0] if found else None
+
+    def _entries(self, first: int, number: int) -> list[str]:
+        """Consecutive entries, up to the first one that is not there."""
         try:
-            return self._path(version).read_text("utf-8")
-        except FileNotFoundError:
-            return None
+            names = [f"{version:020}.json" for version in range(first, first + number)]
+            return [content.decode() for content in self._folder.read_on(names)]
         except (OSError, UnicodeDecodeError) as error:
             raise self._unreadable(error) from error
 
     def _load(self) -> None:
-        if not self._folder.is_dir():
-            raise UnsupportedTable(
-                f"no table at {self.path}",
-                where=self.path,
-                hint="it was removed, or this is another data directory",
-            )
         self._transactions: dict[str, int] = {}
         if self.files is not None:
             self.files = {}
@@ -248,43 +250,59 @@ class TableLog:
             self._read_checkpoint()
         except (OSError, pa.ArrowException, ValueError) as error:
             raise self._unreadable(error) from error
-        while (entry := self._entry(self._version + 1)) is not None:
-            self._apply(entry)
-            self._version += 1
-        self._anchor = self._stamp(self._version)
+        self._follow()
         if self._metadata is None or self._protocol is None:
+            if not self._is_there():
+                raise UnsupportedTable(
+                    f"no table at {self.path}",
+                    where=self.path,
+                    hint="it was removed, or this is another data directory",
+                )
             raise self._unreadable("its first entries are missing")
+        self._anchor = self._stamp(self._version)
+
+    def _is_there(self) -> bool:
+        try:
+            return self._folder.is_folder()
+        except OSError as error:
+            raise self._unreadable(error) from error
 
     def _read_checkpoint(self) -> None:
         version = self._newest_checkpoint()
         if version is None:
             return
-        single = self._folder / f"{version:020}.checkpoint.parquet"
-        parts = [single] if single.exists() else sorted(self._folder.glob(f"{version:020}.checkpoint.*.parquet"))
-        for part in parts:
-            self._read_part(part)
+        name, begin = f"{version:020}.checkpoint.parquet", f"{version:020}.checkpoint."
+        try:
+            self._read_part(self._folder / name)
+        except FileNotFoundError:
+            for part in self._folder.files():
+                if part.startswith(begin) and _CHECKPOINT.fullmatch(part):
+                    self._read_part(self._folder / part)
         self._version = self._checkpoint = version
 
     def _newest_checkpoint(self) -> int | None:
         """The checkpoint to begin with: the one on record if the log goes on from it, else the newest whole one."""
+        recorded = (self._folder / "_last_checkpoint").read()
         try:
-            version = int(json.loads((self._folder / "_last_checkpoint").read_bytes())["version"])
-        except (OSError, ValueError, KeyError, TypeError):
+            version = -1 if recorded is None else int(json.loads(recorded)["version"])
+        except (ValueError, KeyError, TypeError):
             version = -1
         name = f"{version:020}.checkpoint.parquet"
-        if version >= 0 and (self._folder / name).exists() and self._path(version).exists():
+        if version >= 0 and (self._folder / name).stat() is not None and self._path(version).stat() is not None:
             return version
+        if recorded is None and self._folder.is_remote and self._path(0).stat() is not None:
+            return None  # a young table: its entries say all, and a list costs more than they do
         parts: dict[int, int] = {}
         whole: list[int] = []
-        for found in filter(None, map(_CHECKPOINT.fullmatch, (entry.name for entry in self._folder.iterdir()))):
+        for found in filter(None, map(_CHECKPOINT.fullmatch, self._folder.files())):
             version = int(found[1])
             parts[version] = parts.get(version, 0) + 1
             if found[3] is None or parts[version] == int(found[3]):
                 whole.append(version)
         return max(whole, default=None)
 
-    def _read_part(self, path: Path) -> None:
-        with pq.ParquetFile(path) as file:
+    def _read_part(self, place: Place) -> None:
+        with place.parquet() as file:
             present = set(file.schema_arrow.names)
             columns = [name for name in ("txn", "protocol", "metaData") if name in present]
             if self.files is not None:
@@ -351,20 +369,18 @@ def create_log(
 
     Raises StorageFailed and CommitUnknown as a commit does.
     """
-    folder = Path(path, _LOG)
+    folder = at(path, _LOG)
     effects.make_folder(folder)
     token = uuid.uuid4().hex
     state = TableState(str(uuid.uuid4()), configuration, 1, 2, (), schema.to_json())
     first = folder / f"{0:020}.json"
     content = entry_text((), transactions, {"operation": "CREATE TABLE"}, token, state, create=True)
     try:
-        return effects.put_new(first, content.encode())
+        return effects.put_new(first, content.encode()) is not None
     except StorageFailed:
         try:
-            if token in first.read_text("utf-8"):
+            if token.encode() in (first.read() or b""):
                 return True
-        except FileNotFoundError:
-            pass
         except OSError as error:
             raise CommitUnknown(f"whether {path} was created cannot be read: {error}", where=path) from error
         raise
@@ -372,7 +388,8 @@ def create_log(
 
 def is_table(path: str) -> bool:
     """Whether a Delta table stands at that path: its log has a first entry or a checkpoint."""
-    folder = Path(path, _LOG)
-    if (folder / f"{0:020}.json").exists() or (folder / "_last_checkpoint").exists():
-        return True
-    return folder.is_dir() and any(_CHECKPOINT.fullmatch(entry.name) for entry in folder.iterdir())
+    folder = at(path, _LOG)
+    with effects.looking(folder):
+        if (folder / f"{0:020}.json").stat() is not None or (folder / "_last_checkpoint").stat() is not None:
+            return True
+        return any(_CHECKPOINT.fullmatch(name) for name in folder.files())

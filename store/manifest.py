@@ -10,16 +10,13 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
-from bindery.router.errors import UnsupportedTable
 from bindery.router.message import TIMESTAMP
-from bindery.store import data_files, tables
+from bindery.store import data_files, file_rows, tables
 from bindery.store.actions import AddFile
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
@@ -265,14 +262,8 @@ def _newest_commit(file: AddFile) -> float:
 
 
 def _read_file(data: DataDir, file: AddFile, wanted: pc.Expression, schema: pa.Schema) -> list[dict[str, Any]]:
-    path = Path(data.manifest, file.path)
-    try:
-        rows = ds.dataset(str(path), schema=schema, format="parquet").to_table(filter=wanted)
-    except (OSError, pa.ArrowException) as error:
-        raise UnsupportedTable(
-            f"cannot read {path}: {tables.reason_of(error)}", where=data.manifest, hint="a file is missing or damaged"
-        ) from error
-    found: list[dict[str, Any]] = rows.to_pylist()
+    rows = file_rows.batches(data.manifest, file.path, schema, where=wanted)
+    found: list[dict[str, Any]] = [row for batch in rows for row in batch.to_pylist()]
     return [row for row in found if row.pop(SUMMED, None) is None]
 
 
@@ -289,7 +280,11 @@ def newest_rows(data: DataDir, *, app_id: str, since: int, count: int) -> list[d
 
 def knows_stream(data: DataDir, stream: str) -> bool:
     """Whether any batch of the stream is on record."""
-    if not tables.exists(data.manifest):
-        return False
-    dataset = tables.dataset(data.manifest, tables.open_table(data.manifest, MANIFEST))
-    return bool(dataset.head(1, columns=["stream"], filter=pc.field("stream") == stream).num_rows)
+    wanted, where = {"stream": stream}, pc.field("stream") == stream
+    schema = pa.schema([MANIFEST.schema.field("stream")])
+    return any(
+        batch.num_rows
+        for file in _files(data)
+        if _may_hold(file, wanted)
+        for batch in file_rows.batches(data.manifest, file.path, schema, where=where)
+    )

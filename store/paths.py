@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from bindery.router.errors import InvalidInput
+from bindery.store.places import SCHEMES, at, normalised
 
 #: Longest encoded name that is used as it is; file systems end at 255 bytes a component.
 MAX_ENCODED: Final = 200
 _KEPT: Final = 160
 _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
-_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _SAFE_PATH: Final = re.compile(r"[A-Za-z0-9/._~+=@,:-]+")
 
 
@@ -34,9 +36,37 @@ def encode_name(name: str) -> str:
     return f"{encoded[:_KEPT]}~~{hashlib.sha256(raw).hexdigest()[:32]}"
 
 
+def _folders_in(folder: str) -> list[str]:
+    return [f"{folder}/{name}" for name in at(folder).folders()]
+
+
+def _address(text: str) -> str:
+    """A path made absolute, or a URL of an object store as it is used everywhere."""
+    found = _SCHEME.match(text)
+    if found is None:
+        return Path(text).expanduser().absolute().as_posix()
+    address = normalised(text)
+    scheme, separator, rest = address.partition("://")
+    bucket, _, prefix = rest.partition("/")
+    if scheme not in SCHEMES or not separator or not bucket or "//" in prefix or {".", ".."} & set(prefix.split("/")):
+        raise InvalidInput(
+            f"the data directory {text!r} is an address that cannot be one",
+            where="data directory",
+            hint="give a path, such as /srv/bindery, or a URL: s3://bucket/prefix, "
+            "abfss://container@account.dfs.core.windows.net/prefix, gs://bucket/prefix",
+        )
+    if not prefix:
+        raise InvalidInput(
+            f"the data directory {text!r} is a whole bucket",
+            where="data directory",
+            hint=f"give a prefix: {address}/bindery",
+        )
+    return address
+
+
 @dataclass(frozen=True, slots=True)
 class DataDir:
-    """A data directory; every path in it is absolute.
+    """A data directory; every address in it is an absolute path or a URL.
 
     `create` tells whether what is missing may be created, the topology table for example.
     """
@@ -46,20 +76,13 @@ class DataDir:
 
     @classmethod
     def open(cls, path: str | Path, create: bool = False) -> DataDir:
-        """The data directory at that path.
+        """The data directory at that path or URL (`s3://bucket/prefix`; also abfss and gs).
 
-        Raises InvalidInput when it does not exist (without `create`), is an address (`s3a://…`, `file:/…`), or
-        when its path has characters that one of the Delta readers cannot open: %, blanks, brackets,
-        anything outside ASCII.
+        Raises InvalidInput when it does not exist (without `create`), when its store cannot be reached as it is
+        configured, and when its address has characters that one of the Delta readers cannot open: %, blanks,
+        brackets, anything outside ASCII.
         """
-        if _ADDRESS.match(str(path)):
-            raise InvalidInput(
-                f"the data directory {str(path)!r} is an address, and only a folder of a file system can be one",
-                where="data directory",
-                hint="give its path, such as /srv/bindery; a store elsewhere must be mounted",
-            )
-        absolute = Path(path).expanduser().absolute()
-        text = absolute.as_posix()
+        text = _address(str(path))
         unsafe = _SAFE_PATH.sub("", text)
         if unsafe:
             raise InvalidInput(
@@ -67,15 +90,35 @@ class DataDir:
                 where="data directory",
                 hint="use letters, digits and . _ ~ + = @ , : - only: Delta readers disagree about the rest",
             )
-        if absolute.exists() and not absolute.is_dir():
-            raise InvalidInput(f"{text!r} is not a directory", where="data directory")
-        if create:
-            absolute.mkdir(parents=True, exist_ok=True)
-        elif not absolute.exists():
+        place = at(text)
+        try:
+            is_folder = place.is_folder()
+            if not is_folder and place.exists():
+                raise InvalidInput(f"{text!r} is not a directory", where="data directory")
+            if create:
+                place.make_folder()
+        except OSError as error:
+            raise InvalidInput(
+                f"the data directory {text!r} cannot be used: {error.strerror or error}",
+                where="data directory",
+                hint="see docs/storage.md for what the environment must say" if place.is_remote else None,
+            ) from None
+        if not create and not is_folder:
             raise InvalidInput(
                 f"no data directory {text!r}", where="data directory", hint="`bindery import` and `serve` create one"
             )
         return cls(text, create)
+
+    @property
+    def machine(self) -> Path:
+        """The folder for what belongs to this machine: locks and logs of the processes that run here.
+
+        The data directory itself, or one below BINDERY_STATE (~/.local/state/bindery) for one that is a URL.
+        """
+        if not at(self.root).is_remote:
+            return Path(self.root)
+        state = os.environ.get("BINDERY_STATE") or "~/.local/state/bindery"
+        return Path(state).expanduser().absolute() / encode_name(self.root)
 
     @property
     def topology(self) -> str:
@@ -108,6 +151,14 @@ class DataDir:
     def routed(self, kind: str, vhost: str, name: str) -> str:
         """The table that routed rows of a kind go to: of a queue by that name, or of unroutable messages."""
         return self.queue(vhost, name) if kind == "queue" else self.unroutable(vhost)
+
+    def queue_tables(self) -> list[str]:
+        """Where tables of queues may be, whether they are tables or not."""
+        return [path for vhost in self.vhost_tables("queues") for path in _folders_in(vhost)]
+
+    def vhost_tables(self, kind: Literal["queues", "unroutable", "inbox"]) -> list[str]:
+        """The folders of vhosts in one of the folders that have one for each."""
+        return _folders_in(f"{self.root}/{kind}")
 
     def inbox(self, vhost: str) -> str:
         """The table to which a vhost's bulk ingestion appends."""

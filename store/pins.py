@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from bindery.router.errors import UnusablePin
 from bindery.store import effects
 from bindery.store.paths import DataDir
+from bindery.store.places import Place, at
 
 #: Pins of finished batches that are kept: Spark replays at most the last one.
 _KEPT: Final = 1
@@ -47,21 +47,24 @@ class Pins:
     """The pins of one app id."""
 
     def __init__(self, data: DataDir, *, stream: str, app_id: str) -> None:
-        self._folder = Path(data.pins(app_id))
+        self._folder = at(data.pins(app_id))
         self._stream = stream
+        #: The pins that there are, listed once: this driver makes and removes the others.
+        self._present: set[int] | None = None
 
     def read(self, batch_id: int) -> Pin | None:
         """The pin of a batch, None when it has none; raises UnusablePin for a damaged record."""
+        recorded = effects.read(self._path(batch_id))
+        if recorded is None:
+            return None
         try:
-            content = json.loads(self._path(batch_id).read_text("utf-8"))
+            content = json.loads(recorded)
             return Pin(
                 content["topology_version"],
                 content["clock_ms"],
                 source=content.get("source", ""),
                 splits=dict(content.get("splits", {})),
             )
-        except FileNotFoundError:
-            return None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self.unusable(batch_id, f"its pin is damaged: {error}") from error
 
@@ -69,6 +72,8 @@ class Pins:
         """Pin a batch unless it is pinned; the record that counts. Raises StorageFailed."""
         effects.make_folder(self._folder)
         effects.put_new(self._path(batch_id), json.dumps(pin.as_data()).encode())
+        if self._present is not None:
+            self._present.add(batch_id)
         written = self.read(batch_id)
         assert written is not None  # noqa: S101  # just written, by this driver or a rival
         return written
@@ -79,9 +84,14 @@ class Pins:
 
     def remove_older(self, batch_id: int) -> None:
         """Forget the pins of batches that no replay can ask for once this one is finished."""
-        for path in self._folder.glob("*.json"):
-            if path.stem.isdecimal() and int(path.stem) < batch_id - _KEPT:
-                effects.remove(path)
+        if self._present is None:
+            with effects.looking(self._folder):
+                names = self._folder.files()
+            stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+            self._present = {int(stem) for stem in stems if stem.isdecimal()}
+        for older in [older for older in self._present if older < batch_id - _KEPT]:
+            effects.remove(self._path(older))
+            self._present.discard(older)
 
     def unusable(self, batch_id: int, reason: str) -> UnusablePin:
         """The error of a batch that can no longer be routed with what its pin says."""
@@ -92,5 +102,5 @@ class Pins:
             "provided that nothing of it was committed",
         )
 
-    def _path(self, batch_id: int) -> Path:
+    def _path(self, batch_id: int) -> Place:
         return self._folder / f"{batch_id}.json"

@@ -141,7 +141,6 @@ class Redriver:
             plan = self._plans.read(number)
             if plan is not None:
                 self._carry_out(plan, done)
-        self._plans.sweep()
         return done
 
     # -- choosing -------------------------------------------------------------------------------------
@@ -169,7 +168,7 @@ class Redriver:
             _go_on(stop)
         if parts:
             plan = self._plans.write(pa.concat_tables(parts), topology.version, clock, after=self._newest_number())
-            faults.reach("redrive.planned", str(plan.folder))
+            faults.reach("redrive.planned", str(plan.place))
             if not self._carry_out(plan, found):
                 return True  # another redrive was faster: choose again
         outcome.add(found)
@@ -202,10 +201,10 @@ class Redriver:
         marks = Marks(self._data, self._vhost, plan)
         marked = marks.set()
         if marked:
-            faults.reach("redrive.marked", str(plan.folder))
+            faults.reach("redrive.marked", str(plan.place))
             self._deliver_earlier(plan)
             self._deliver(plan, marks, outcome)
-            faults.reach("redrive.delivered", str(plan.folder))
+            faults.reach("redrive.delivered", str(plan.place))
         self._plans.discard(plan)
         return marked
 

@@ -54,7 +54,7 @@ class Marks:
                 return True
             if search.missing or (self._log.transaction_version(once.app_id) or 0) >= plan.number:
                 return False
-            faults.reach("redrive.marking", str(plan.folder))
+            faults.reach("redrive.marking", str(plan.place))
             return None
 
         value = {"topology_version": plan.topology_version, "batch": plan.batch}

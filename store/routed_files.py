@@ -15,19 +15,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from bindery.store import tables
 from bindery.store.paths import DataDir
+from bindery.store.places import at
 from bindery.store.writer import NUMBERS_PER_TASK, stream_mark
 
 _WORKERS: Final = 8
@@ -104,7 +102,7 @@ def _files(
         low, high = _bounds(added.stats)
         if _is_outside(low.get("routed_at"), high.get("routed_at"), since, until):
             continue
-        file = RoutedFile(str(Path(path, name)), queue, added.rows or 0)
+        file = RoutedFile(f"{path}/{name}", queue, added.rows or 0)
         part = _stated_part(name, low.get("routing") or {}, high.get("routing") or {})
         inside = {} if part is not None else _batches_inside(file.path, wanted)
         if inside or (part is not None and wanted in (None, part[0])):
@@ -146,7 +144,7 @@ def _stated_part(path: str, low: Mapping[str, Any], high: Mapping[str, Any]) -> 
 
 def _batches_inside(path: str, wanted: str | None) -> dict[str, tuple[Numbers, Numbers]]:
     """By the mark of each stream, or of the one that is wanted: the batches of a file, ascending, and their rows."""
-    with pq.ParquetFile(path, read_dictionary=["routing.stream"]) as file:
+    with at(path).parquet(read_dictionary=["routing.stream"]) as file:
         routing = file.read(columns=["routing.stream", "routing.batch_id"])["routing"].combine_chunks()
     counted = (
         pa.table({"stream": pc.struct_field(routing, "stream"), "batch": pc.struct_field(routing, "batch_id")})
@@ -249,7 +247,7 @@ class Identities:
 
 def identities_of(file: RoutedFile) -> Identities:
     """The identities of a file's rows; row groups that have no batch of its slice are left out."""
-    with pq.ParquetFile(file.path) as opened:
+    with at(file.path).parquet() as opened:
         chosen = _row_groups(opened, file.slice)
         columns = ["routing.stream", "routing.batch_id", "routing.seq"]
         routing = opened.read_row_groups(chosen, columns=columns)["routing"].combine_chunks()
@@ -281,6 +279,5 @@ def _row_groups(file: pq.ParquetFile, wanted: Slice | None) -> list[int]:
 
 def batches_of(file: RoutedFile, row_groups: Sequence[int], schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of some row groups in their order, `rows` at once; columns that the file does not have are null."""
-    local = fs.LocalFileSystem()
-    fragment = ds.ParquetFileFormat().make_fragment(file.path, local, row_groups=list(row_groups))
-    yield from fragment.to_batches(schema=schema, batch_size=rows, use_threads=False)
+    with at(file.path).fragment(row_groups=list(row_groups)) as fragment:
+        yield from fragment.to_batches(schema=schema, batch_size=rows, use_threads=False)

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bindery.router.errors import CheckpointMismatch, Refused
 from bindery.router.message import TIMESTAMP
-from bindery.store import data_files, tables
+from bindery.store import data_files, file_rows, tables
 from bindery.store.actions import Transaction
 from bindery.store.log import TableLog
 from bindery.store.manifest import knows_stream
@@ -140,8 +138,7 @@ def epochs(data: DataDir) -> list[StreamEpoch]:
 
 
 def _epochs(log: TableLog) -> list[StreamEpoch]:
-    files = [Path(log.path, name) for name in tables.files_of(log)]
-    rows = [row for file in files for row in pq.read_table(file, schema=STREAMS.schema).to_pylist()]
+    rows = [row for name in tables.files_of(log) for row in file_rows.read(log.path, name, STREAMS.schema).to_pylist()]
     found = (StreamEpoch(**{**row, "first_batch": row["first_batch"] or 0}) for row in rows)
     return sorted(found, key=lambda row: (row.stream, row.epoch))
 

@@ -13,17 +13,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.schema import Field
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from bindery.router.errors import CommitConflict, UnsupportedTable
 from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA
@@ -31,6 +27,7 @@ from bindery.store import checkpoints, file_rows
 from bindery.store.actions import AddFile, TableState, Transaction
 from bindery.store.log import TableLog, create_log, is_table
 from bindery.store.paths import DataDir
+from bindery.store.places import Place, at
 from bindery.store.rewriting import UNCHANGED, Rewriting, Unchanged
 
 FORMAT_VERSION: Final = 1
@@ -163,15 +160,6 @@ def open_table(
     return table
 
 
-def dataset(path: str, table: DeltaTable) -> ds.Dataset:
-    """The rows of the local table at that path, read by Arrow's own file system.
-
-    deltalake's file system lives in Python: Arrow's threads may still hold its files when the interpreter ends,
-    and then the process aborts although all of its work is done.
-    """
-    return table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(path, LocalFileSystem()))
-
-
 def exists(path: str) -> bool:
     """Whether a Delta table stands at that path."""
     return is_table(path)
@@ -300,7 +288,7 @@ def clear_queue_table(data: DataDir, vhost: str, name: str, *, undeclared_at: in
             return None  # without a look at the file, which may be missing
         if oldest is not None and oldest > undeclared_at:
             return UNCHANGED
-        newer = _routed_after(Path(path, file), undeclared_at)
+        newer = _routed_after(at(path, file), undeclared_at)
         kept = pc.sum(newer, min_count=0).as_py()
         if kept and kept == len(newer):
             return UNCHANGED
@@ -329,9 +317,9 @@ def _routed_between(stats: str) -> tuple[int | None, int | None]:
         return None, None
 
 
-def _routed_after(path: Path, version: int) -> pa.ChunkedArray:
+def _routed_after(place: Place, version: int) -> pa.ChunkedArray:
     """Which rows of a file were routed at a topology version above `version`."""
-    with file_rows.reading(path), pq.ParquetFile(path) as file:
+    with file_rows.reading(place), place.parquet() as file:
         routing = file.read(columns=["routing.topology_version"])["routing"]
     return pc.fill_null(pc.greater(pc.struct_field(routing, "topology_version"), version), False)
 

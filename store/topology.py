@@ -23,12 +23,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from bindery.router.declarations import TopologyEditor
@@ -48,6 +46,7 @@ from bindery.store.history import (
 from bindery.store.log import TableLog
 from bindery.store.objects import ROW_SCHEMA, from_rows, to_rows
 from bindery.store.paths import DataDir
+from bindery.store.places import at
 
 __all__ = ["Edit", "ObjectChange", "TopologyStore", "VersionInfo"]
 
@@ -308,9 +307,9 @@ class TopologyStore:
 
     def _read(self, name: str) -> list[tuple[Object, str | None]]:
         """The objects of one file, each with its author."""
-        path = Path(self.data.topology, name)
+        path = at(self.data.topology, name)
         try:
-            rows = pq.read_table(path, schema=ROW_SCHEMA)
+            rows = path.read_parquet(ROW_SCHEMA)
             return list(zip(from_rows(rows), rows["author"].to_pylist(), strict=True))
         except InvalidInput as error:
             raise UnsupportedTable(f"{path}: {error.message}", where=self.data.topology) from error
@@ -375,7 +374,7 @@ class TopologyStore:
             remaining = {key: by for key, by in rows.items() if key not in changes}
             if remaining:
                 if part is None:
-                    part = pq.read_table(Path(self.data.topology, name), schema=ROW_SCHEMA)
+                    part = at(self.data.topology, name).read_parquet(ROW_SCHEMA)
                 if len(remaining) < len(rows):
                     part = part.filter(pa.array([key in remaining for key in rows]))
                 parts.append(part)

@@ -11,19 +11,18 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from bindery.store import tables
+from bindery.store import file_rows, tables
 from bindery.store.log import TableLog
 from bindery.store.manifest import MANIFEST, SUMMED
 from bindery.store.paths import DataDir
+from bindery.store.places import at
 
 _STREAM: Final = "stream"
 _AT_ONCE: Final = 512
@@ -146,11 +145,12 @@ class ManifestTotals:
 
     def _read_whole(self) -> int:
         """Read every row; the version that was read."""
-        table = tables.open_table(self._data.manifest, MANIFEST)
+        log = tables.open_log(self._data.manifest, MANIFEST, files=True)
+        files = tables.files_of(log)
         totals = Totals()
         waiting: list[pa.RecordBatch] = []
         # a file holds one row as a rule: many of them are added up at once
-        for batch in tables.dataset(self._data.manifest, table).to_batches():
+        for batch in (batch for name in files for batch in file_rows.batches(log.path, name, MANIFEST.schema)):
             waiting.append(batch)
             if len(waiting) == _AT_ONCE:
                 totals.add(pa.Table.from_batches(waiting))
@@ -158,19 +158,21 @@ class ManifestTotals:
         if waiting:
             totals.add(pa.Table.from_batches(waiting))
         self._totals = totals
-        self.files_read += len(table.file_uris())
-        version: int = table.version()
-        return version
+        self.files_read += len(files)
+        return log.version
 
     def _added(self, first: int, last: int) -> Iterator[pa.Table]:
         """The rows that versions added; a version that only rewrote rows has none."""
-        folder = Path(self._data.manifest)
+        folder = at(self._data.manifest)
         for version in range(first, last + 1):
-            for line in (folder / "_delta_log" / f"{version:020}.json").read_text("utf-8").splitlines():
+            entry = (folder / "_delta_log" / f"{version:020}.json").read()
+            if entry is None:
+                raise FileNotFoundError(f"entry {version} of {folder} is gone")
+            for line in entry.decode().splitlines():
                 add = json.loads(line).get("add")
                 if add is not None and add["dataChange"]:
                     self.files_read += 1
-                    yield pq.read_table(folder / unquote(add["path"]), schema=MANIFEST.schema)
+                    yield (folder / unquote(add["path"])).read_parquet(MANIFEST.schema)
 
 
 def _flat(rows: pa.Table, name: str) -> pa.Table:

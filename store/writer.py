@@ -8,7 +8,8 @@ null for them). What remains per queue is one gather per leaf column and its enc
 Memory of a `QueueWriter` is bounded: `add` buffers at most `buffer_bytes` of messages plus one batch
 before it flushes, and a flush holds, beside that buffer, one joined copy of it, the copies of one
 queue at a time (at most the buffer again) and their encoded file (smaller): four times
-`buffer_bytes` plus the size of one batch in all.
+`buffer_bytes` plus the size of one batch in all. On an object store up to 32 MiB of encoded files are on
+their way beside that.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
@@ -33,6 +33,7 @@ from bindery.store import effects
 from bindery.store.commit import WrittenFile
 from bindery.store.data_files import drop_unused
 from bindery.store.paths import DataDir
+from bindery.store.places import at
 
 #: Bytes of messages that a task gathers before it writes files.
 DEFAULT_BUFFER_BYTES: Final = 128 * 1024 * 1024
@@ -185,7 +186,7 @@ class QueueWriter:
         self._buffer_bytes = buffer_bytes
         self._prefix = f"part-{stream_mark(stamp.stream)}-{stamp.batch_id}-{attempt}"
         self._files: list[WrittenFile] = []
-        self._unsynced: list[Path] = []
+        self._writing = effects.ParquetFiles()
         self._clear()
 
     def add(self, batch: pa.RecordBatch, deliveries: Deliveries) -> None:
@@ -257,18 +258,18 @@ class QueueWriter:
         flush = _Flush(columns, joined["source"], joined[SEQ], lineage, self._stamp)
         everything = pa.array(np.arange(len(lineage), dtype=np.int32))
         # an unroutable table is created by the first commit that has rows for it
-        effects.make_folder(Path(self._data.unroutable(self._vhost)))
+        effects.make_folder(at(self._data.unroutable(self._vhost)))
         self._write(flush, everything, "unroutable", "")
 
     def close(self) -> list[WrittenFile]:
-        """Flush, and give every file written, synced: what is committed must outlive the machine."""
+        """Flush, and give every file written, durable: what is committed must outlive the machine."""
         self.flush()
-        effects.sync(self._unsynced)
-        self._unsynced = []
+        self._writing.finish()
         return self._files
 
     def discard(self) -> None:
         """Remove what was written, of which nothing has been committed."""
+        self._writing.discard()
         drop_written(self._data, self._files)
 
     def _clear(self) -> None:
@@ -282,18 +283,15 @@ class QueueWriter:
     def _write(self, flush: _Flush, rows: pa.Array, kind: Literal["queue", "unroutable"], name: str) -> None:
         table, seq = flush.table(rows)
         file = f"{self._prefix}-{len(self._files)}-{secrets.token_hex(4)}.parquet"
-        path = Path(self._data.routed(kind, self._vhost, name), file)
-        size = effects.write_parquet(
-            path,
+        size = self._writing.write(
+            at(self._data.routed(kind, self._vhost, name), file),
             table,
-            synced=False,
             compression=self._compression,
             use_dictionary=[*flush.dictionaries, *_CONSTANT],
             column_encoding=_DELTA_ENCODED,
             write_statistics=_WITH_STATISTICS,
             store_schema=False,
         )
-        self._unsynced.append(path)
         self._files.append(
             WrittenFile(
                 kind=kind,

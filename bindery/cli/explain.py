@@ -33,13 +33,13 @@ _VERDICTS: Final = {
     "exclusive-divert": ("✗", "yellow", "an exclusive divert took the message"),
 }
 
-DataOption = Annotated[Path, typer.Option("--data", help="The data directory.")]
+DataOption = Annotated[str, typer.Option("--data", help="The data directory: a folder, or a URL of an object store.")]
 VhostOption = Annotated[str, typer.Option("--vhost", help="The vhost.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def explain(
-    data: DataOption = Path("data"),
+    data: DataOption = "data",
     message: Annotated[
         Path | None, typer.Option("--message", help="A JSON file with one message; - reads standard input.")
     ] = None,

@@ -39,9 +39,7 @@ _SAMPLE = 10_000
 def check(
     text: Text,
     dialect: DialectName,
-    data: Annotated[
-        Path | None, typer.Option(help="A data directory, to compare with the messages of a queue.")
-    ] = None,
+    data: Annotated[str | None, typer.Option(help="A data directory, to compare with the messages of a queue.")] = None,
     queue: Annotated[str, typer.Option(help="The queue to compare with.")] = "",
     vhost: Annotated[str, typer.Option(help="The queue's vhost.")] = "/",
     as_json: AsJson = False,
@@ -104,7 +102,7 @@ def test(
         raise typer.Exit(1)
 
 
-def _observed(data: Path, queue: str, vhost: str) -> ObservedSchema:
+def _observed(data: str, queue: str, vhost: str) -> ObservedSchema:
     """What the first messages of a queue hold."""
     from bindery.store.paths import DataDir  # noqa: PLC0415  # storage, only when it is asked for
     from bindery.store.read import browse  # noqa: PLC0415

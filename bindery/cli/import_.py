@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def import_(
     definitions: Annotated[Path, typer.Argument(help="A definitions file (JSON, as RabbitMQ exports it).")],
-    data: Annotated[Path, typer.Option(help="The data directory; created when missing.")],
+    data: Annotated[str, typer.Option(help="The data directory; created when missing.")],
     vhost: Annotated[str | None, typer.Option(help="Load everything into this vhost.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace objects that exist with other properties.")

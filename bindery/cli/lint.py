@@ -38,7 +38,7 @@ def lint(
     definitions: Annotated[
         Path | None, typer.Argument(help="A definitions document to judge, instead of the data directory's topology.")
     ] = None,
-    data: DataOption = Path("data"),
+    data: DataOption = "data",
     vhost: Annotated[str | None, typer.Option("--vhost", help="Judge one vhost only.")] = None,
     version: Annotated[int | None, typer.Option("--version", help="A topology version; the newest by default.")] = None,
     overlap: Annotated[

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def maintain(
-    data: Annotated[Path, typer.Argument(help="The data directory.")],
+    data: Annotated[str, typer.Argument(help="The data directory.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
     retention: Annotated[
         str | None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,7 +14,7 @@ from bindery.router.error_text import visible
 
 
 def queues(
-    data: Annotated[Path, typer.Option(help="The data directory.")],
+    data: Annotated[str, typer.Option(help="The data directory.")],
     vhost: Annotated[str | None, typer.Option(help="Only the queues of this vhost.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

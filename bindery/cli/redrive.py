@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,7 +32,7 @@ DialectOption = Annotated[str, typer.Option("--dialect", help="Of --filter: " + 
 
 
 def unroutable(
-    data: DataOption = Path("data"),
+    data: DataOption = "data",
     vhost: VhostOption = DEFAULT_VHOST,
     reason: ReasonOption = None,
     exchange: ExchangeOption = None,
@@ -67,7 +66,7 @@ def unroutable(
 
 
 def redrive(
-    data: DataOption = Path("data"),
+    data: DataOption = "data",
     vhost: VhostOption = DEFAULT_VHOST,
     reason: ReasonOption = None,
     exchange: ExchangeOption = None,

@@ -33,7 +33,7 @@ def replay(
     against: Annotated[
         str, typer.Option("--against", help="A topology version, or a definitions document or proposal to apply.")
     ],
-    data: DataOption = Path("data"),
+    data: DataOption = "data",
     vhost: VhostOption = DEFAULT_VHOST,
     stream: Annotated[str | None, typer.Option("--stream", help="Only messages of this stream.")] = None,
     since: SinceOption = None,

@@ -10,7 +10,7 @@ import typer
 
 def route(
     config: Annotated[Path, typer.Option(help="The job file (YAML): what to read and how it becomes messages.")],
-    data: Annotated[Path, typer.Option(help="The data directory with the topology and the queue tables.")],
+    data: Annotated[str, typer.Option(help="The data directory with the topology and the queue tables.")],
     available_now: Annotated[
         bool, typer.Option("--available-now", help="End when what is there now has been routed.")
     ] = False,

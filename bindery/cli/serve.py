@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def serve(
-    data: Annotated[Path | None, typer.Option(help="The data directory; created when missing.")] = None,
+    data: Annotated[str | None, typer.Option(help="The data directory; created when missing.")] = None,
     config: Annotated[
         Path | None, typer.Option(help="A YAML file of settings; BINDERY_CONFIG without this option.")
     ] = None,

@@ -34,7 +34,7 @@ _MARKS = {"created": "+", "deleted": "-", "updated": "~"}
 
 @app.command()
 def versions(
-    data: DataOption = Path("data"),
+    data: DataOption = "data",
     limit: Annotated[int, typer.Option("--limit", min=1, help="Versions to list at most.")] = 20,
     before: Annotated[int | None, typer.Option("--before", min=0, help="Only versions below this one.")] = None,
     as_json: JsonOption = False,
@@ -55,7 +55,7 @@ def versions(
 @app.command()
 def show(
     version: Annotated[int | None, typer.Argument(min=0, help="A version; the newest by default.")] = None,
-    data: DataOption = Path("data"),
+    data: DataOption = "data",
     as_json: JsonOption = False,
 ) -> None:
     """Show one version and what it changed, object by object."""
@@ -80,7 +80,7 @@ def show(
 def diff(
     base: Annotated[int | None, typer.Argument(metavar="FROM", min=0, help="The older version.")] = None,
     to: Annotated[int | None, typer.Argument(metavar="TO", min=0, help="The newest by default.")] = None,
-    data: DataOption = Path("data"),
+    data: DataOption = "data",
     vhost: Annotated[
         str | None, typer.Option("--vhost", help="Only this vhost; that of a document that states none.")
     ] = None,
@@ -121,7 +121,7 @@ def diff(
 @app.command()
 def rollback(
     to: Annotated[int, typer.Argument(min=0, help="The version whose state is to be the newest again.")],
-    data: DataOption = Path("data"),
+    data: DataOption = "data",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False,
     as_json: JsonOption = False,
@@ -156,7 +156,7 @@ def rollback(
 
 @app.command()
 def export(
-    data: DataOption = Path("data"),
+    data: DataOption = "data",
     vhost: Annotated[str | None, typer.Option("--vhost", help="Only this vhost.")] = None,
     version: VersionOption = None,
     at: AtOption = None,
@@ -179,7 +179,7 @@ def export(
         raise InvalidInput(f"cannot write it: {error.strerror}", where=str(output)) from None
 
 
-def _store(data: Path) -> TopologyStore:
+def _store(data: str) -> TopologyStore:
     from bindery.store.paths import DataDir  # noqa: PLC0415  # `bindery --help` does not wait for Delta
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
 

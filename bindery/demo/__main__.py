@@ -17,9 +17,8 @@ import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
-from deltalake import DeltaTable
 from rich.console import Console
 from rich.table import Table
 
@@ -30,7 +29,9 @@ from bindery.jobs.control.config import FileSource, JobFile, load_job
 from bindery.router.error_text import render_error
 from bindery.router.errors import BinderyError, InvalidInput
 from bindery.store.paths import DataDir
-from bindery.store.tables import UNROUTABLE, count_rows, dataset, open_log, rows_in
+from bindery.store.places import Place, at, hadoop_address
+from bindery.store.read import read_queue
+from bindery.store.tables import UNROUTABLE, count_rows, exists, open_log, rows_in
 from bindery.store.topology import TopologyStore
 
 _LATE: Final = """\
@@ -52,14 +53,14 @@ def flights_csv() -> zipfile.Path:
     return zipfile.Path(Path(spec.origin).parent / "data" / "flights.csv.zip", "flights.csv")
 
 
-def write_inbox(inbox: Path) -> int:
+def write_inbox(inbox: Place) -> int:
     """One CSV file per month, unless they are there; gives the number of flights."""
     with flights_csv().open("r", encoding="utf-8", newline="") as source:
         header, *rows = csv.reader(source)
-    if len(list(inbox.glob("flights-*.csv"))) == 12:
+    if len([name for name in inbox.files() if name.startswith("flights-") and name.endswith(".csv")]) == 12:
         return len(rows)
-    inbox.mkdir(parents=True, exist_ok=True)
-    months: dict[int, TextIO] = {}
+    inbox.make_folder()
+    months: dict[int, io.StringIO] = {}
     for row in rows:
         month = int(row[1])
         if month not in months:
@@ -67,24 +68,22 @@ def write_inbox(inbox: Path) -> int:
             csv.writer(months[month]).writerow(header)
         csv.writer(months[month]).writerow(row)
     for month, text in months.items():
-        draft = inbox / f".flights-2013-{month:02}.csv"
-        draft.write_text(text.getvalue(), encoding="utf-8")  # type: ignore[attr-defined]  # each is a StringIO
-        draft.rename(inbox / f"flights-2013-{month:02}.csv")
+        (inbox / f"flights-2013-{month:02}.csv").replace(text.getvalue().encode())
     return len(rows)
 
 
-def demo_job(configs: Path, inbox: Path) -> JobFile:
+def demo_job(configs: Path, inbox: Place) -> JobFile:
     """The demo's job file, reading from that inbox."""
     file = load_job(configs / "job.yaml")
     assert isinstance(file.job.source, FileSource)  # noqa: S101  # our own file
-    source = file.job.source.model_copy(update={"path": str(inbox)})
+    source = file.job.source.model_copy(update={"path": hadoop_address(str(inbox))})
     return JobFile(file.job.model_copy(update={"source": source}), file.name, file.lines)
 
 
-def run(configs: Path, data: Path, console: Console) -> None:
+def run(configs: Path, data: str, console: Console) -> None:
     """Declare the topology over HTTP, route what is new, show what the queues hold."""
     folder = DataDir.open(data, create=True)
-    inbox = data / "inbox"
+    inbox = at(folder.root, "inbox")
     total = write_inbox(inbox)
     definitions = json.loads((configs / "definitions.json").read_bytes())
     with control_plane(data) as plane:
@@ -99,7 +98,7 @@ def run(configs: Path, data: Path, console: Console) -> None:
     console.print(progress.summary if progress.records else f"nothing new: all {total:,} flights were routed before")
     _show_queues(folder, console)
     _show_queries(folder, console)
-    console.print(f"\nThe data is in {data}: a Delta table per queue below {data / 'queues'}. To go on:\n")
+    console.print(f"\nThe data is in {data}: a Delta table per queue below {folder.root}/queues. To go on:\n")
     console.print(next_steps(data, plane.password), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -107,12 +106,12 @@ def _show_queues(data: DataDir, console: Console) -> None:
     table = Table("queue", "rows", "table", title="Queues")
     table.columns[1].justify = "right"
     for queue in TopologyStore(data).load().in_vhost("/")[1]:
-        path = Path(data.queue("/", queue.name)).relative_to(data.root)
-        table.add_row(queue.name, f"{count_rows(data, '/', queue.name):,}", str(path))
-    unroutable = Path(data.unroutable("/"))
-    if unroutable.exists():
-        rows = rows_in(open_log(str(unroutable), UNROUTABLE, files=True))
-        table.add_row("(unroutable)", f"{rows:,}", str(unroutable.relative_to(data.root)))
+        path = at(data.queue("/", queue.name)).below(at(data.root))
+        table.add_row(queue.name, f"{count_rows(data, '/', queue.name):,}", path)
+    unroutable = data.unroutable("/")
+    if exists(unroutable):
+        rows = rows_in(open_log(unroutable, UNROUTABLE, files=True))
+        table.add_row("(unroutable)", f"{rows:,}", at(unroutable).below(at(data.root)))
     console.print(table)
 
 
@@ -121,8 +120,7 @@ def _show_queries(data: DataDir, console: Console) -> None:
     import duckdb  # noqa: PLC0415
     import polars as pl  # noqa: PLC0415
 
-    path = data.queue("/", "late.majors")
-    late_majors = dataset(path, DeltaTable(path))
+    late_majors = read_queue(data, "late.majors")
     late = duckdb.connect().register("late_majors", late_majors).sql(_LATE)
     _show("The queue late.majors, by DuckDB", _LATE, late.columns, late.fetchall(), console)
     cancelled = (
@@ -148,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo from the command line."""
     parser = argparse.ArgumentParser(prog="python -m bindery.demo", description="Route a year of flights.")
     parser.add_argument("--configs", type=Path, default=Path("configs/demo"), help="folder of the demo's files")
-    parser.add_argument("--data", type=Path, default=Path("data/demo"), help="where the data goes")
+    parser.add_argument("--data", default="data/demo", help="where the data goes: a folder, or a URL")
     options = parser.parse_args(arguments)
     try:
         run(options.configs, options.data, Console())

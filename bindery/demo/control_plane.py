@@ -58,12 +58,12 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(data: Path) -> Iterator[ControlPlane]:
+def control_plane(data: str) -> Iterator[ControlPlane]:
     """A control plane over the data directory, on a free port of this machine, with a fresh password."""
     password = secrets.token_urlsafe(12)
     # also where an earlier demo has left the user with another password
     put_administrator(AccessStore(DataDir.open(data, create=True).access), USER, password)
-    command = [sys.executable, "-m", "bindery.cli.main", "serve", "--data", str(data), "--port", "0"]
+    command = [sys.executable, "-m", "bindery.cli.main", "serve", "--data", data, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603  # our own
         try:
             line = process.stdout.readline() if process.stdout is not None else ""
@@ -75,7 +75,7 @@ def control_plane(data: Path) -> Iterator[ControlPlane]:
             process.terminate()
 
 
-def next_steps(data: Path, password: str) -> str:
+def next_steps(data: str, password: str) -> str:
     """Commands to go on with: a control plane that stays, and calls to it."""
     at = f"http://127.0.0.1:{PORT}/api"
     message = {

@@ -17,6 +17,7 @@ from bindery.jobs.control.config import FileSource, JobFile, QueueSource, job_of
 from bindery.jobs.control.references import is_reference, without_secrets
 from bindery.router.errors import InvalidInput
 from bindery.store.paths import DataDir
+from bindery.store.places import at, normalised
 from bindery.store.read import consumer_filter
 
 _NAMES: Final = """
@@ -118,6 +119,14 @@ class DocumentRules:
     def _checked_address(self, file: JobFile, path: str) -> str:
         if any(part in (".", "..") for part in path.split("/")) or "%" in path:
             raise file.error(("source", "path"), "an address with '.', '..' or '%' in it")
+        address, data = normalised(path), self.data.root
+        inbox = f"{data}/inbox"
+        if at(data).is_remote:
+            if f"{address}/".startswith(f"{inbox}/"):
+                return path
+            if f"{address}/".startswith(f"{data}/") or f"{data}/".startswith(f"{address}/"):
+                hint = f"of the data directory only {inbox}"
+                raise file.error(("source", "path"), "holds what the service keeps for itself", hint=hint)
         for root in self.roots:
             if _SCHEME.match(root) and (path == root or path.startswith(root.rstrip("/") + "/")):
                 return path

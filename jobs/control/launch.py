@@ -67,7 +67,7 @@ class Launcher:
             command += ["--packages", DELTA_PACKAGE]
         for name, value in conf.items():
             command += ["--conf", f"{name}={value}"]
-        command += [str(_MANAGED), "--job", str(folder.path), "--data", self.data.root, "--run", run]
+        command += [str(_MANAGED), "--job", str(folder.place), "--data", self.data.root, "--run", run]
         for root in self.roots:
             command += ["--root", root]
         if self.secrets is not None:
@@ -96,7 +96,7 @@ class Launcher:
         try:
             log = os.open(folder.log(number), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
-            raise StorageFailed(f"cannot write the job's log: {error.strerror}", where=str(folder.path)) from error
+            raise StorageFailed(f"cannot write the job's log: {error.strerror}", where=str(folder.here)) from error
         try:
             process = subprocess.Popen(  # noqa: S603  # an argument list, no shell text from outside
                 command,
@@ -104,7 +104,7 @@ class Launcher:
                 stdout=log,
                 stderr=log,
                 env=self.environment(record),
-                cwd=folder.path,
+                cwd=folder.here,
                 pass_fds=(alive,),
                 start_new_session=True,
             )

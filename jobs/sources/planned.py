@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import unquote
 
 from bindery.router.errors import CheckpointMismatch
+from bindery.store.places import Place, at
 
 _VERSION = "v1"
 
@@ -41,12 +41,12 @@ def place_of(address: str) -> str:
 
 def batch_clock(checkpoint: str, batch_id: int) -> int:
     """The time at which a batch was planned, in ms since 1970 (UTC): what Spark takes for the current time in it."""
-    return int(json.loads(_lines(Path(checkpoint) / "offsets" / str(batch_id))[0])["batchTimestampMs"])
+    return int(json.loads(_lines(at(checkpoint, "offsets", str(batch_id)))[0])["batchTimestampMs"])
 
 
 def planned_files(checkpoint: str, batch_id: int) -> list[PlannedFile]:
     """The files of a batch of a file stream, in the order in which Spark took them."""
-    folder = Path(checkpoint)
+    folder = at(checkpoint)
     after = _end(folder, batch_id - 1) if batch_id else -1
     wanted = range(after + 1, _end(folder, batch_id) + 1)
     files: list[PlannedFile] = []
@@ -56,25 +56,26 @@ def planned_files(checkpoint: str, batch_id: int) -> list[PlannedFile]:
     return files
 
 
-def _end(folder: Path, batch_id: int) -> int:
+def _end(folder: Place, batch_id: int) -> int:
     """The number of the last list of files that a batch takes in."""
     offset = _lines(folder / "offsets" / str(batch_id))[1]
     return -1 if offset == "-" else int(json.loads(offset)["logOffset"])
 
 
-def _list(folder: Path, number: int) -> list[str]:
+def _list(folder: Place, number: int) -> list[str]:
     """The list of that number; every tenth holds all before it, too, and outlives them."""
     names = [str(number), f"{number}.compact"]
-    later = (int(path.name.removesuffix(".compact")) for path in folder.glob("*.compact"))
+    present = folder.files()
+    later = (int(name.removesuffix(".compact")) for name in present if name.endswith(".compact"))
     names += [f"{found}.compact" for found in sorted(later) if found > number]
-    found = next((folder / name for name in names if (folder / name).exists()), folder / names[0])
+    found = folder / next((name for name in names if name in present), names[0])
     mark = f'"batchId":{number}}}'
     return [line for line in _lines(found) if line.endswith(mark)]
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Place) -> list[str]:
     try:
-        version, *lines = path.read_text("utf-8").splitlines()
+        version, *lines = (path.read() or b"nothing").decode().splitlines()
         if version != _VERSION:
             raise ValueError(f"its format is {version[:20]!r}, not {_VERSION}")
     except (OSError, ValueError) as error:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final, Literal
 
 from bindery.store import effects
+from bindery.store.places import at
 
 _FOLDER: Final = "refused"
 
@@ -32,10 +31,10 @@ class Refusals:
     """What a batch leaves out, in the checkpoint of its stream."""
 
     def __init__(self, checkpoint: str, batch_id: int) -> None:
-        self._path = Path(checkpoint) / _FOLDER / f"{batch_id}.json"
-        self._parts: dict[str, RefusedPart] = {}
-        with suppress(FileNotFoundError):
-            self._parts = {row["file"]: RefusedPart(**row) for row in json.loads(self._path.read_text("utf-8"))}
+        self._path = at(checkpoint, _FOLDER, f"{batch_id}.json")
+        noted = effects.read(self._path)
+        rows = [] if noted is None else json.loads(noted)
+        self._parts: dict[str, RefusedPart] = {row["file"]: RefusedPart(**row) for row in rows}
 
     @property
     def parts(self) -> list[RefusedPart]:
@@ -55,6 +54,9 @@ class Refusals:
 
     def forget_older(self) -> None:
         """Remove what was noted for batches before this one, which are done."""
-        for path in self._path.parent.glob("*.json"):
-            if path.stem.isdecimal() and int(path.stem) < int(self._path.stem):
-                effects.remove(path)
+        with effects.looking(self._path):
+            names = self._path.parent.files()
+        for name in names:
+            stem = name.removesuffix(".json")
+            if stem.isdecimal() and int(stem) < int(self._path.stem):
+                effects.remove(self._path.parent / name)

@@ -116,13 +116,18 @@ class Storage:
 
         return closing(_Remote(self, address, seek))
 
-    def copy(self, address: str, to: Path, ranges: Iterable[tuple[int, int | None]]) -> None:
+    def copy(self, address: str, to: str, ranges: Iterable[tuple[int, int | None]]) -> None:
         """Copy parts of a file after decompression: (first byte, the one after the last; None = the end).
 
-        Raises StorageFailed when there is no room for the copy.
+        `to` is a path of this machine, or the URL by which Spark knows a place. Raises StorageFailed when there is no
+        room for the copy.
         """
         copied = self._jvm.org.apache.commons.io.IOUtils.copyLarge
-        target = self._jvm.java.io.FileOutputStream(str(to))
+        if "://" in to:
+            path, system = self._located(to)
+            target = system.create(path, True)
+        else:
+            target = self._jvm.java.io.FileOutputStream(to)
         stream = self.opened(address)
         try:
             at = 0
@@ -132,7 +137,7 @@ class Storage:
         except Py4JJavaError as error:
             if _NO_ROOM not in str(error.java_exception):
                 raise
-            raise StorageFailed(f"cannot write {to}: {_NO_ROOM}", where=str(to), hint="see to the disk") from None
+            raise StorageFailed(f"cannot write {to}: {_NO_ROOM}", where=to, hint="see to the disk") from None
         finally:
             stream.close()
             target.close()
@@ -193,9 +198,9 @@ class _Remote:
     def read(self, offset: int, size: int) -> bytes:
         if self._copy is None and (offset < self._at or size > _CARRIED):
             self._folder = TemporaryDirectory(prefix="bindery-")
-            path = Path(self._folder.name) / "content"
+            path = f"{self._folder.name}/content"
             self._storage.copy(self._address, path, [(0, None)])
-            self._copy = _Local(str(path))
+            self._copy = _Local(path)
         if self._copy is not None:
             return self._copy.read(offset, size)
         self._at += self._skip(self._stream, offset - self._at)

@@ -10,17 +10,16 @@ meanwhile finds the entry before its own gone and takes its commit back (`binder
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bindery.router.errors import StorageFailed
 from bindery.store import effects
 from bindery.store.checkpoints import write_checkpoint
 from bindery.store.maintenance.horizon import Horizon
 from bindery.store.maintenance.listing import LogFiles
+from bindery.store.places import Place
 
 #: Checkpoints that stay within the retention, about: the oldest, the newest two, others evenly between.
 KEPT: Final = 8
@@ -96,12 +95,12 @@ def clean_log(files: LogFiles, horizon: Horizon | None) -> Cleaned:
     return Cleaned(len(entries), len(checkpoints))
 
 
-def _is_sound(parts: tuple[Path, ...]) -> bool:
+def _is_sound(parts: tuple[Place, ...]) -> bool:
     """Whether a checkpoint can be read, and is durable from now on: entries are about to rely on it."""
     stated = {"protocol": 0, "metaData": 0}
     try:
         for part in parts:
-            with pq.ParquetFile(part) as file:
+            with part.parquet() as file:
                 rows = file.read(columns=["protocol.minReaderVersion", "metaData.id"])
             for name in stated:
                 stated[name] += len(rows[name]) - rows[name].null_count

@@ -20,8 +20,8 @@ from bindery.store.actions import Action, AddFile, RemoveFile, Transaction
 from bindery.store.data_files import drop_unused
 from bindery.store.log import TableLog
 from bindery.store.maintenance.merging import merge
-from bindery.store.maintenance.places import Place
 from bindery.store.maintenance.policy import Policy
+from bindery.store.maintenance.table_places import TablePlace
 from bindery.store.maintenance.tiers import merges
 
 #: Rounds of planning of one call; a round takes the orders of size one up.
@@ -38,7 +38,7 @@ class Compacted:
     dropped: int = 0
 
 
-def compact(place: Place, log: TableLog, policy: Policy) -> Compacted:
+def compact(place: TablePlace, log: TableLog, policy: Policy) -> Compacted:
     """Merge what has gathered in a table; `log` has its files and is left at the newest version.
 
     Raises StorageFailed, CommitUnknown, and CommitConflict when every attempt lost its race.
@@ -54,7 +54,7 @@ def compact(place: Place, log: TableLog, policy: Policy) -> Compacted:
     return done
 
 
-def _merge(place: Place, log: TableLog, group: Sequence[AddFile], policy: Policy, done: Compacted) -> None:
+def _merge(place: TablePlace, log: TableLog, group: Sequence[AddFile], policy: Policy, done: Compacted) -> None:
     schema = pa.schema(log.state.schema.to_arrow())
     try:
         added = merge(log.path, group, schema, statistics=place.statistics, target_bytes=policy.target_bytes)

@@ -12,10 +12,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
+from bindery.store import effects
 from bindery.store.paths import DataDir
+from bindery.store.places import Place, at
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +40,31 @@ class Holds:
 def find_holds(data: DataDir, limit: timedelta, now_ms: int) -> Holds:
     """The holds of every checkpoint below the data directory."""
     oldest = now_ms - int(limit.total_seconds() * 1000)
-    found = [hold for folder in sorted(Path(data.root, "checkpoints").glob("*")) for hold in _of(folder)]
+    checkpoints = at(data.root, "checkpoints")
+    with effects.looking(checkpoints):
+        found = [hold for name in checkpoints.folders() for hold in _of(checkpoints / name)]
     active = tuple(hold for hold in found if hold.moved_ms >= oldest)
     return Holds(active, tuple(hold for hold in found if hold.moved_ms < oldest))
 
 
-def _of(checkpoint: Path) -> Iterator[Hold]:
+def _of(checkpoint: Place) -> Iterator[Hold]:
     """The holds of one checkpoint, the least version per table."""
-    batches = [path for path in (checkpoint / "offsets").glob("*") if path.name.isdecimal()]
-    batches.sort(key=lambda path: int(path.name))
+    folder = checkpoint / "offsets"
+    files = folder.files()
+    batches = sorted((name for name in files if name.isdecimal()), key=int)
     least: dict[str, int] = {}
-    for path in batches[-2:]:
-        for offset in _offsets(path):
+    for name in batches[-2:]:
+        for offset in _offsets(folder / name):
             table, version = str(offset["reservoirId"]), int(offset["reservoirVersion"]) - 1
             least[table] = min(version, least.get(table, version))
     for table, version in least.items():
-        yield Hold(checkpoint.name, table, version, batches[-1].stat().st_mtime_ns // 1_000_000)
+        yield Hold(checkpoint.name, table, version, files[batches[-1]].modified_ms)
 
 
-def _offsets(path: Path) -> Iterator[dict[str, Any]]:
+def _offsets(place: Place) -> Iterator[dict[str, Any]]:
     """The offsets of Delta sources in a file of offsets, one JSON object a line."""
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = (place.read() or b"").decode().splitlines()
     except (OSError, UnicodeDecodeError):
         return
     for line in lines:

@@ -11,8 +11,8 @@ from bindery.store import tables
 from bindery.store.log import TableLog
 from bindery.store.maintenance.holds import Hold
 from bindery.store.maintenance.listing import LogFiles
-from bindery.store.maintenance.places import Place
 from bindery.store.maintenance.policy import DEFAULT_RETENTION, Policy, as_interval, duration
+from bindery.store.maintenance.table_places import TablePlace
 
 _LOG_AGE = "delta.logRetentionDuration"
 _FILE_AGE = "delta.deletedFileRetentionDuration"
@@ -32,7 +32,7 @@ class Horizon:
     held: tuple[str, ...] = ()
 
 
-def retention(place: Place, log: TableLog, policy: Policy) -> timedelta:
+def retention(place: TablePlace, log: TableLog, policy: Policy) -> timedelta:
     """How long a table's old versions are kept: what is asked for, or else what its properties state."""
     if policy.retention is not None:
         return policy.retention
@@ -43,7 +43,7 @@ def retention(place: Place, log: TableLog, policy: Policy) -> timedelta:
     return DEFAULT_RETENTION if stated > timedelta(days=3_650) else stated
 
 
-def state_properties(place: Place, log: TableLog, policy: Policy) -> bool:
+def state_properties(place: TablePlace, log: TableLog, policy: Policy) -> bool:
     """Make the properties of a table say what is kept, so that other engines keep as much; True for a commit."""
     wanted = {**place.kind.properties, **tables.retained(as_interval(retention(place, log, policy)))}
     for _ in tables.attempts(log.path):
@@ -57,7 +57,7 @@ def state_properties(place: Place, log: TableLog, policy: Policy) -> bool:
 
 
 def horizon(
-    place: Place, log: TableLog, files: LogFiles, policy: Policy, holds: Sequence[Hold], now_ms: int
+    place: TablePlace, log: TableLog, files: LogFiles, policy: Policy, holds: Sequence[Hold], now_ms: int
 ) -> Horizon | None:
     """The horizon of a table at a time; None where everything is kept."""
     if place.is_forever or not files.entries:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from bindery.store import effects
 from bindery.store.maintenance.policy import Policy
 from bindery.store.paths import DataDir, encode_name
+from bindery.store.places import Place, at
 from bindery.store.streams import epochs
 from bindery.store.tables import exists
 
 
-def leftovers(data: DataDir, policy: Policy, now_ms: int) -> list[Path]:
-    """Folders and files that nobody needs any more: nothing in them is younger than the orphan age.
+def leftovers(data: DataDir, policy: Policy, now_ms: int) -> list[Place]:
+    """Drafts of plans and pins, and folders of pins, that nobody needs: nothing of them is younger than the orphan age.
 
     The pins of the newest epoch of every stream stay. Those of redrives say nothing that their plans do not.
     """
     old_ms = now_ms - int(policy.orphan_age.total_seconds() * 1000)
-    root = Path(data.root)
-    found = [path for path in root.glob("redrives/*/*") if path.suffix in (".draft", ".done")]
     needed = _needed(data)
-    found += [path for path in (root / "pins").glob("*") if path.name not in needed]
-    found += [path for path in root.glob("pins/*/.*.tmp") if path.parent not in found]
-    return [path for path in sorted(found) if _newest_ms(path) < old_ms]
+    newest: dict[Place, int] = {}
+    for folder in ("redrives", "pins"):
+        for place, modified_ms in _within(at(data.root, folder)):
+            if place.name.startswith(".") and place.suffix == ".tmp":
+                newest[place] = modified_ms
+            elif folder == "pins" and place.parent.name not in needed:
+                newest[place.parent] = max(modified_ms, newest.get(place.parent, 0))
+    return sorted(place for place, modified_ms in newest.items() if modified_ms < old_ms)
+
+
+def _within(folder: Place) -> list[tuple[Place, int]]:
+    """The files below a folder, each with when it was made (ms)."""
+    with effects.looking(folder):
+        return [(folder / name, stat.modified_ms) for name, stat in folder.within().items()]
 
 
 def _needed(data: DataDir) -> set[str]:
@@ -30,20 +38,11 @@ def _needed(data: DataDir) -> set[str]:
     return {encode_name(app_id) for app_id in newest.values()}
 
 
-def sweep(found: list[Path]) -> int:
-    """Remove what was found; how many folders and files that were. Raises StorageFailed."""
-    for path in found:
-        if path.is_dir():
-            effects.remove_folder(path)
+def sweep(found: list[Place]) -> int:
+    """Remove what was found; how many files and folders that were. Raises StorageFailed."""
+    for place in found:
+        if place.suffix == ".tmp":
+            effects.remove(place)
         else:
-            effects.remove(path)
+            effects.remove_folder(place)
     return len(found)
-
-
-def _newest_ms(path: Path) -> int:
-    """When a file, or anything in a folder, was changed last."""
-    try:
-        times = [path.stat().st_mtime_ns, *(inner.stat().st_mtime_ns for inner in path.rglob("*"))]
-    except FileNotFoundError:
-        times = [path.stat().st_mtime_ns] if path.exists() else [0]
-    return max(times) // 1_000_000

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bindery.router.errors import StorageFailed
+from bindery.store import effects
+from bindery.store.places import Place, at
 
 _ENTRY: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
@@ -22,28 +22,27 @@ _DRAFT: Final = re.compile(r"\..*\.tmp|.*#\d+|_commit_.*\.tmp|\..*\.crc")
 class LogFiles:
     """The files of a log: versions of entries ascending, whole checkpoints by version, drafts.
 
-    `last_checkpoint` is the version on record, None for none or an unreadable record.
+    `last_checkpoint` is the version on record, None for none or an unreadable record; `modified` says when each file
+    was made (ms).
     """
 
-    folder: Path
+    folder: Place
     entries: tuple[int, ...]
-    checkpoints: dict[int, tuple[Path, ...]]
-    drafts: tuple[Path, ...]
+    checkpoints: dict[int, tuple[Place, ...]]
+    drafts: tuple[Place, ...]
     last_checkpoint: int | None
+    modified: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: str) -> LogFiles:
         """List the log of a table. Raises StorageFailed."""
-        folder = Path(table, "_delta_log")
+        folder = at(table, "_delta_log")
         entries: list[int] = []
         parts: dict[int, list[tuple[str, int]]] = {}
-        drafts: list[Path] = []
-        try:
-            with os.scandir(folder) as found:
-                names = [file.name for file in found]
-        except OSError as error:
-            raise StorageFailed(f"cannot list {folder}: {error.strerror}", where=table) from error
-        for name in names:
+        drafts: list[Place] = []
+        with effects.looking(folder):
+            found = folder.files()
+        for name in found:
             if match := _ENTRY.fullmatch(name):
                 entries.append(int(match[1]))
             elif match := _CHECKPOINT.fullmatch(name):
@@ -55,28 +54,26 @@ class LogFiles:
             for version, named in sorted(parts.items())
             if len(named) >= named[0][1]
         }
-        return cls(folder, tuple(sorted(entries)), whole, tuple(drafts), _recorded(folder))
+        modified = {name: stat.modified_ms for name, stat in found.items()}
+        return cls(folder, tuple(sorted(entries)), whole, tuple(drafts), _recorded(folder), modified)
 
-    def entry(self, version: int) -> Path:
+    def entry(self, version: int) -> Place:
         """The path of an entry."""
         return self.folder / f"{version:020}.json"
 
     def modified_ms(self, version: int) -> int:
-        """When an entry was made, in milliseconds since 1970; 0 for one that is gone."""
-        try:
-            return self.entry(version).stat().st_mtime_ns // 1_000_000
-        except FileNotFoundError:
-            return 0
+        """When an entry was made, in milliseconds since 1970; 0 for one that is not there."""
+        return self.modified.get(f"{version:020}.json", 0)
 
     def version_at(self, moment_ms: int) -> int | None:
-        """The newest version made at or before a time; None when all are newer. Looks at a few entries."""
+        """The newest version made at or before a time; None when all are newer."""
         place = bisect_right(self.entries, moment_ms, key=self.modified_ms)
         return self.entries[place - 1] if place else None
 
 
-def _recorded(folder: Path) -> int | None:
+def _recorded(folder: Place) -> int | None:
     try:
-        found: Any = json.loads((folder / "_last_checkpoint").read_bytes())
+        found: Any = json.loads((folder / "_last_checkpoint").read() or b"")
         return int(found["version"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

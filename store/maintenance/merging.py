@@ -10,7 +10,6 @@ import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 from bindery.store import effects
 from bindery.store.actions import AddFile
 from bindery.store.data_files import add_file, drop_unused
+from bindery.store.places import Place, at
 
 #: Bytes of rows in memory that make a row group.
 GROUP_BYTES: Final = 16 << 20
@@ -42,7 +42,7 @@ def merge(
     `schema` is the table's; columns that none of the sources has stay absent. Raises StorageFailed, and
     FileNotFoundError when a source is gone. What was written by then is removed.
     """
-    opened = _Sources([Path(folder, source.path) for source in sources], schema)
+    opened = _Sources([at(folder, source.path) for source in sources], schema)
     return write_groups(folder, _groups(opened), opened.schema, statistics=statistics, target_bytes=target_bytes)
 
 
@@ -80,15 +80,15 @@ def write_groups(
 class _Sources:
     """The files that are merged; `schema` has the columns that one of them has at least."""
 
-    def __init__(self, paths: Sequence[Path], schema: pa.Schema) -> None:
-        self._files = [(path, pq.read_metadata(path)) for path in paths]
+    def __init__(self, places: Sequence[Place], schema: pa.Schema) -> None:
+        self._files = [(place, place.footer()) for place in places]
         present = {name for _, metadata in self._files for name in metadata.schema.to_arrow_schema().names}
         self.schema = pa.schema([field for field in schema if field.name in present])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of all files as batches of the schema, each of about a group's bytes at most."""
-        for path, metadata in self._files:
-            with pq.ParquetFile(path, metadata=metadata) as file:
+        for place, metadata in self._files:
+            with place.parquet(metadata=metadata) as file:
                 names = [name for name in file.schema_arrow.names if name in self.schema.names]
                 for batch in _batches(file, names):
                     yield self._fitted(batch)
@@ -138,7 +138,7 @@ class _Output:
     def __init__(self, folder: str, schema: pa.Schema, statistics: Sequence[_Path]) -> None:
         self._name = f"compact-{uuid.uuid4().hex}.parquet"
         self._bounds = {path: _Bounds() for path in statistics if path[0] in schema.names}
-        self._draft = effects.ParquetDraft(Path(folder, self._name), schema, compression="zstd", store_schema=False)
+        self._draft = effects.ParquetDraft(at(folder, self._name), schema, compression="zstd", store_schema=False)
 
     @property
     def size(self) -> int:

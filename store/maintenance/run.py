@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from bindery.router.errors import BinderyError, NotFound
@@ -27,13 +26,14 @@ from bindery.store.maintenance.holds import Holds, find_holds
 from bindery.store.maintenance.horizon import Horizon, horizon, state_properties
 from bindery.store.maintenance.leftovers import leftovers, sweep
 from bindery.store.maintenance.listing import LogFiles
-from bindery.store.maintenance.places import Place, places
 from bindery.store.maintenance.policy import Policy
 from bindery.store.maintenance.summaries import summarise
+from bindery.store.maintenance.table_places import TablePlace, table_places
 from bindery.store.maintenance.tiers import merges
 from bindery.store.maintenance.vacuum import unneeded, vacuum
 from bindery.store.manifest import MANIFEST
 from bindery.store.paths import DataDir
+from bindery.store.places import LocalPlace, at
 
 _LOGGER: Final = logging.getLogger(__name__)
 _LOCK: Final = ".maintenance"
@@ -98,7 +98,7 @@ def maintain(
     policy: Policy | None = None,
     *,
     dry_run: bool = False,
-    only: Callable[[Place], bool] | None = None,
+    only: Callable[[TablePlace], bool] | None = None,
     report: Callable[[TableReport, int, int], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
     clock: Callable[[], int] = now,
@@ -110,7 +110,7 @@ def maintain(
     in its report.
     """
     rules = policy or Policy()
-    wanted = [place for place in places(data) if only is None or only(place)]
+    wanted = [place for place in table_places(data) if only is None or only(place)]
     holds = find_holds(data, rules.hold_limit, clock())
     done = Report(idle=_idle(holds), dry_run=dry_run)
     for number, place in enumerate(wanted, 1):
@@ -127,7 +127,7 @@ def maintain(
 
 
 def maintain_table(
-    place: Place,
+    place: TablePlace,
     log: TableLog | None,
     policy: Policy,
     holds: Holds,
@@ -152,7 +152,7 @@ def maintain_table(
     return found
 
 
-def compact_table(place: Place, log: TableLog, policy: Policy) -> TableReport:
+def compact_table(place: TablePlace, log: TableLog, policy: Policy) -> TableReport:
     """Compaction alone: what is cheap enough to be done all the time."""
     found = TableReport(place.name, place.kind.name)
     try:
@@ -166,14 +166,14 @@ def compact_table(place: Place, log: TableLog, policy: Policy) -> TableReport:
     return found
 
 
-def _compact(place: Place, log: TableLog, policy: Policy, found: TableReport) -> None:
+def _compact(place: TablePlace, log: TableLog, policy: Policy, found: TableReport) -> None:
     if place.is_forever:
         return  # its commits merge in passing, and each of its versions means something
     done = compact(place, log, policy)
     found.merged, found.into = done.removed, done.added
 
 
-def _work(place: Place, log: TableLog, policy: Policy, holds: Holds, found: TableReport, now_ms: int) -> None:
+def _work(place: TablePlace, log: TableLog, policy: Policy, holds: Holds, found: TableReport, now_ms: int) -> None:
     log.refresh()
     state_properties(place, log, policy)
     if place.kind is MANIFEST:
@@ -192,7 +192,7 @@ def _work(place: Place, log: TableLog, policy: Policy, holds: Holds, found: Tabl
     found.entries, found.checkpoints = cleaned.entries, cleaned.checkpoints
 
 
-def _look(place: Place, log: TableLog, policy: Policy, holds: Holds, found: TableReport, now_ms: int) -> None:
+def _look(place: TablePlace, log: TableLog, policy: Policy, holds: Holds, found: TableReport, now_ms: int) -> None:
     """What `_work` would do now."""
     files = LogFiles.of(place.path)
     kept: Horizon | None = horizon(place, log, files, policy, holds.active, now_ms)
@@ -216,9 +216,13 @@ def _idle(holds: Holds) -> tuple[str, ...]:
 
 
 @contextmanager
-def _claimed(place: Place) -> Iterator[bool]:
+def _claimed(place: TablePlace) -> Iterator[bool]:
     """Whether this process may work on a table: nobody else does. The kernel frees what a dead process held."""
-    handle = os.open(Path(place.path, _LOCK), os.O_RDWR | os.O_CREAT, 0o644)
+    lock = at(place.path, _LOCK)
+    if not isinstance(lock, LocalPlace):
+        yield True  # an object store has no locks: commits alone protect
+        return
+    handle = os.open(lock.path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -232,13 +236,13 @@ def _claimed(place: Place) -> Iterator[bool]:
         os.close(handle)
 
 
-def in_vhost(data: DataDir, vhost: str, queue: str | None) -> Callable[[Place], bool]:
+def in_vhost(data: DataDir, vhost: str, queue: str | None) -> Callable[[TablePlace], bool]:
     """Accepts the tables of a vhost, or of one of its queues. Raises NotFound for one that has no table."""
     if queue is not None:
         path = data.queue(vhost, queue)
         if not tables.exists(path):
             raise NotFound(f"no queue {queue!r} in vhost {vhost!r}", where=path)
         return lambda place: place.path == path
-    folder = str(Path(data.queue(vhost, "any")).parent)
+    folder = at(data.queue(vhost, "any")).parent
     own = {data.unroutable(vhost), data.inbox(vhost)}
-    return lambda place: place.path in own or str(Path(place.path).parent) == folder
+    return lambda place: place.path in own or at(place.path).parent == folder

@@ -13,21 +13,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bindery.store import tables
 from bindery.store.actions import AddFile, Transaction
 from bindery.store.log import TableLog
 from bindery.store.maintenance.compaction import replace_files
 from bindery.store.maintenance.merging import write_groups
-from bindery.store.maintenance.places import Place
 from bindery.store.maintenance.policy import Policy
+from bindery.store.maintenance.table_places import TablePlace
 from bindery.store.maintenance.tiers import row_order
 from bindery.store.manifest import MANIFEST, SUMMED
+from bindery.store.places import at
 
 #: Batches of each app id that stay as they are, whatever their age.
 KEPT: Final = 256
@@ -97,7 +96,7 @@ class _Sum:
         }
 
 
-def summarise(place: Place, log: TableLog, policy: Policy, now_ms: int) -> int:
+def summarise(place: TablePlace, log: TableLog, policy: Policy, now_ms: int) -> int:
     """Sum up what is older than the manifest's retention, once a day; how many rows of batches went.
 
     `log` has its files. Raises what a commit raises.
@@ -144,8 +143,8 @@ def _is_new(log: TableLog, row: Mapping[str, Any]) -> bool:
     return newest is None or row["batch_id"] > newest - KEPT
 
 
-def _rows(place: Place, files: list[AddFile]) -> Iterator[pa.Table]:
+def _rows(place: TablePlace, files: list[AddFile]) -> Iterator[pa.Table]:
     for file in sorted(files, key=row_order):
-        rows = pq.read_table(Path(place.path, file.path), schema=MANIFEST.schema, partitioning=None)
+        rows = at(place.path, file.path).read_parquet(MANIFEST.schema)
         for start in range(0, len(rows), _AT_ONCE):
             yield rows.slice(start, _AT_ONCE)

@@ -20,9 +20,9 @@ from bindery.store import tables
 from bindery.store.commit import TableCommit
 from bindery.store.log import TableLog
 from bindery.store.maintenance.holds import Holds, find_holds
-from bindery.store.maintenance.places import Place, place_of
 from bindery.store.maintenance.policy import Policy
 from bindery.store.maintenance.run import compact_table, maintain, maintain_table, now
+from bindery.store.maintenance.table_places import TablePlace, place_of
 from bindery.store.maintenance.tiers import gathered
 from bindery.store.manifest import MANIFEST
 from bindery.store.paths import DataDir
@@ -47,7 +47,7 @@ class _Table:
     the same for all tables, so that not all of them are compacted after the same batch.
     """
 
-    place: Place
+    place: TablePlace
     patience: int
     since: float
     fresh: int = 0

@@ -14,22 +14,19 @@ table refers to by then gets its name back. Whoever comes later finds its file g
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bindery.router.errors import StorageFailed
 from bindery.store import effects, tables
 from bindery.store.log import TableLog
 from bindery.store.maintenance.horizon import Horizon
 from bindery.store.maintenance.listing import LogFiles
+from bindery.store.places import Place, Stat, at
 
 _ASIDE: Final = ".aside"
 #: Milliseconds before any horizon.
@@ -50,7 +47,7 @@ class Unneeded:
     removed: list[str] = field(default_factory=list)
     orphans: list[str] = field(default_factory=list)
     aside: list[str] = field(default_factory=list)
-    drafts: list[Path] = field(default_factory=list)
+    drafts: list[Place] = field(default_factory=list)
     bytes: int = 0
 
     @property
@@ -64,8 +61,13 @@ def unneeded(log: TableLog, files: LogFiles, horizon: Horizon | None, orphan_age
     found = Unneeded()
     old_ms = now_ms - int(orphan_age.total_seconds() * 1000)
     live = tables.files_of(log)
-    candidates: dict[str, os.stat_result] = {}
-    for name, stat in _data_files(Path(log.path)):
+    candidates: dict[str, Stat] = {}
+    folder = at(log.path)
+    with effects.looking(folder):
+        present = folder.files()
+    for name, stat in present.items():
+        if not name.endswith((".parquet", _ASIDE)):
+            continue
         if name.endswith(_ASIDE):
             found.aside.append(name)
         elif name not in live and not name.startswith("."):
@@ -74,13 +76,15 @@ def unneeded(log: TableLog, files: LogFiles, horizon: Horizon | None, orphan_age
         _sort_out(found, candidates, _removals(files, horizon), horizon, old_ms)
         if horizon is None and found.orphans:
             found.orphans = _never_added(found.orphans, files)
-    found.drafts = [path for path in _drafts(Path(log.path), files) if _modified_ms(path) < old_ms]
+    drafts = [(draft, files.modified[draft.name]) for draft in files.drafts]
+    drafts += [(folder / name, stat.modified_ms) for name, stat in present.items() if _is_draft(name)]
+    found.drafts = [draft for draft, modified_ms in drafts if modified_ms < old_ms]
     return found
 
 
 def _sort_out(
     found: Unneeded,
-    candidates: dict[str, os.stat_result],
+    candidates: dict[str, Stat],
     removals: dict[str, int],
     horizon: Horizon | None,
     old_ms: int,
@@ -88,19 +92,19 @@ def _sort_out(
     for name, stat in candidates.items():
         removed_ms = removals.get(name)
         if removed_ms is None:
-            if stat.st_mtime_ns // 1_000_000 >= old_ms:
+            if stat.modified_ms >= old_ms:
                 continue
             found.orphans.append(name)
         elif horizon is None or removed_ms >= horizon.removed_since_ms:
             continue
         else:
             found.removed.append(name)
-        found.bytes += stat.st_size
+        found.bytes += stat.size
 
 
 def vacuum(log: TableLog, found: Unneeded) -> int:
     """Delete what was found to be unneeded; how many files went. Raises StorageFailed, CommitUnknown."""
-    folder = Path(log.path)
+    folder = at(log.path)
     for draft in found.drafts:
         effects.remove(draft)
     for name in found.removed:
@@ -119,7 +123,7 @@ def vacuum(log: TableLog, found: Unneeded) -> int:
     return done
 
 
-def _put_aside(folder: Path, name: str) -> str:
+def _put_aside(folder: Place, name: str) -> str:
     aside = f".{name}{_ASIDE}"
     effects.rename(folder / name, folder / aside)
     return aside
@@ -165,9 +169,9 @@ def _removals(files: LogFiles, horizon: Horizon | None) -> dict[str, int]:
     return removals
 
 
-def _removals_in_checkpoint(part: Path) -> dict[str, int]:
+def _removals_in_checkpoint(part: Place) -> dict[str, int]:
     try:
-        with pq.ParquetFile(part) as file:
+        with part.parquet() as file:
             if "remove" not in file.schema_arrow.names:
                 return {}
             removed = file.read(columns=["remove.path", "remove.deletionTimestamp"])["remove"]
@@ -176,14 +180,9 @@ def _removals_in_checkpoint(part: Path) -> dict[str, int]:
     return {unquote(one["path"]): int(one["deletionTimestamp"] or 0) for one in removed.drop_null().to_pylist()}
 
 
-def _paths_in_entry(path: Path, action: str) -> dict[str, int]:
+def _paths_in_entry(place: Place, action: str) -> dict[str, int]:
     """The files that an entry adds or removes, with the time that it states for their removal (ms)."""
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise StorageFailed(f"cannot read {path}: {error.strerror}", where=str(path)) from error
+    lines = (effects.read(place) or b"").decode().splitlines()
     found: dict[str, int] = {}
     for line in lines:
         if line.startswith(f'{{"{action}"'):
@@ -192,24 +191,5 @@ def _paths_in_entry(path: Path, action: str) -> dict[str, int]:
     return found
 
 
-def _data_files(folder: Path) -> Iterable[tuple[str, os.stat_result]]:
-    """Parquet files in a table's folder, and files put aside, with what the disk says of each."""
-    with os.scandir(folder) as found:
-        for file in found:
-            if file.name.endswith((".parquet", _ASIDE)) and file.is_file(follow_symlinks=False):
-                try:
-                    yield file.name, file.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
-
-
-def _drafts(folder: Path, files: LogFiles) -> Iterable[Path]:
-    yield from files.drafts
-    yield from folder.glob(".*.tmp")
-
-
-def _modified_ms(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns // 1_000_000
-    except FileNotFoundError:
-        return 0
+def _is_draft(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".tmp")

@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import CommitProperties, DeltaTable
@@ -18,6 +19,7 @@ from bindery.store import data_files, effects, faults, tables
 from bindery.store.actions import TOKEN, RemoveFile, Transaction
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
+from bindery.store.places import LocalPlace, at
 
 
 @pytest.fixture
@@ -232,14 +234,15 @@ def test_neither_a_look_nor_a_commit_reads_what_grows_with_the_table(
         writer.commit([added], transactions=[Transaction("s:1", number)])
     follower.refresh()
     read: list[Path] = []
-    original = Path.read_text
+    original = LocalPlace.read
 
-    def counted(file: Path, *arguments: str) -> str:
-        content = original(file, *arguments)
-        read.append(file)
+    def counted(place: LocalPlace, **options: Any) -> bytes | None:
+        content = original(place, **options)
+        if content is not None:
+            read.append(place.path)
         return content
 
-    monkeypatch.setattr(Path, "read_text", counted)
+    monkeypatch.setattr(LocalPlace, "read", counted)
     writer.commit((), transactions=[Transaction("s:1", commits)])
     assert read == []
     follower.refresh()
@@ -257,7 +260,7 @@ def test_files_and_their_folders_are_synced_and_one_file_without_threads(
         path.parent.mkdir(exist_ok=True)
         path.touch()
     synced: list[tuple[Path, str]] = []
-    monkeypatch.setattr(effects, "_sync", lambda path: synced.append((path, threading.current_thread().name)))
-    effects.sync(paths)
+    monkeypatch.setattr(effects, "sync_file", lambda path: synced.append((path, threading.current_thread().name)))
+    effects.sync([at(path) for path in paths])
     assert sorted(path for path, _ in synced) == sorted([*paths, *{path.parent for path in paths}])
     assert {name.startswith("sync") for _, name in synced} == ({number > 1} if number else set())

@@ -64,10 +64,20 @@ def test_a_file_is_no_data_directory(tmp_path: Path) -> None:
         DataDir.open(tmp_path / "f", create=True)
 
 
-@pytest.mark.parametrize("address", ["s3a://bucket/bindery", "file:/srv/bindery", "hdfs://name/bindery"])
-def test_an_address_is_no_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+@pytest.mark.parametrize("address", ["file:/srv/bindery", "hdfs://name/bindery", "s3:/bucket/bindery"])
+def test_an_address_without_an_object_store_is_no_data_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     for form in (address, Path(address)):
-        with pytest.raises(InvalidInput, match="is an address"):
+        with pytest.raises(InvalidInput, match="is an address that cannot be one"):
             DataDir.open(form, create=True)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "address", ["s3://bucket", "s3a://bucket/", "gs://bucket//", "s3://bucket/a/../b", "s3://bucket/a b"]
+)
+def test_a_url_is_a_prefix_of_a_bucket(address: str) -> None:
+    with pytest.raises(InvalidInput, match=r"whole bucket|cannot be one|in its path"):
+        DataDir.open(address, create=True)

@@ -7,7 +7,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyarrow.fs import LocalFileSystem
 
 from bindery.router.errors import UnsupportedTable
 from bindery.router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA
@@ -118,11 +117,3 @@ def test_a_column_of_another_type_is_refused_and_a_missing_nullable_one_is_added
     assert other.version == 0
     with pytest.raises(UnsupportedTable, match="column 'exchange'"):
         tables.open_table(data.unroutable("v"), tables.UNROUTABLE)
-
-
-def test_rows_are_read_by_a_file_system_whose_files_outlive_the_interpreter(data: DataDir) -> None:
-    tables.ensure_queue_table(data, "v %41", "q/é")
-    path = data.queue("v %41", "q/é")
-    found = tables.dataset(path, DeltaTable(path))
-    assert isinstance(found.filesystem.base_fs, LocalFileSystem)
-    assert found.count_rows() == 0

@@ -39,6 +39,7 @@ from bindery.store.commit import BatchCommitter, BatchCounts
 from bindery.store.log import TableLog
 from bindery.store.objects import ROW_SCHEMA, from_rows, to_rows
 from bindery.store.paths import DataDir
+from bindery.store.places import LocalPlace
 from bindery.store.read import read_queue
 from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import Crash, FailingDisk, at, crash, declare_queues, deliver, queue_rows, written
@@ -197,9 +198,9 @@ def test_rollback_is_a_new_version_with_the_old_ids_and_never_reuses_an_id(data:
 def test_commits_read_nothing_back_that_this_process_wrote(
     store: TopologyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read: list[Path] = []
-    read_table = topology_module.pq.read_table
-    monkeypatch.setattr(topology_module.pq, "read_table", lambda path, **k: read.append(path) or read_table(path, **k))
+    read: list[LocalPlace] = []
+    read_parquet = LocalPlace.read_parquet
+    monkeypatch.setattr(LocalPlace, "read_parquet", lambda place, *a: read.append(place) or read_parquet(place, *a))
     for number in range(3 * topology_module.MERGE_FILES):
         store.edit(lambda e, n=number: e.declare_exchange(Exchange("/", f"e{n}", "topic", True)), author=f"a{number}")
     assert store.edit(lambda e: e.delete_exchange("/", "e7"), author="t")
@@ -359,6 +360,7 @@ WRITER = """
 import sys
 from bindery.router.model import Binding, Queue
 from bindery.store.paths import DataDir
+from bindery.store.places import LocalPlace
 from bindery.store.topology import TopologyStore
 store = TopologyStore(DataDir.open(sys.argv[1]))
 def change(editor, name):

@@ -25,7 +25,7 @@ from bindery.store.log import TableLog
 from bindery.store.maintenance import Policy
 from bindery.store.maintenance.compaction import compact
 from bindery.store.maintenance.merging import merge
-from bindery.store.maintenance.places import place_of
+from bindery.store.maintenance.table_places import place_of
 from bindery.store.maintenance.tiers import merges, order
 from bindery.store.paths import DataDir
 from bindery.store.read import delete_matching, read_queue, row_ids, take

@@ -15,8 +15,8 @@ from bindery.store.maintenance import Policy
 from bindery.store.maintenance.holds import Hold
 from bindery.store.maintenance.horizon import Horizon, horizon, retention, state_properties
 from bindery.store.maintenance.listing import LogFiles
-from bindery.store.maintenance.places import Place, place_of, places
 from bindery.store.maintenance.policy import as_interval, duration, retention_of, size
+from bindery.store.maintenance.table_places import TablePlace, place_of, table_places
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 
@@ -25,12 +25,12 @@ NOW = 1_800_000_000_000
 
 
 @pytest.fixture
-def place(data: DataDir, store: TopologyStore) -> Place:
+def place(data: DataDir, store: TopologyStore) -> TablePlace:
     tables.ensure_queue_table(data, "/", "a")
     return place_of(data, tables.QUEUE, data.queue("/", "a"))
 
 
-def versions(place: Place, *hours_old: float) -> TableLog:
+def versions(place: TablePlace, *hours_old: float) -> TableLog:
     """A table with a version made at each of those times; the first is its creation."""
     log = place.open()
     for _ in hours_old[1:]:
@@ -41,13 +41,13 @@ def versions(place: Place, *hours_old: float) -> TableLog:
     return place.open()
 
 
-def found(place: Place, log: TableLog, policy: Policy, *holds: Hold) -> Horizon:
+def found(place: TablePlace, log: TableLog, policy: Policy, *holds: Hold) -> Horizon:
     result = horizon(place, log, LogFiles.of(place.path), policy, holds, NOW)
     assert result is not None
     return result
 
 
-def test_the_version_that_was_the_present_when_the_retention_began_is_the_oldest(place: Place) -> None:
+def test_the_version_that_was_the_present_when_the_retention_began_is_the_oldest(place: TablePlace) -> None:
     log = versions(place, 100, 50, 30, 20, 10)
     assert found(place, log, Policy(retention=timedelta(hours=24))).version == 2
     assert found(place, log, Policy(retention=timedelta(hours=30))).version == 2
@@ -55,7 +55,7 @@ def test_the_version_that_was_the_present_when_the_retention_began_is_the_oldest
     assert found(place, log, Policy(retention=timedelta(hours=500))).version == 0
 
 
-def test_of_very_many_versions_the_newest_stay_and_those_of_a_day(place: Place) -> None:
+def test_of_very_many_versions_the_newest_stay_and_those_of_a_day(place: TablePlace) -> None:
     log = versions(place, *range(120, 20, -1))
     many = Policy(retention=timedelta(hours=110), versions=20)
     assert found(place, log, many).version == 79
@@ -64,7 +64,7 @@ def test_of_very_many_versions_the_newest_stay_and_those_of_a_day(place: Place) 
     assert found(place, log, Policy(retention=timedelta(hours=2), versions=200)).version == 99
 
 
-def test_a_stream_that_is_behind_holds_back_and_others_do_not(place: Place) -> None:
+def test_a_stream_that_is_behind_holds_back_and_others_do_not(place: TablePlace) -> None:
     log = versions(place, 100, 50, 30, 20, 10)
     table = log.state.table_id
     policy = Policy(retention=timedelta(hours=15))
@@ -75,12 +75,12 @@ def test_a_stream_that_is_behind_holds_back_and_others_do_not(place: Place) -> N
 
 
 def test_of_the_topology_everything_is_kept(data: DataDir, store: TopologyStore) -> None:
-    (place,) = [place for place in places(data) if place.kind.name == "topology"]
+    (place,) = [place for place in table_places(data) if place.kind.name == "topology"]
     assert horizon(place, place.open(), LogFiles.of(place.path), Policy(retention=timedelta(0)), (), NOW) is None
     assert not state_properties(place, place.open(), Policy(retention=timedelta(days=1)))
 
 
-def test_what_a_table_states_is_the_source_of_truth(place: Place) -> None:
+def test_what_a_table_states_is_the_source_of_truth(place: TablePlace) -> None:
     log = place.open()
     assert retention(place, log, Policy()) == timedelta(days=7)
     assert not state_properties(place, log, Policy())
@@ -90,11 +90,11 @@ def test_what_a_table_states_is_the_source_of_truth(place: Place) -> None:
     assert not state_properties(place, place.open(), Policy())
 
 
-def test_a_table_of_an_older_version_gets_the_properties(data: DataDir, place: Place) -> None:
+def test_a_table_of_an_older_version_gets_the_properties(data: DataDir, place: TablePlace) -> None:
     older = tables.Kind("manifest", tables.QUEUE.schema, tables.retained("interval 36500 days"))
     tables.create_table(data.manifest, older)
     log = TableLog(data.manifest, files=True)
-    manifest = Place(
+    manifest = TablePlace(
         tables.Kind("manifest", older.schema, tables.retained(tables.RETENTION)), data.manifest, "manifest"
     )
     assert state_properties(manifest, log, Policy())

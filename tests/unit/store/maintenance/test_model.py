@@ -22,7 +22,7 @@ from bindery.store.actions import Transaction
 from bindery.store.checkpoints import write_checkpoint
 from bindery.store.maintenance import Policy, maintain
 from bindery.store.maintenance.compaction import compact
-from bindery.store.maintenance.places import place_of
+from bindery.store.maintenance.table_places import place_of
 from bindery.store.paths import DataDir
 from bindery.store.read import delete_matching, read_queue, row_ids, take
 from tests.unit.store.conftest import Crash, queue_rows

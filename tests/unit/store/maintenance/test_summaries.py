@@ -14,8 +14,8 @@ from bindery.store import tables
 from bindery.store.actions import Transaction
 from bindery.store.log import TableLog
 from bindery.store.maintenance import Policy, maintain, summaries
-from bindery.store.maintenance.places import Place
 from bindery.store.maintenance.summaries import summarise
+from bindery.store.maintenance.table_places import TablePlace
 from bindery.store.manifest import BatchCounts, manifest_row, newest_batches, open_manifest, read_manifest, write_rows
 from bindery.store.paths import DataDir
 from bindery.store.totals import ManifestTotals, Totals
@@ -62,11 +62,11 @@ def recorded(data: DataDir, monkeypatch: pytest.MonkeyPatch) -> DataDir:
     return data
 
 
-def manifest(data: DataDir) -> tuple[Place, TableLog]:
+def manifest(data: DataDir) -> tuple[TablePlace, TableLog]:
     log = open_manifest(data)
     from bindery.store.manifest import MANIFEST
 
-    return Place(MANIFEST, data.manifest, "manifest"), tables.open_log(log.path, MANIFEST, files=True)
+    return TablePlace(MANIFEST, data.manifest, "manifest"), tables.open_log(log.path, MANIFEST, files=True)
 
 
 def summed(data: DataDir, at: datetime = NOW, policy: Policy = MONTH) -> int:

@@ -15,7 +15,7 @@ from bindery.store import faults
 from bindery.store.commit import TableCommit
 from bindery.store.log import TableLog
 from bindery.store.maintenance import Policy, Upkeep
-from bindery.store.maintenance.places import place_of
+from bindery.store.maintenance.table_places import place_of
 from bindery.store.maintenance.upkeep import _Table
 from bindery.store.paths import DataDir
 from bindery.store.read import read_queue

@@ -217,9 +217,9 @@ def test_pins_of_streams_that_are_no_more_and_drafts_of_plans_go(data: DataDir, 
     epoch = register(data, "orders", "c1")
     kept = Path(data.pins(epoch.app_id), "4.json")
     dead = Path(data.pins("api:0123"), "4.json")
-    plan = Path(data.root, "redrives/~2F/00001-ab/plan.parquet")
+    plan = Path(data.root, "redrives/~2F/1.parquet")
     of_plan = Path(data.pins("redrive:/"), "0.json")
-    draft = Path(data.root, "redrives/~2F/00002-cd.draft/plan.parquet")
+    draft = Path(data.root, "redrives/~2F/.2.parquet.abcd.tmp")
     for path in (kept, dead, plan, of_plan, draft):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from bindery.store import tables
 from bindery.store.log import TableLog, is_table
 from bindery.store.manifest import MANIFEST
 from bindery.store.paths import DataDir
+from bindery.store.places import at
 from bindery.store.streams import STREAMS
 from bindery.store.topology import TOPOLOGY
 
@@ -31,7 +31,7 @@ _MOST_ROWS: Final = {MANIFEST.name: 4_096}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TablePlace:
     """Where a table is, and what it is to be."""
 
     kind: tables.Kind
@@ -58,22 +58,20 @@ class Place:
         return tables.open_log(self.path, self.kind, files=True)
 
 
-def places(data: DataDir) -> Iterator[Place]:
+def table_places(data: DataDir) -> Iterator[TablePlace]:
     """Every table of a data directory, those of the directory itself first."""
     for kind, path in ((TOPOLOGY, data.topology), (STREAMS, data.streams), (MANIFEST, data.manifest)):
         if is_table(path):
-            yield Place(kind, path, kind.name)
-    root = Path(data.root)
-    for kind, folder, pattern in (
-        (tables.QUEUE, "queues", "*/*"),
-        (tables.UNROUTABLE, "unroutable", "*"),
-        (tables.INBOX, "inbox", "*"),
+            yield TablePlace(kind, path, kind.name)
+    for kind, found in (
+        *((tables.QUEUE, path) for path in data.queue_tables()),
+        *((tables.UNROUTABLE, path) for path in data.vhost_tables("unroutable")),
+        *((tables.INBOX, path) for path in data.vhost_tables("inbox")),
     ):
-        for found in sorted((root / folder).glob(pattern)):
-            if is_table(str(found)):
-                yield Place(kind, str(found), found.relative_to(root).as_posix())
+        if is_table(found):
+            yield place_of(data, kind, found)
 
 
-def place_of(data: DataDir, kind: tables.Kind, path: str) -> Place:
+def place_of(data: DataDir, kind: tables.Kind, path: str) -> TablePlace:
     """The place of one table whose path is known."""
-    return Place(kind, path, Path(path).relative_to(data.root).as_posix())
+    return TablePlace(kind, path, at(path).below(at(data.root)))

@@ -1,0 +1,236 @@
+"""Objects of a store, as files below folders. An object is put whole and is durable then."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Self
+
+import obstore
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+from bindery.store.places.place import Output, Place, Stat
+from bindery.store.places.stores import Store, same_as, store_of
+
+#: Objects up to this size (bytes) are read in memory, larger ones by way of a file without a name.
+_IN_MEMORY: Final = 16 << 20
+#: Bytes at the end of a Parquet file that hold its footer as a rule.
+_FOOTER: Final = 64 << 10
+
+
+class RemotePlace(Place):
+    """An object by its URL, or a common prefix of objects."""
+
+    __slots__ = ("_key", "_root")
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        scheme, _, rest = address.partition("://")
+        bucket, _, self._key = rest.partition("/")
+        self._root = f"{scheme}://{bucket}"
+
+    @property
+    def _store(self) -> Store:
+        return store_of(self._root)
+
+    @property
+    def is_remote(self) -> bool:
+        return True
+
+    def stat(self) -> Stat | None:
+        store = self._store
+        try:
+            with store.asked("head", self.address):
+                return self._as_stat(obstore.head(store.client, self._key))
+        except FileNotFoundError:
+            return None
+
+    def exists(self) -> bool:
+        return self.stat() is not None or self.is_folder()
+
+    def is_folder(self) -> bool:
+        store = self._store
+        with store.asked("list", self.address):
+            return any(obstore.list(store.client, self._key, chunk_size=1))
+
+    def files(self) -> dict[str, Stat]:
+        return {_name(one["path"]): self._as_stat(one) for one in self._listed()["objects"]}
+
+    def folders(self) -> list[str]:
+        return [_name(path) for path in self._listed()["common_prefixes"]]
+
+    def within(self) -> dict[str, Stat]:
+        store = self._store
+        start = len(self._key) + 1 if self._key else 0
+        with store.asked("list", self.address):
+            return {
+                one["path"][start:]: self._as_stat(one)
+                for chunk in obstore.list(store.client, self._key)
+                for one in chunk
+            }
+
+    def read(self, *, last: int | None = None) -> bytes | None:
+        found = self._tail(last) if last is not None else self.known()
+        return found if found is None or isinstance(found, bytes) else found[0]
+
+    def read_on(self, names: Sequence[str]) -> list[bytes]:
+        if len(names) == 1:
+            contents = [(self / names[0]).read()]
+        else:
+            with ThreadPoolExecutor(len(names), "get") as pool:
+                contents = list(pool.map(lambda name: (self / name).read(), names))
+        present = contents.index(None) if None in contents else len(contents)
+        return [content for content in contents[:present] if content is not None]
+
+    def known(self) -> tuple[bytes, tuple[object, ...]] | None:
+        store = self._store
+        try:
+            with store.asked("get", self.address):
+                found = obstore.get(store.client, self._key)
+                return bytes(found.bytes()), self._as_stat(found.meta).identity
+        except FileNotFoundError:
+            return None
+
+    def open(self) -> pa.NativeFile:
+        store = self._store
+        with store.asked("get", self.address):
+            found = obstore.get(store.client, self._key)
+            if found.meta["size"] <= _IN_MEMORY:
+                return pa.BufferReader(pa.py_buffer(found.bytes()))
+            # mapped by Arrow itself: its threads may outlive whatever Python holds
+            descriptor, path = tempfile.mkstemp(prefix="bindery-")
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    for chunk in found.stream(min_chunk_size=_IN_MEMORY // 2):
+                        file.write(chunk)
+                return pa.memory_map(path)
+            finally:
+                Path(path).unlink()
+
+    def footer(self) -> pq.FileMetaData:
+        tail = self._tail(_FOOTER)
+        if tail is None:
+            raise FileNotFoundError(2, "it is not there", self.address)
+        needed = int.from_bytes(tail[-8:-4], "little") + 8
+        if needed > len(tail):
+            tail = self._tail(needed) or b""
+        return pq.read_metadata(pa.BufferReader(tail))
+
+    @contextmanager
+    def fragment(self, *, row_groups: Sequence[int] | None = None) -> Iterator[ds.Fragment]:
+        # not closed at the end: threads of a scan that is given up may still read
+        yield ds.ParquetFileFormat().make_fragment(self.open(), row_groups=row_groups)
+
+    def put_new(self, content: bytes) -> tuple[object, ...] | None:
+        store = self._store
+        store.prove(self._key.rpartition("/")[0])
+        try:
+            with store.asked("put", self.address):
+                made = obstore.put(store.client, self._key, content, mode="create")
+        except (AlreadyExistsError, PreconditionError):
+            return None
+        return self._identity(made)
+
+    def replace(self, content: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
+        self._put(content)
+
+    def replace_same(self, content: bytes, identity: tuple[object, ...] | None, *, mode: int = 0o644) -> bool:
+        store = self._store
+        store.prove(self._key.rpartition("/")[0])
+        condition: Any = "create" if identity is None else same_as(*identity)
+        try:
+            with store.asked("put", self.address):
+                obstore.put(store.client, self._key, content, mode=condition)
+        except (AlreadyExistsError, PreconditionError, FileNotFoundError):
+            # the first of two attempts of the same put may have been the one that was done
+            return self.read() == content
+        return True
+
+    def output(self) -> Output:
+        return _Upload(self)
+
+    def remove(self) -> None:
+        store = self._store
+        try:
+            with store.asked("delete", self.address):
+                obstore.delete(store.client, self._key)
+        except FileNotFoundError:
+            pass
+
+    def remove_folder(self) -> None:
+        store = self._store
+        keys = [f"{self._key}/{name}" for name in self.within()]
+        if keys:
+            with store.asked("delete", self.address):
+                obstore.delete(store.client, keys)
+
+    def make_folder(self, *, mode: int = 0o777) -> None:
+        pass  # a folder is there as soon as something is in it
+
+    def rename(self, to: Self) -> None:
+        store = self._store
+        try:
+            with store.asked("copy", self.address):
+                obstore.copy(store.client, self._key, to._key, overwrite=True)
+        except FileNotFoundError:
+            return
+        self.remove()
+
+    def _as_stat(self, found: Any) -> Stat:
+        # seconds: answers to a list have milliseconds, those to a look at the object itself have not
+        modified_ms = int(found["last_modified"].timestamp()) * 1000
+        return Stat(found["size"], modified_ms, self._identity(found))
+
+    def _identity(self, found: Any) -> tuple[object, ...]:
+        # conditions are on generations where the store has them; of others only some answers name a version
+        return found["e_tag"], found.get("version") if self._root.startswith("gs:") else None
+
+    def _put(self, content: Any) -> None:
+        store = self._store
+        with store.asked("put", self.address):
+            obstore.put(store.client, self._key, content)
+
+    def _tail(self, size: int) -> bytes | None:
+        """The last bytes, so many at most; None when it is not there."""
+        store = self._store
+        try:
+            with store.asked("get", self.address):
+                return bytes(obstore.get(store.client, self._key, options={"range": {"suffix": size}}).bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if "InvalidRange" not in str(error.strerror):
+                raise
+        return self.read()  # some stores refuse a range that is longer than the object
+
+    def _listed(self) -> Any:
+        store = self._store
+        with store.asked("list", self.address):
+            return obstore.list_with_delimiter(store.client, self._key)
+
+
+class _Upload:
+    """A file that is encoded in memory and put at its end."""
+
+    def __init__(self, place: RemotePlace) -> None:
+        self._place = place
+        self.sink = pa.BufferOutputStream()
+
+    def finish(self, *, durable: bool = True) -> int:
+        content = self.sink.getvalue()
+        self._place._put(memoryview(content).cast("B"))
+        return int(content.size)
+
+    def discard(self) -> None:
+        self.sink = pa.BufferOutputStream()
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
