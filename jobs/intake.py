@@ -309,7 +309,8 @@ class _Shortened:
         """Where the copy lies below its folder; without the ending by which Spark would decompress it."""
         base = self._format.options.get("basePath", "")
         below = file.path.partition(base.rstrip("/") + "/")[2] if base else ""
-        return f"{below or f'{len(self._copies)}/{file.path.rpartition('/')[2]}'}.text"
+        name = file.path.rpartition("/")[2]
+        return f"{below or f'{len(self._copies)}/{name}'}.text"
 
     def remove(self) -> None:
         """Remove the copies, those of an attempt that was broken off, too."""

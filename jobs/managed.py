@@ -202,7 +202,7 @@ def _run(data: DataDir, file: JobFile, reporter: Reporter, stopping: _Stopping, 
     from bindery.jobs.route import RouteJob  # noqa: PLC0415
     from bindery.jobs.session import build_session  # noqa: PLC0415
 
-    spark = build_session(f"bindery {file.job.stream}")
+    spark = build_session(f"bindery {file.job.stream}", addresses=(data.root, *file.job.source.addresses))
     ended = threading.Event()
     watch = threading.Thread(target=_watch, args=(spark, reporter, ended), name="watch", daemon=True)
     watch.start()

@@ -265,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         file = load_job(options.config)
         data = DataDir.open(options.data)
-        spark = build_session(f"bindery {file.job.stream}")
+        spark = build_session(f"bindery {file.job.stream}", addresses=(data.root, *file.job.source.addresses))
         with java_needed(f"stream {file.job.stream!r}"):
             job = RouteJob(spark, data, file, report=_print_report)
         stop_on_signals(job)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 
+from bindery.jobs.control.connectors import connectors
 from bindery.jobs.control.packages import DELTA_PACKAGE, DELTA_SETTINGS, NO_PAGES
 from bindery.jobs.java import java_needed, quieten
 from bindery.router.errors import InvalidInput
@@ -35,7 +36,7 @@ _ROUTING: Final = {
     # a common part of two guarded expressions must not be computed outside of both guards (jobs/mapping.py)
     "spark.sql.subexpressionElimination.enabled": "false",
     # Spark's default for local folders starts about 20 processes a batch (readlink, chmod), half of the time of a
-    # small batch; both check for the name and then rename, and a data directory is always a local folder
+    # small batch; both check for the name and then rename
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -55,12 +56,14 @@ def build_session(
     app_name: str,
     *,
     master: str | None = None,
+    addresses: Iterable[str] = (),
     settings: Mapping[str, str] | None = None,
     log_file: Path | None = None,
 ) -> SparkSession:
     """The session to run jobs in: the one that spark-submit prepares, or a new local one.
 
-    Raises InvalidInput without a Java, JavaEnded for one that does not start. `settings` override everything
+    Raises InvalidInput without a Java, JavaEnded for one that does not start. `addresses` are where the session
+    reads and writes: it is set up for the object stores among them. `settings` override everything
     set here. With `log_file`, what Spark and its JVM print goes to that file instead of the terminal (in a
     session that starts its own JVM).
     """
@@ -70,13 +73,14 @@ def build_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
-    values = dict(_ROUTING) | {
-        name: value for name, value in _DELTA.items() if not submitted or name.startswith("spark.databricks")
-    }
+    needed = connectors(addresses)
+    values = _ROUTING | dict(needed.settings)
+    values |= {name: value for name, value in _DELTA.items() if not submitted or name.startswith("spark.databricks")}
     if not submitted:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         values |= _LOCAL | {
-            "spark.jars.packages": DELTA_PACKAGE,
+            "spark.jars.packages": ",".join((DELTA_PACKAGE, *needed.packages)),
+            "spark.jars.excludes": ",".join(needed.excludes),
             "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
         }
         builder = builder.master(master or "local[*]")

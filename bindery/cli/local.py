@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,14 +26,16 @@ def default_log(stream: str) -> Path:
 
 
 @contextmanager
-def local_session(stream: str, progress: StreamProgress, *, master: str, log: Path) -> Iterator[SparkSession]:
-    """A session for one job, stopped at the end; a session that is there already is used and left alone."""
+def local_session(
+    stream: str, progress: StreamProgress, *, master: str, addresses: Iterable[str], log: Path
+) -> Iterator[SparkSession]:
+    """A session for one job that reads and writes at those places, stopped at the end; a session that is there already is used and left alone."""
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
         return
     with progress.console.status("starting Spark (the first start downloads the Delta jar) …"):
-        spark = build_session(f"bindery {stream}", master=master, log_file=log)
+        spark = build_session(f"bindery {stream}", master=master, addresses=addresses, log_file=log)
     with java_needed(f"stream {stream!r}"):
         try:
             yield spark
@@ -78,6 +80,7 @@ def run_local(
     check_fit(file, TopologyStore(data).load())
     log = log or default_log(stream)
     progress = StreamProgress(stream)
-    with local_session(stream, progress, master=master, log=log) as spark:
+    addresses = (data.root, *file.job.source.addresses)
+    with local_session(stream, progress, master=master, addresses=addresses, log=log) as spark:
         run_stream(spark, data, file, progress, log=log, available_now=available_now, new_epoch=new_epoch, repin=repin)
     return progress

@@ -71,7 +71,9 @@ def replay(
     proposed = _proposed(store, present, vhost, against, replace=replace)
     terminal = Console(stderr=True)
     with terminal.status("starting Spark …"):
-        spark = build_session("bindery replay", master=master, log_file=default_log("replay"))
+        spark = build_session(
+            "bindery replay", master=master, addresses=(directory.root,), log_file=default_log("replay")
+        )
     try:
         with _progress(terminal) as report:
             comparison = run(spark, directory, present, proposed, vhost=vhost, span=span, report=report)

@@ -93,7 +93,7 @@ def run(configs: Path, data: str, console: Console) -> None:
     file = demo_job(configs, inbox)
     log = default_log(file.job.stream)
     progress = StreamProgress(file.job.stream, total=total, console=console)
-    with local_session(file.job.stream, progress, master="local[*]", log=log) as spark:
+    with local_session(file.job.stream, progress, master="local[*]", addresses=(folder.root,), log=log) as spark:
         run_stream(spark, folder, file, progress, log=log)
     console.print(progress.summary if progress.records else f"nothing new: all {total:,} flights were routed before")
     _show_queues(folder, console)

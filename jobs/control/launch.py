@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from bindery.jobs.control.connectors import connectors
 from bindery.jobs.control.packages import DELTA_PACKAGE, DELTA_SETTINGS, NO_PAGES
 from bindery.jobs.control.references import ENVIRONMENT_PREFIX, references
 from bindery.router.errors import InvalidInput, StorageFailed
@@ -63,8 +64,14 @@ class Launcher:
         submit = spark_submit()
         command = [str(submit), "--master", self.master, "--name", f"bindery {encode_name(record.stream)}"]
         given = {"spark.jars", "spark.jars.packages"} & conf.keys()
-        if delta and not given and not any(submit.parents[1].glob("jars/delta-spark_*.jar")):
-            command += ["--packages", DELTA_PACKAGE]
+        needed = connectors((self.data.root, str(record.document["source"].get("path", ""))))
+        wanted = [(DELTA_PACKAGE, "delta-spark_*.jar")] if delta else []
+        wanted += [(",".join(needed.packages), jar) for jar in needed.jars]
+        missing = [package for package, jar in wanted if not any(submit.parents[1].glob(f"jars/{jar}"))]
+        if missing and not given:
+            command += ["--packages", ",".join(missing)]
+            if needed.excludes:
+                command += ["--exclude-packages", ",".join(needed.excludes)]
         for name, value in conf.items():
             command += ["--conf", f"{name}={value}"]
         command += [str(_MANAGED), "--job", str(folder.place), "--data", self.data.root, "--run", run]

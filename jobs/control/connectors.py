@@ -1,4 +1,4 @@
-"""What Spark needs to reach object stores: packages, and settings made from the environment.
+"""What a Spark session needs beside Spark and Delta, by what a job reads and where the data directory is.
 
 Credentials never become settings, which Spark shows: Hadoop takes them from the environment of each process, by
 the variables that Bindery's own side of the store reads too.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 #: Hadoop's S3 file system of the release that Spark brings, and what it uses of the AWS SDK …
@@ -31,9 +32,25 @@ _PROVIDERS: Final = (
 )
 
 
-def needs_s3a(addresses: Iterable[str]) -> bool:
-    """Whether one of some addresses is on S3."""
-    return any(address.partition("://")[0].lower() in ("s3", "s3a", "s3n") for address in addresses if "://" in address)
+@dataclass(frozen=True, slots=True)
+class Connectors:
+    """Packages, the packages that they are not to bring with them, and settings of Spark; `jars` name the packages' own.
+
+    `jars` are patterns of file names, by which it is told whether an installation of Spark has them.
+    """
+
+    packages: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    jars: tuple[str, ...] = ()
+
+
+def connectors(addresses: Iterable[str]) -> Connectors:
+    """What a session needs to read and write at those paths and URLs."""
+    schemes = {address.partition("://")[0].lower() for address in addresses if "://" in address}
+    if not schemes & {"s3", "s3a", "s3n"}:
+        return Connectors()
+    return Connectors(S3A_PACKAGES, S3A_EXCLUDES, s3a_settings(), ("hadoop-aws-*.jar",))
 
 
 def s3a_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
