@@ -24,7 +24,6 @@ from bindery.jobs.control.references import masked, resolved
 from bindery.router.errors import BinderyError, Refused
 from bindery.store.jobs import JobFolder, RunStatus
 from bindery.store.paths import DataDir
-from bindery.store.places import at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--secrets", type=Path, help="a folder of secrets")
     parser.add_argument("--new-epoch", action="store_true", help="accept another checkpoint than the last one")
     options = parser.parse_args(arguments)
-    folder = JobFolder(at(options.job))
+    folder = JobFolder(options.job)
     stopping = _Stopping()
     reporter = Reporter(folder, options.run)
     threading.Thread(target=stopping.follow, args=(folder, options.run), name="stop requests", daemon=True).start()

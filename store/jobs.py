@@ -169,9 +169,9 @@ class JobFolder:
     They are one folder unless the data directory is a URL.
     """
 
-    def __init__(self, place: Place, path: Path | None = None) -> None:
-        self.place = place
-        self.path = path if path is not None or not isinstance(place, LocalPlace) else place.path
+    def __init__(self, place: str | os.PathLike[str] | Place, path: Path | None = None) -> None:
+        self.place = at(place)
+        self.path = path if path is not None or not isinstance(self.place, LocalPlace) else self.place.path
         self._identity: tuple[object, ...] | None = None
 
     def record(self) -> JobRecord | None:

@@ -20,7 +20,7 @@ def test_small_answers_are_sent_at_once(tmp_path: Path) -> None:
             accepted.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
             writer.close()
 
-        listener = _listen(Settings(data=tmp_path, host="127.0.0.1", port=0))
+        listener = _listen(Settings(data=str(tmp_path), host="127.0.0.1", port=0))
         async with await asyncio.start_server(connected, sock=listener):
             _, writer = await asyncio.open_connection(*listener.getsockname())
             found = await accepted
