@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parent
 
+pytest_plugins = ["tests.servers.s3"]
+
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("bindery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("bindery")
@@ -26,6 +28,7 @@ EXPECTED_SKIPS = (
     "no rabbitmqadmin v1",
     "no rabbitmqadmin v2",
     "no recording at",
+    "no Go",
     "no openssl",
     "neither docker compose nor go is installed",
     "no Docker engine that may be used",
