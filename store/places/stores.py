@@ -36,6 +36,8 @@ _ENDPOINTS: Final = {
     "abfss": ("AZURE_ENDPOINT", "AZURE_STORAGE_ENDPOINT"),
     "gs": ("GOOGLE_BASE_URL",),
 }
+#: Variables whose change means another store, or another way to it.
+_TOLD_BY: Final = (*(name for names in _ENDPOINTS.values() for name in names), "AWS_ACCESS_KEY_ID", "AWS_PROFILE")
 _PLAIN: Final = {"s3": "AWS_ALLOW_HTTP", "abfss": "AZURE_ALLOW_HTTP", "gs": "GOOGLE_ALLOW_HTTP"}
 #: What the codes of answers mean to whoever has to do something about it.
 _MEANINGS: Final = {
@@ -58,7 +60,7 @@ _METADATA: Final = "169.254.169.254"
 _UNREACHABLE: Final = ("error sending request", "client error (Connect)", "dns error", "Connection refused", "connect")
 
 _gate: Final = threading.Lock()
-_stores: dict[tuple[int, str], Store] = {}
+_stores: dict[tuple[object, ...], Store] = {}
 _requests: Counter[str] = Counter()
 
 
@@ -174,7 +176,8 @@ def same_as(e_tag: object, version: object) -> Any:
 
 def store_of(root: str) -> Store:
     """The store of that root in this process; raises OSError."""
-    key = (os.getpid(), root)  # connections do not survive a fork
+    # connections do not survive a fork, and another environment may lead to another store
+    key = (os.getpid(), root, *(os.environ.get(name) for name in _TOLD_BY))
     with _gate:
         found = _stores.get(key)
     if found is None:
@@ -182,12 +185,6 @@ def store_of(root: str) -> Store:
         with _gate:
             found = _stores.setdefault(key, made)
     return found
-
-
-def forget_stores() -> None:
-    """Have stores opened anew, by what the environment says then."""
-    with _gate:
-        _stores.clear()
 
 
 def _profile() -> Any:

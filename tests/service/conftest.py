@@ -29,7 +29,7 @@ class Server:
         self.socket.bind(("127.0.0.1", 0))
         self.port: int = self.socket.getsockname()[1]
         self.settings = Settings(
-            data=data,
+            data=str(data),
             port=self.port,
             admin_user=USER,
             admin_password=SecretStr(PASSWORD),

@@ -130,9 +130,18 @@ def deliver(
     return committer.commit(batch_id, pin, files, BatchCounts(records=rows, copies=rows * len(names)))
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> DataDir:
-    return DataDir.open(tmp_path / "data", create=True)
+@pytest.fixture(params=["local", "s3"])
+def data(request: pytest.FixtureRequest) -> DataDir:
+    """A data directory on each kind of place; `local_only` in a module or a mark names what needs a file system."""
+    if request.param == "s3":
+        return DataDir.open(request.getfixturevalue("s3_root"), create=True)
+    return DataDir.open(request.getfixturevalue("tmp_path") / "data", create=True)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests with the mark `local_only` run on a file system alone."""
+    if "data" in metafunc.fixturenames and metafunc.definition.get_closest_marker("local_only"):
+        metafunc.parametrize("data", ["local"], indirect=True)
 
 
 @pytest.fixture
