@@ -8,6 +8,7 @@ from typing import Final
 
 from fastapi import FastAPI
 
+from bindery import __version__
 from bindery.api import errors
 from bindery.api.control_plane import ControlPlane
 from bindery.api.document import describe
@@ -78,7 +79,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(
         title="Bindery",
-        version=overview.version(),
+        version=__version__,
         description=_DESCRIPTION,
         redirect_slashes=False,
         docs_url="/docs" if settings.docs else None,

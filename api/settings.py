@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
+from bindery.jobs.control.connect import refuse_connect
 from bindery.store.maintenance.options import MaintenanceOptions
 
 CONFIG_VARIABLE: Final = "BINDERY_CONFIG"
@@ -179,6 +180,7 @@ class Settings(BaseSettings):
         for root in self.jobs.roots:
             if "://" not in root and len(Path(os.path.normpath(root)).parts) < 2:
                 raise ValueError(f"jobs.roots: {root!r} would let jobs read the whole machine")
+        refuse_connect(master=self.jobs.master, conf=self.jobs.conf)
         if self.environment == "production":
             self._refuse_convenient()
         return self

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from bindery.store.read import read_queue as read_queue
 
 __all__ = ["read_queue"]
+__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:

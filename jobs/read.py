@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bindery.jobs.consume import Consumer
 from bindery.jobs.fold import conformed
+from bindery.jobs.session import require_classic
+from bindery.jobs.shipping import shipped
 from bindery.router.message import MESSAGE_SCHEMA
 from bindery.store.paths import DataDir
 from bindery.store.places import hadoop_address
@@ -33,6 +35,7 @@ def read_queue_df(
 
     Arguments and errors as for `bindery.store.read.read_queue`; a DataFrame has no row order: sort by `routing`.
     """
+    require_classic(spark)
     directory = data if isinstance(data, DataDir) else DataDir.open(data)
     path = directory.queue(vhost, queue)
     open_table(path, QUEUE, vhost=vhost, name=queue, version=version)
@@ -41,7 +44,7 @@ def read_queue_df(
     frame = (reader if version is None else reader.option("versionAsOf", version)).load(hadoop_address(path))
     if consumer is None:
         return frame
-    return frame.mapInArrow(_Accepted(consumer, int(time.time() * 1000)), frame.schema)
+    return frame.mapInArrow(shipped(_Accepted(consumer, int(time.time() * 1000)), gives_results=False), frame.schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ from pyspark import Broadcast
 from pyspark.sql import SparkSession
 
 from bindery.jobs.comparison import EXAMPLES, Comparison, Example
+from bindery.jobs.session import require_classic
+from bindery.jobs.shipping import results, shipped
 from bindery.router.engine import REASONS, Deliveries, Router
 from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA, from_batch
 from bindery.router.model import Topology
@@ -226,8 +228,10 @@ def replay(
 ) -> Comparison:
     """Compare history with what the proposed topology would have done, in Spark.
 
-    `report` is called with the groups done and in all. Nothing is written. Raises NotFound for an unknown vhost.
+    `report` is called with the groups done and in all. Nothing is written. Raises NotFound for an unknown vhost
+    and OtherCode.
     """
+    require_classic(spark)
     present.vhost(vhost)
     queues = sorted(name for where, name in present.queues if where == vhost)
     groups = file_groups(data, vhost, queues, stream=span.stream, since=span.since, until=span.until)
@@ -238,9 +242,9 @@ def replay(
     tasks = min(len(groups), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
     frame = spark.createDataFrame([(group_text(group),) for group in groups], "files string").repartition(tasks)
     try:
-        results = frame.mapInArrow(ReplayTask(data, vhost, span, router), RESULT_SCHEMA)
-        for number, row in enumerate(results.toLocalIterator(prefetchPartitions=True), 1):
-            total.merge(json.loads(row.result))
+        compared = frame.mapInArrow(shipped(ReplayTask(data, vhost, span, router)), RESULT_SCHEMA)
+        for number, result in enumerate(results(compared.toLocalIterator(prefetchPartitions=True)), 1):
+            total.merge(result)
             if report is not None:
                 report(number, len(groups))
     finally:

@@ -7,7 +7,6 @@ version and the clock, route and write in the executors, commit each touched tab
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import signal
 import sys
@@ -31,6 +30,7 @@ from bindery.jobs.mapping import mapped
 from bindery.jobs.plan import Planner, check_fit
 from bindery.jobs.routers import Routers
 from bindery.jobs.session import build_session, configure
+from bindery.jobs.shipping import results, shipped
 from bindery.jobs.sources import SOURCES
 from bindery.jobs.splits import Splits
 from bindery.jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask
@@ -114,7 +114,7 @@ class RouteJob:
 
         With `repin` a batch that was begun, of which nothing was committed and which can no longer be routed
         as its pin says, is pinned anew. Raises CheckpointMismatch, Fenced, UnusablePin and what else Bindery
-        itself finds; JavaEnded when Spark's process is gone, StreamFailed otherwise.
+        itself finds; OtherCode, JavaEnded when Spark's process is gone, StreamFailed otherwise.
         """
         with java_needed(f"stream {self.job.stream!r}"):
             self._run(available_now=available_now, new_epoch=new_epoch, repin=repin)
@@ -211,18 +211,18 @@ class RouteJob:
             return BatchReport(number, version, 0, 0, 0, {}, replayed=True)
         prepared = time.perf_counter()
         task = RouteTask(self.data, self.job.vhost, begun.stamp, self._fold, begun.router, self.job.task_buffer_bytes)
-        results = self._run_tasks(frame, batch_id, task)
+        outcomes = self._run_tasks(frame, batch_id, task)
         routed = time.perf_counter()
         counts = RoutedCounts()
         seconds: dict[str, float] = {"prepare": prepared - started, "tasks": routed - prepared}
-        for result in results:
+        for result in outcomes:
             counts.merge(result["counts"])
             for stage, spent in result["seconds"].items():
                 seconds[f"task {stage}"] = seconds.get(f"task {stage}", 0.0) + spent
         if counts.records:
             mean = max(1, counts.bytes // counts.records)
             self._batch_records = min(max(1, GROUP_BYTES // mean), self.job.max_batch_records)
-        files = [WrittenFile(**file) for result in results for file in result["files"]]
+        files = [WrittenFile(**file) for result in outcomes for file in result["files"]]
         planner.driver.commit(begun, Routed(files, counts, {name: spent * 1000 for name, spent in seconds.items()}))
         seconds["commit"] = time.perf_counter() - routed
         return BatchReport(number, version, counts.records, counts.copies, counts.unroutable.total(), seconds)
@@ -232,10 +232,10 @@ class RouteJob:
         batch = self._intake.batch(frame, batch_id)
         batch.session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self._batch_records))
         rows, left_out = batch.rows(
-            lambda read: read.mapInArrow(task, RESULT_SCHEMA).collect(), clock_ms=task.stamp.clock_ms
+            lambda read: read.mapInArrow(shipped(task), RESULT_SCHEMA).collect(), clock_ms=task.stamp.clock_ms
         )
-        results = [json.loads(row.result) for row in rows]
-        return [*results, task.refuse(left_out)] if left_out else results
+        found = list(results(rows))
+        return [*found, task.refuse(left_out)] if left_out else found
 
 
 class _Stopped(Exception):

@@ -17,6 +17,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from bindery.jobs.control.connectors import connectors
+from bindery.jobs.control.connect import connect_refused, refuse_connect
 from bindery.jobs.control.packages import DELTA_PACKAGE, DELTA_SETTINGS, NO_PAGES
 from bindery.jobs.java import java_needed, quieten
 from bindery.router.errors import InvalidInput
@@ -62,11 +63,12 @@ def build_session(
 ) -> SparkSession:
     """The session to run jobs in: the one that spark-submit prepares, or a new local one.
 
-    Raises InvalidInput without a Java, JavaEnded for one that does not start. `addresses` are where the session
-    reads and writes: it is set up for the object stores among them. `settings` override everything
-    set here. With `log_file`, what Spark and its JVM print goes to that file instead of the terminal (in a
-    session that starts its own JVM).
+    Raises InvalidInput without a Java and for Spark Connect, JavaEnded for a Java that does not start. `addresses`
+    are where the session reads and writes: it is set up for the object stores among them. `settings` override
+    everything set here. With `log_file`, what Spark and its JVM print goes to that file instead of the
+    terminal (in a session that starts its own JVM).
     """
+    refuse_connect(master=master or "", conf=settings, environment=os.environ)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
         _require_java()
@@ -97,10 +99,17 @@ def _require_java() -> None:
 
 
 def configure(session: SparkSession) -> None:
-    """Set what a routing job relies on, in a session made here or by somebody else."""
+    """Set what a routing job relies on, in a session made here or by somebody else; see require_classic."""
+    require_classic(session)
     quieten(session)
     for name, value in _ROUTING.items():
         session.conf.set(name, value)
+
+
+def require_classic(session: SparkSession) -> None:
+    """Raise InvalidInput for a session of Spark Connect."""
+    if type(session).__module__.startswith("pyspark.sql.connect."):
+        raise connect_refused("session")
 
 
 def has_executor(session: SparkSession) -> bool:

@@ -14,6 +14,7 @@ from python_multipart.exceptions import FormParserError
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
+from bindery import __version__
 from bindery.api.answers import answer, no_content
 from bindery.api.as_of import AsOf
 from bindery.api.bodies import parse_object, read_bytes
@@ -22,7 +23,7 @@ from bindery.api.deps import AdministratorUser, Plane, VhostPath, resource
 from bindery.api.errors import Refusal, bad_request, not_found
 from bindery.api.items import Document
 from bindery.api.policy_rules import check_policy
-from bindery.api.routes.overview import PRODUCT, RABBITMQ_VERSION, version
+from bindery.api.routes.overview import PRODUCT, RABBITMQ_VERSION
 from bindery.api.routes.permissions import permission_item, topic_permission_item
 from bindery.api.routes.users import user_item
 from bindery.router import definitions
@@ -139,7 +140,7 @@ def _stated() -> dict[str, Any]:
         "rabbit_version": RABBITMQ_VERSION,
         "rabbitmq_version": RABBITMQ_VERSION,
         "product_name": PRODUCT,
-        "product_version": version(),
+        "product_version": __version__,
     }
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 from fastapi import Path, Request, Response
 
+from bindery import __version__
 from bindery.api.answers import answer, no_content, put_answer
 from bindery.api.bodies import Body, documented
 from bindery.api.control_plane import ControlPlane
@@ -93,16 +94,6 @@ class ClusterNameBody(Body):
     name: str
 
 
-def version() -> str:
-    """The version of this product."""
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  # slow to import
-
-    try:
-        return version("bindery")
-    except PackageNotFoundError:
-        return "0"
-
-
 def exchange_types() -> list[Item]:
     """The exchange types that there are."""
     return [
@@ -147,7 +138,7 @@ def overview(plane: Plane, user: ManagementUser, listing: ListingParameters) -> 
                 "management_version": RABBITMQ_VERSION,
                 "rabbitmq_version": RABBITMQ_VERSION,
                 "product_name": PRODUCT,
-                "product_version": version(),
+                "product_version": __version__,
                 "release_series_support_status": "supported",
                 "cluster_name": cluster_name(plane),
                 "node": plane.node,
@@ -233,7 +224,7 @@ def _node(plane: ControlPlane) -> Item:
         "db_dir": plane.data.root,
         "config_files": [],
         "log_files": ["stderr"],
-        "applications": [{"name": "bindery", "description": "message routing", "version": version()}],
+        "applications": [{"name": "bindery", "description": "message routing", "version": __version__}],
         "auth_mechanisms": [{"name": "BASIC", "description": "HTTP basic authentication", "enabled": True}],
         "exchange_types": exchange_types(),
         "enabled_plugins": ["rabbitmq_management"],

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from bindery.jobs.control.connectors import connectors
+from bindery.jobs.control.connect import refuse_connect
 from bindery.jobs.control.packages import DELTA_PACKAGE, DELTA_SETTINGS, NO_PAGES
 from bindery.jobs.control.references import ENVIRONMENT_PREFIX, references
 from bindery.router.errors import InvalidInput, StorageFailed
@@ -53,7 +54,8 @@ class Launcher:
     secrets: Path | None = None
 
     def command(self, folder: JobFolder, record: JobRecord, run: str, *, new_epoch: bool = False) -> list[str]:
-        """The spark-submit command line of a run."""
+        """The spark-submit command line of a run; raises InvalidInput for Spark Connect."""
+        refuse_connect(master=self.master, conf=self.conf, environment=os.environ)
         conf = dict(_DEFAULTS)
         if self._is_local:
             conf |= _LOOPBACK

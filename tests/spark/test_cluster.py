@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from bindery.store.tables import count_rows
 from bindery.store.topology import TopologyStore
 from tests.packages import PROJECT, own_packages
 
+VERSION = r"Bindery \d+\.\d+\.\d+ \([0-9a-f]{12}\)"
 JOB = """
 stream: s
 source: {format: json, path: INBOX, schema: 'id BIGINT, name STRING'}
@@ -69,9 +71,9 @@ def spark_home(tmp_path: Path) -> Path:
     return home
 
 
-def test_spark_submit_routes_on_executors_that_got_the_code_as_a_zip(
-    tmp_path: Path, archive: Path, spark_home: Path
-) -> None:
+@pytest.fixture
+def data(tmp_path: Path) -> DataDir:
+    """A topology, 1,000 records to route, a job for them, and packages that nobody may import by mistake."""
     data = DataDir.open(tmp_path / "data", create=True)
     definitions = parse_definitions(TOPOLOGY)
     TopologyStore(data).edit(lambda editor: apply(definitions, editor), author="test")
@@ -80,31 +82,41 @@ def test_spark_submit_routes_on_executors_that_got_the_code_as_a_zip(
     for part in range(4):
         lines = [json.dumps({"id": n, "name": f"a{n}.x.y"}) for n in range(part, 1000, 4)]
         (inbox / f"{part}.json").write_text("\n".join(lines) + "\n")
-    job = tmp_path / "job.yaml"
-    job.write_text(JOB.replace("INBOX", str(inbox)))
+    (tmp_path / "job.yaml").write_text(JOB.replace("INBOX", str(inbox)))
     own_packages(tmp_path)
-    script = tmp_path / "route.py"
-    shutil.copy(PROJECT / "jobs" / "route.py", script)
+    shutil.copy(PROJECT / "jobs" / "route.py", tmp_path / "route.py")
+    return data
+
+
+def submitted(
+    folder: Path, spark_home: Path, data: DataDir, *options: str, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """The job under spark-submit, on two executors of their own."""
     environment = {
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYSPARK_GATEWAY_PORT")
     } | {
         "SPARK_HOME": str(spark_home),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_LOCAL_DIRS": str(tmp_path / "local"),
+        "SPARK_LOCAL_DIRS": str(folder / "local"),
         "PYSPARK_PYTHON": sys.executable,
-        "NUMBA_CACHE_DIR": str(tmp_path / "numba"),
+        "NUMBA_CACHE_DIR": str(folder / "numba"),
     }
     command = [
         str(spark_home / "bin" / "spark-submit"),
-        *("--master", "local-cluster[2,1,1024]", "--py-files", str(archive)),
+        *("--master", "local-cluster[2,1,1024]", *options),
         *("--conf", "spark.executor.memory=700m", "--conf", "spark.ui.enabled=false"),
         *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"),
-        *(str(script), "--config", str(job), "--data", data.root),
+        *(str(folder / "route.py"), "--config", str(folder / "job.yaml"), "--data", data.root),
     ]
-
-    done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    return subprocess.run(
+        command, env=environment | more, cwd=folder, capture_output=True, text=True, timeout=600, check=False
     )
+
+
+def test_spark_submit_routes_on_executors_that_got_the_code_as_a_zip(
+    tmp_path: Path, archive: Path, spark_home: Path, data: DataDir
+) -> None:
+    done = submitted(tmp_path, spark_home, data, "--py-files", str(archive))
 
     assert done.returncode == 0, done.stderr[-4000:]
     assert count_rows(data, "/", "odd") == 500
@@ -113,3 +125,18 @@ def test_spark_submit_routes_on_executors_that_got_the_code_as_a_zip(
     assert len(loaded) >= 2
     assert all("bindery.zip/bindery/jobs/task.py" in file for file in loaded)
     assert (row["records"], dict(row["unroutable"])) == (1000, {"filtered": 500})
+
+
+def test_spark_submit_stops_at_executors_whose_image_has_another_bindery(
+    tmp_path: Path, archive: Path, spark_home: Path, data: DataDir
+) -> None:
+    image = ("--conf", f"spark.executorEnv.PYTHONPATH={archive}")
+
+    done = submitted(tmp_path, spark_home, data, *image, PYTHONPATH=str(PROJECT))
+
+    assert done.returncode == 3, done.stderr[-4000:]
+    # Spark joins what a driver in Python prints
+    error, hint = done.stdout.splitlines()
+    assert re.fullmatch(f"error: executors: the executor on .+ has {VERSION}, the driver has {VERSION}", error)
+    assert "--py-files" in hint
+    assert (count_rows(data, "/", "odd"), read_manifest(data)) == (0, [])
