@@ -10,7 +10,7 @@ import fcntl
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Final
@@ -130,12 +130,30 @@ def put_parquet(place: Place, rows: pa.Table) -> None:
 
     The file may then be there all the same.
     """
+    with _whole(place) as draft:
+        write_parquet(draft, rows)
+
+
+def put_parts(place: Place, parts: Iterable[bytes]) -> int:
+    """Write a file part by part under its own name, where nobody ever sees a part of it; its size in bytes.
+
+    Raises StorageFailed; the file may then be there all the same.
+    """
+    with _whole(place) as draft, _effect("write", draft), _output(draft) as output:
+        for part in parts:
+            output.sink.write(part)
+        return output.finish()
+
+
+@contextmanager
+def _whole(place: Place) -> Iterator[Place]:
+    """Where to write a file that gets its name when it is whole."""
     if place.is_remote:  # an object appears when it is whole
-        write_parquet(place, rows)
+        yield place
         return
     draft = place.parent / f".{place.name}.{secrets.token_hex(8)}.tmp"
     try:
-        write_parquet(draft, rows)
+        yield draft
         rename(draft, place)
     except StorageFailed:
         with suppress(StorageFailed):

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from bindery.router.errors import InvalidInput
+from bindery.router.errors import InvalidInput, Refused
 from bindery.store.places import SCHEMES, at, normalised
 
 #: Longest encoded name that is used as it is; file systems end at 255 bytes a component.
 MAX_ENCODED: Final = 200
 _KEPT: Final = 160
+#: At the root of a copy that is not whole yet (`bindery.store.copying`).
+COPY_MARK: Final = "copy.json"
 _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _SAFE_PATH: Final = re.compile(r"[A-Za-z0-9/._~+=@,:-]+")
@@ -75,13 +77,8 @@ class DataDir:
     create: bool = False
 
     @classmethod
-    def open(cls, path: str | Path, create: bool = False) -> DataDir:
-        """The data directory at that path or URL (`s3://bucket/prefix`; also abfss and gs).
-
-        Raises InvalidInput when it does not exist (without `create`), when its store cannot be reached as it is
-        configured, and when its address has characters that one of the Delta readers cannot open: %, blanks,
-        brackets, anything outside ASCII.
-        """
+    def named(cls, path: str | Path) -> DataDir:
+        """The data directory of that address, whether there is one or not. Raises InvalidInput as `open` does."""
         text = _address(str(path))
         unsafe = _SAFE_PATH.sub("", text)
         if unsafe:
@@ -90,8 +87,25 @@ class DataDir:
                 where="data directory",
                 hint="use letters, digits and . _ ~ + = @ , : - only: Delta readers disagree about the rest",
             )
+        return cls(text)
+
+    @classmethod
+    def open(cls, path: str | Path, create: bool = False) -> DataDir:
+        """The data directory at that path or URL (`s3://bucket/prefix`; also abfss and gs).
+
+        Raises InvalidInput when it does not exist (without `create`), when its store cannot be reached as it is
+        configured, and when its address has characters that one of the Delta readers cannot open: %, blanks,
+        brackets, anything outside ASCII; Refused for a copy that is not whole yet.
+        """
+        text = cls.named(path).root
         place = at(text)
         try:
+            if (place / COPY_MARK).stat() is not None:
+                raise Refused(
+                    f"the data directory {text!r} is a copy that is not whole yet",
+                    where=f"{text}/{COPY_MARK}",
+                    hint="wait for `bindery copy`, or start it again: it goes on where it ended",
+                )
             is_folder = place.is_folder()
             if not is_folder and place.exists():
                 raise InvalidInput(f"{text!r} is not a directory", where="data directory")

@@ -12,6 +12,7 @@ import typer
 from bindery.cli import filter as filter_commands
 from bindery.cli import topology as topology_commands
 from bindery.cli.conformance import conformance
+from bindery.cli.copy import copy
 from bindery.cli.explain import explain
 from bindery.cli.import_ import import_
 from bindery.cli.lint import lint
@@ -44,6 +45,7 @@ app.command()(unroutable)
 app.command()(redrive)
 app.command()(replay)
 app.command()(maintain)
+app.command()(copy)
 
 
 @app.callback()

@@ -30,6 +30,7 @@ from pathlib import Path
 
 import pytest
 
+from bindery.store.places.stores import forget_stores
 from tests.servers.faulty_s3 import FaultyS3
 
 BUCKET = "bindery-tests"
@@ -82,13 +83,15 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def s3_root(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+def s3_root(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """`s3://bindery-tests/<unique>`: a prefix that no other test uses, and the environment to reach it."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in s3_server.environment().items():
         monkeypatch.setenv(name, value)
-    return f"s3://{BUCKET}/{secrets.token_hex(8)}"
+    forget_stores()
+    yield f"s3://{BUCKET}/{secrets.token_hex(8)}"
+    forget_stores()
 
 
 @pytest.fixture
@@ -96,6 +99,7 @@ def faulty_s3(s3_root: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
     """The proxy, to which the environment leads from now on; without a fault it only counts."""
     with FaultyS3(s3_server.url) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
+        forget_stores()
         yield proxy
 
 
