@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from bindery.api.errors import Reason, bad_request
+from bindery.jobs.draining.mapping import ANNOTATIONS
 from bindery.router.errors import InvalidInput
 from bindery.router.message import Message
 from bindery.router.values import INT64_MAX, INT64_MIN, Table, Timestamp, Value, decode, encode
 
-_ANNOTATIONS: Final = {"type": "x-opt-jms-type", "app_id": "x-basic-app-id", "cluster_id": "x-basic-cluster-id"}
 _SENDER_SELECTED: Final = ("CC", "BCC")
 _MAX_SECONDS: Final = INT64_MAX // 1_000_000
 _MAX_PRIORITY: Final = 255
@@ -107,7 +107,7 @@ def shown_properties(message: Message) -> dict[str, Any] | list[Any]:
     user = message.properties.get("user_id")
     if isinstance(user, bytes):
         out["user_id"] = user.decode("utf-8", "replace")
-    for name, annotation in _ANNOTATIONS.items():
+    for name, annotation in ANNOTATIONS.items():
         value = message.message_annotations.get(annotation)
         if isinstance(value, str):
             out[name] = value
@@ -233,7 +233,7 @@ def _user_id(parts: _Parts, name: str, value: Any) -> None:
 
 
 def _annotation(parts: _Parts, name: str, value: Any) -> None:
-    parts.annotations[_ANNOTATIONS[name]] = _text(name, value)
+    parts.annotations[ANNOTATIONS[name]] = _text(name, value)
 
 
 _TEXTS: Final = ("message_id", "correlation_id", "reply_to", "content_type", "content_encoding")
@@ -245,5 +245,5 @@ _READERS: Final[Mapping[str, Callable[[_Parts, str, Any], None]]] = {
     "expiration": _expiration,
     "user_id": _user_id,
     **dict.fromkeys(_TEXTS, _property),
-    **dict.fromkeys(_ANNOTATIONS, _annotation),
+    **dict.fromkeys(ANNOTATIONS, _annotation),
 }

@@ -30,6 +30,7 @@ EXPECTED_SKIPS = (
     "no recording at",
     "no Go",
     "no openssl",
+    "no rabbitmq-server",
     "neither docker compose nor go is installed",
     "no Docker engine that may be used",
     "the loader cannot be built",

@@ -13,6 +13,7 @@ from bindery.cli import filter as filter_commands
 from bindery.cli import topology as topology_commands
 from bindery.cli.conformance import conformance
 from bindery.cli.copy import copy
+from bindery.cli.drain import drain
 from bindery.cli.explain import explain
 from bindery.cli.import_ import import_
 from bindery.cli.lint import lint
@@ -46,6 +47,7 @@ app.command()(redrive)
 app.command()(replay)
 app.command()(maintain)
 app.command()(copy)
+app.command()(drain)
 
 
 @app.callback()
