@@ -15,6 +15,8 @@ from tests import examples
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.servers.kafka import Broker
+
 _FOLDER = Path(__file__).parent
 
 pytest_plugins = ["tests.servers.s3"]
@@ -36,6 +38,7 @@ EXPECTED_SKIPS = (
     "the loader cannot be built",
     "mounting is not permitted here",
     "the kernel counts no transfers by process here",
+    "no Maven",
 )
 _UNEXPECTED_SKIPS: list[str] = []
 
@@ -91,3 +94,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The Kafka broker of the run; each test makes topics of its own."""
+    from tests.servers.kafka import Broker
+
+    with Broker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
