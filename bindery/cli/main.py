@@ -15,6 +15,7 @@ from bindery.cli.conformance import conformance
 from bindery.cli.copy import copy
 from bindery.cli.drain import drain
 from bindery.cli.explain import explain
+from bindery.cli.forward import forward
 from bindery.cli.import_ import import_
 from bindery.cli.lint import lint
 from bindery.cli.maintain import maintain
@@ -48,6 +49,7 @@ app.command()(replay)
 app.command()(maintain)
 app.command()(copy)
 app.command()(drain)
+app.command()(forward)
 
 
 @app.callback()

@@ -1,7 +1,7 @@
-"""Secrets by reference: `{"secret": "NAME"}` in a source's options stands for a text kept elsewhere.
+"""Secrets by reference: `{"secret": "NAME"}` in the options of a source or forwarder stands for a text kept elsewhere.
 
 It is looked for in the environment as BINDERY_SECRET_NAME, then as the file NAME of the secrets folder. Only
-the process that reads the source resolves it: documents, answers and logs hold the reference.
+the process that reads the source or forwards resolves it: documents, answers and logs hold the reference.
 """
 
 from __future__ import annotations
@@ -29,23 +29,21 @@ def is_reference(value: object) -> bool:
 
 def references(document: Mapping[str, Any]) -> list[str]:
     """The names of the secrets that a job document refers to; raises InvalidInput for one that is no name."""
-    return [_name(option, value) for option, value in _options(document).items() if is_reference(value)]
+    part, options = _options(document)
+    return [_name(f"{part}.options.{option}", value) for option, value in options.items() if is_reference(value)]
 
 
 def without_secrets(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document as it can be checked without knowing any secret."""
-    return _replaced(
-        document, {option: _UNRESOLVED for option, value in _options(document).items() if is_reference(value)}
-    )
+    _, options = _options(document)
+    return _replaced(document, {option: _UNRESOLVED for option, value in options.items() if is_reference(value)})
 
 
 def resolved(document: Mapping[str, Any], *, folder: Path | None = None) -> tuple[dict[str, Any], list[str]]:
     """The document with its secrets, and the secrets alone; raises InvalidInput for one that is missing."""
-    found = {
-        option: _look_up(_name(option, value), option, folder)
-        for option, value in _options(document).items()
-        if is_reference(value)
-    }
+    part, options = _options(document)
+    places = {option: f"{part}.options.{option}" for option, value in options.items() if is_reference(value)}
+    found = {option: _look_up(_name(place, options[option]), place, folder) for option, place in places.items()}
     return _replaced(document, found), list(found.values())
 
 
@@ -71,32 +69,34 @@ def masked(text: str, values: Iterable[str]) -> str:
     return text
 
 
-def _options(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    source = document.get("source")
-    options = source.get("options") if isinstance(source, Mapping) else None
-    return options if isinstance(options, Mapping) else {}
+def _options(document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The part of a document that has options, and these."""
+    part = "forward" if "forward" in document else "source"
+    stated = document.get(part)
+    options = stated.get("options") if isinstance(stated, Mapping) else None
+    return part, options if isinstance(options, Mapping) else {}
 
 
 def _replaced(document: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
     changed = dict(document)
     if values:
-        source = changed["source"]
-        changed["source"] = {**source, "options": {**source["options"], **values}}
+        part, options = _options(document)
+        changed[part] = {**changed[part], "options": {**options, **values}}
     return changed
 
 
-def _name(option: str, reference: Mapping[str, Any]) -> str:
+def _name(place: str, reference: Mapping[str, Any]) -> str:
     name = reference["secret"]
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"source.options.{option}: no name of a secret",
-            where="source.options",
+            f"{place}: no name of a secret",
+            where=place.partition(".options.")[0] + ".options",
             hint="capital letters, digits and _, at most 64",
         )
     return name
 
 
-def _look_up(name: str, option: str, folder: Path | None) -> str:
+def _look_up(name: str, place: str, folder: Path | None) -> str:
     value = os.environ.get(ENVIRONMENT_PREFIX + name)
     if value is None and folder is not None:
         try:
@@ -106,8 +106,8 @@ def _look_up(name: str, option: str, folder: Path | None) -> str:
             value = None
     if value is None:
         raise InvalidInput(
-            f"source.options.{option}: there is no secret {name}",
-            where="source.options",
+            f"{place}: there is no secret {name}",
+            where=place.partition(".options.")[0] + ".options",
             hint=f"set {ENVIRONMENT_PREFIX}{name}, or put a file {name} into the secrets folder",
         )
     return value

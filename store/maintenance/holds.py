@@ -3,7 +3,7 @@
 A stream with a Delta source (a bridge reads a queue, a job reads an inbox) records in its checkpoint how
 far it has planned. The newest batch may not be committed, and a replay of it reads what it read before: so
 what counts is the batch before the newest, and one version less, for the first batch of a stream reads the
-snapshot before the version that it records.
+snapshot before the version that it records. A forwarder states the version that it sends next.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from bindery.store import effects
+from bindery.store.forwarding import recorded
 from bindery.store.paths import DataDir
 from bindery.store.places import Place, at
 
@@ -38,11 +39,15 @@ class Holds:
 
 
 def find_holds(data: DataDir, limit: timedelta, now_ms: int) -> Holds:
-    """The holds of every checkpoint below the data directory."""
+    """The holds of every checkpoint below the data directory, and of every forwarder."""
     oldest = now_ms - int(limit.total_seconds() * 1000)
     checkpoints = at(data.root, "checkpoints")
     with effects.looking(checkpoints):
         found = [hold for name in checkpoints.folders() for hold in _of(checkpoints / name)]
+    found += [
+        Hold(f"forward {one.name}", one.position.table_id, max(0, one.position.version - 1), one.moved_ms)
+        for one in recorded(data)
+    ]
     active = tuple(hold for hold in found if hold.moved_ms >= oldest)
     return Holds(active, tuple(hold for hold in found if hold.moved_ms < oldest))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,9 +40,9 @@ class Stream:
     committer: BatchCommitter
     batches: int = 0
 
-    def run(self, batches: int, *names: str, rows: int = 3) -> None:
+    def run(self, batches: int, *names: str, rows: int = 3, **columns: Any) -> None:
         for _ in range(batches):
-            deliver(self.data, self.committer, self.batches, self.version, *(names or ("a", "b")), rows=rows)
+            deliver(self.data, self.committer, self.batches, self.version, *(names or ("a", "b")), rows=rows, **columns)
             self.batches += 1
 
 

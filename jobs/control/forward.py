@@ -1,0 +1,122 @@
+"""Forwarders: the document that says which queue goes to which topic (docs/forward.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+
+from bindery.jobs.control.config import AVAILABLE_NOW
+from bindery.jobs.control.references import is_reference, without_secrets
+from bindery.router.errors import InvalidInput
+from bindery.router.model import DEFAULT_VHOST, MAX_NAME_BYTES
+
+Begin = Literal["earliest", "latest"]
+#: Settings of the client that a forwarder makes itself.
+_OWN: Final = frozenset(
+    [
+        "bootstrap.servers",
+        "metadata.broker.list",
+        "acks",
+        "request.required.acks",
+        "enable.idempotence",
+        "transactional.id",
+        "delivery.report.only.error",
+        "dr_cb",
+        "dr_msg_cb",
+        "on_delivery",
+        "error_cb",
+        "stats_cb",
+        "throttle_cb",
+        "log_cb",
+        "logger",
+        "oauth_cb",
+    ]
+)
+#: Settings of the client that take a reference to a secret and no text.
+CREDENTIALS: Final = frozenset(
+    ["sasl.password", "ssl.key.password", "ssl.keystore.password", "ssl.key.pem", "sasl.oauthbearer.client.secret"]
+)
+_SECONDS: Final = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0}
+_INTERVAL: Final = re.compile(r"([1-9]\d*) (millisecond|second|minute|hour)s?")
+
+
+def _text(value: object) -> object:
+    """YAML numbers and booleans are settings too."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Target(_Part):
+    """What goes where: the part `forward` of a document."""
+
+    queue: str = Field(min_length=1)
+    to: Literal["kafka"]
+    bootstrap_servers: str = Field(min_length=1)
+    topic: str = Field(min_length=1)
+    key: str = "routing_key"
+    begin: Begin = Field(default="earliest", alias="from")
+    skip_refused: bool = False
+    options: dict[str, Annotated[str, BeforeValidator(_text)]] = {}
+
+
+class Forward(_Part):
+    """A validated document of a forwarder; `stream` is its name."""
+
+    stream: str = Field(min_length=1)
+    vhost: str = Field(default=DEFAULT_VHOST, min_length=1)
+    forward: Target
+    trigger: str = "1 second"
+
+    @field_validator("stream")
+    @classmethod
+    def _stream_fits(cls, name: str) -> str:
+        if len(name.encode()) > MAX_NAME_BYTES:
+            raise ValueError(f"longer than {MAX_NAME_BYTES} bytes")
+        return name
+
+    @field_validator("trigger")
+    @classmethod
+    def _known_trigger(cls, trigger: str) -> str:
+        if trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(trigger):
+            raise ValueError(f"{trigger!r} is neither {AVAILABLE_NOW!r} nor an interval such as '1 second'")
+        return trigger
+
+    @property
+    def poll(self) -> float | None:
+        """Seconds between two looks for new rows; None for one look alone."""
+        found = _INTERVAL.fullmatch(self.trigger)
+        return None if found is None else int(found[1]) * _SECONDS[found[2]]
+
+
+def forward_of(document: Mapping[str, Any]) -> Forward:
+    """The forwarder of a document; secrets are there or references. Raises InvalidInput naming the key."""
+    try:
+        return Forward.model_validate(without_secrets(document))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise InvalidInput(f"{name}: unknown key", where=name) from None
+        raise InvalidInput(f"{name}: {first['msg'].removeprefix('Value error, ')}", where=name) from None
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise InvalidInput for a setting of the client that is not for users, or for a credential in clear."""
+    for option, value in options.items():
+        place = f"forward.options.{option}"
+        if option in _OWN:
+            raise InvalidInput(f"{place}: is set by the forwarder", where="forward.options")
+        if option in CREDENTIALS and not is_reference(value):
+            raise InvalidInput(
+                f"{place}: a credential in clear", where="forward.options", hint='refer to it: {"secret": "NAME"}'
+            )
+        if not isinstance(value, str | int | float) and not is_reference(value):
+            raise InvalidInput(f"{place}: a text, a number, true or false", where="forward.options")
