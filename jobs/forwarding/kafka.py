@@ -171,8 +171,6 @@ class Topic:
         """Send a record alone: a batch is refused as a whole, and most of it may be without fault."""
         from confluent_kafka import KafkaError  # noqa: PLC0415  # there, once there is a producer
 
-        if error.code() in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART):
-            raise NotFound(f"the topic {self.name!r} is gone", where="topic", hint="create it again, and start again")
         refusals = {
             KafkaError.MSG_SIZE_TOO_LARGE,
             KafkaError.INVALID_MSG,
@@ -181,6 +179,7 @@ class Topic:
             KafkaError.INVALID_TIMESTAMP,
         }
         if error.code() not in refusals:
+            self.check()  # a topic that was deleted is told by several codes
             raise NotDelivered(
                 f"the brokers did not take {record.identity()}: {error.str()}",
                 where=self.name,
