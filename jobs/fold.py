@@ -22,6 +22,9 @@ from bindery.router.message import SENT_SCHEMA, SOURCE, VALUE, VALUE_MAP, Messag
 from bindery.router.utf8 import repaired, rows_not_utf8
 from bindery.store.writer import BATCH_SCHEMA
 
+#: What folds a list of named binaries to a map section, in the place of a member of the VALUE union.
+HEADERS: Final = "headers"
+
 Bools = npt.NDArray[np.bool_]
 
 #: Columns that a job adds to the mapped ones: text of an unparsable record, raw form of a failed one, place.
@@ -36,7 +39,7 @@ class MappedColumn:
 
     `column` is a column of SENT_SCHEMA, `name` a member or map key of it ("" = the column itself).
     `guarded` columns arrive as struct<v>, null where the expression failed; `shown` is the expression.
-    `member` is the field of the VALUE union for a map entry or a value ("" = no folding needed).
+    `member` is the field of the VALUE union for a map entry or a value, or HEADERS ("" = no folding needed).
     `boxed` structs arrive as lists of one: for a null struct Spark would write a null to every member of
     Arrow's, one by one, and most messages use few of them.
     """
@@ -235,6 +238,8 @@ def _column(field: pa.Field, parts: Mapping[str, tuple[MappedColumn, pa.Array]],
     if "" not in parts:
         return _struct(field.type, parts, rows)
     mapped, array = parts[""]
+    if mapped.member == HEADERS:
+        return headers_map(array)
     return _union(array, mapped.member) if mapped.member else conformed(array, field.type)
 
 
@@ -281,6 +286,37 @@ def _entries(columns: list[tuple[str, str, pa.Array]], rows: int) -> pa.Array:
     values = pa.StructArray.from_arrays(members, fields=list(VALUE))
     mask = pa.array(~valid.any(axis=1))
     return pa.MapArray.from_arrays(pa.array(ends), names.take(pa.array(column)), values, type=VALUE_MAP, mask=mask)
+
+
+def headers_map(headers: pa.ListArray) -> pa.Array:
+    """Kafka's headers as a map: text where a value is UTF-8, else binary; of one name the last counts.
+
+    A value that is null is present and null. No headers give a null map.
+    """
+    entries = headers.flatten()
+    names, values = entries.field("key"), entries.field("value")
+    lengths = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False)
+    row = np.repeat(np.arange(len(headers)), lengths)
+    codes = names.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    # np.unique keeps the first of equal ones
+    _, last = np.unique(np.stack([row, codes], axis=1)[::-1], axis=0, return_index=True)
+    if len(last) < len(row):
+        kept = np.sort(len(row) - 1 - last)
+        row, places = row[kept], pa.array(kept)
+        names, values = names.take(places), values.take(places)
+    ends = np.zeros(len(headers) + 1, np.int32)
+    np.cumsum(np.bincount(row, minlength=len(headers)), out=ends[1:])
+    texts = values.view(pa.string())
+    other = np.zeros(len(values), np.bool_)
+    other[rows_not_utf8(texts)] = True
+    members = {
+        "string": pc.if_else(pa.array(other), None, texts),
+        "binary": pc.if_else(pa.array(other), values, None),
+    }
+    arrays = [members[field.name] if field.name in members else pa.nulls(len(row), field.type) for field in VALUE]
+    items = pa.StructArray.from_arrays(arrays, fields=list(VALUE))
+    mask = pa.array(ends[1:] == ends[:-1])
+    return pa.MapArray.from_arrays(pa.array(ends), names, items, type=VALUE_MAP, mask=mask)
 
 
 def conformed(array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -22,7 +22,8 @@ from bindery.jobs.fold import SOURCE_COLUMN
 from bindery.jobs.mapping import Projection
 from bindery.jobs.sources.format import FileFormat
 from bindery.jobs.sources.lines import long_lines
-from bindery.jobs.sources.planned import PlannedFile, place_of, planned_files
+from bindery.jobs.sources.offsets import OffsetNumbers
+from bindery.jobs.sources.planned import PlannedFile, place_of, planned_ends, planned_files
 from bindery.jobs.sources.records import Records
 from bindery.jobs.sources.refused import Refusals, RefusedPart
 from bindery.jobs.sources.storage import FileState, Storage
@@ -44,6 +45,8 @@ class Batch(Protocol):
 
     #: The session whose settings hold for it.
     session: SparkSession
+    #: How its records are numbered; None: by the task that reads them.
+    numbers: OffsetNumbers | None
 
     def rows(self, action: Action, *, clock_ms: int) -> tuple[list[Row], Sequence[RefusedPart]]:
         """What an action gives on the mapped records, and what was left out.
@@ -70,24 +73,28 @@ def intake(
     """The intake of a stream that keeps its checkpoint in that folder."""
     if records.files is None:
         # in a streaming query the current time is the time of the batch's plan, also when it is repeated
-        return _StreamIntake(projection(records.frame, functions.current_timestamp()))
+        stream = projection(records.frame, functions.current_timestamp())
+        return _StreamIntake(stream, checkpoint if records.by_offset else None)
     return _FileIntake(spark, records.frame, checkpoint, projection, records.files, stop_at_unreadable)
 
 
 @dataclass(frozen=True, slots=True)
 class _StreamIntake:
-    """Spark reads, and the mapping is part of the query."""
+    """Spark reads, and the mapping is part of the query; `offsets` is the checkpoint that has those of a batch."""
 
     stream: DataFrame
+    offsets: str | None
 
     def batch(self, frame: DataFrame, batch_id: int) -> Batch:
-        return _StreamBatch(frame, frame.sparkSession)
+        numbers = None if self.offsets is None else OffsetNumbers.of(planned_ends(self.offsets, batch_id))
+        return _StreamBatch(frame, frame.sparkSession, numbers)
 
 
 @dataclass(slots=True)
 class _StreamBatch:
     frame: DataFrame
     session: SparkSession
+    numbers: OffsetNumbers | None
 
     def rows(self, action: Action, *, clock_ms: int) -> tuple[list[Row], Sequence[RefusedPart]]:
         return action(self.frame), ()
@@ -109,6 +116,8 @@ class _FileIntake:
 
 
 class _FileBatch:
+    numbers: OffsetNumbers | None = None
+
     def __init__(self, intake: _FileIntake, batch_id: int) -> None:
         self.session = intake.spark
         self._intake = intake

@@ -21,11 +21,11 @@ from pyspark.sql.types import DataType
 
 from bindery.jobs.control.config import JobFile
 from bindery.jobs.determinism import HINT, variation
-from bindery.jobs.fold import CORRUPT_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn
+from bindery.jobs.fold import CORRUPT_COLUMN, HEADERS, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn
 from bindery.jobs.sources.files import spark_reason
 from bindery.jobs.sources.records import CORRUPT, Records
 from bindery.router.errors import InvalidInput
-from bindery.router.message import SENT_SCHEMA
+from bindery.router.message import MAP_SECTIONS, SENT_SCHEMA
 
 #: The name under which expressions find the time of the micro-batch, unless the source has such a column.
 BATCH_TIME: Final = "batch_time"
@@ -69,7 +69,10 @@ def mapped(records: Records, file: JobFile) -> tuple[Projection, Fold]:
                 plan.add((column, name), expression)
         else:
             plan.add((column,), content)
-    own = [] if job.message and not records.is_queue else _message_columns(records, file)
+    for key, default in records.defaults.items():
+        if key[0] not in job.message:
+            plan.add_default(key, default)
+    own = _message_columns(records, file) if records.is_queue or not plan.columns else []
     projection = plan.projection(own)
     if own:
         fold = Fold(tuple(own), False, job.max_record_bytes, records.consumer, tuple(plan.columns))
@@ -155,6 +158,15 @@ class _Plan:
         self._selected.append((_attempted(parsed) if guarded else parsed).alias(arrow))
         self.columns.append(MappedColumn(arrow, column, name, guarded, _shown(expression), member))
 
+    def add_default(self, key: tuple[str, ...], column: Column) -> None:
+        """What the source itself puts in a place; it cannot fail."""
+        arrow = f"m{len(self.columns)}"
+        kind = self._frame.select(column.alias(arrow)).schema[arrow].dataType
+        name = key[1] if len(key) > 1 else ""
+        cast, member = _accepted(key[0], name, kind)
+        self._selected.append((column if cast is None else cast(column)).alias(arrow))
+        self.columns.append(MappedColumn(arrow, key[0], name, member=member))
+
     def projection(self, own: Sequence[MappedColumn]) -> Projection:
         """One projection, then the raw form of just those records that failed in it."""
         records = self.records
@@ -213,11 +225,15 @@ def _accepted(column: str, name: str, kind: DataType) -> tuple[Cast, str]:
         target = target.item_type
     if _shape(kind) == _shape_of_arrow(target):
         return None, ""
+    if column in MAP_SECTIONS and not name and _shape(kind) == _HEADERS:
+        return None, HEADERS
     if target == _VALUE:
         return _folded(kind)
     return _cast_to(target, kind), ""
 
 
+#: The headers of a record of Kafka; they fold to a map.
+_HEADERS: Final = "array<struct<key:string,value:binary>>"
 _VALUE: Final = SENT_SCHEMA.field("amqp_value").type
 
 

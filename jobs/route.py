@@ -23,8 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bindery.jobs.checkpoint import Checkpoint
+from bindery.jobs.control.connectors import connectors
 from bindery.jobs.control.config import AVAILABLE_NOW, JobFile, load_job
-from bindery.jobs.intake import intake
+from bindery.jobs.intake import Batch, intake
 from bindery.jobs.java import java_is_gone, java_needed
 from bindery.jobs.mapping import mapped
 from bindery.jobs.plan import Planner, check_fit
@@ -102,6 +103,7 @@ class RouteJob:
         records = SOURCES[self.job.source.format](spark, data, self.job.source, file)
         projection, self._fold = mapped(records, file)
         stop = getattr(self.job.source, "unreadable_files", "record") == "stop"
+        self._explained = records.explained
         self._intake = intake(spark, records, projection, data.checkpoint(self.job.stream), stop_at_unreadable=stop)
         self._planner: Planner | None = None
         self._batch_records = min(_FIRST_BATCH_RECORDS, self.job.max_batch_records)
@@ -152,7 +154,8 @@ class RouteJob:
                 if java_is_gone():
                     raise
                 committer.check_owner()  # Spark may notice the other driver first, by the files of its checkpoint
-                raise StreamFailed(_stream_reason(error), where=f"stream {stream!r}") from error
+                known = self._explained(str(error))
+                raise known or StreamFailed(_stream_reason(error), where=f"stream {stream!r}") from error
 
     def _registered(self, checkpoint: Checkpoint, *, new_epoch: bool) -> StreamEpoch:
         fresh = not checkpoint.folder.exists()
@@ -210,8 +213,17 @@ class RouteJob:
         if begun.router is None:
             return BatchReport(number, version, 0, 0, 0, {}, replayed=True)
         prepared = time.perf_counter()
-        task = RouteTask(self.data, self.job.vhost, begun.stamp, self._fold, begun.router, self.job.task_buffer_bytes)
-        outcomes = self._run_tasks(frame, batch_id, task)
+        batch = self._intake.batch(frame, batch_id)
+        task = RouteTask(
+            self.data,
+            self.job.vhost,
+            begun.stamp,
+            self._fold,
+            begun.router,
+            self.job.task_buffer_bytes,
+            batch.numbers,
+        )
+        outcomes = self._run_tasks(batch, task)
         routed = time.perf_counter()
         counts = RoutedCounts()
         seconds: dict[str, float] = {"prepare": prepared - started, "tasks": routed - prepared}
@@ -227,9 +239,8 @@ class RouteJob:
         seconds["commit"] = time.perf_counter() - routed
         return BatchReport(number, version, counts.records, counts.copies, counts.unroutable.total(), seconds)
 
-    def _run_tasks(self, frame: DataFrame, batch_id: int, task: RouteTask) -> list[dict[str, Any]]:
+    def _run_tasks(self, batch: Batch, task: RouteTask) -> list[dict[str, Any]]:
         """What the tasks of a batch give, and the driver for what was left out of it."""
-        batch = self._intake.batch(frame, batch_id)
         batch.session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self._batch_records))
         rows, left_out = batch.rows(
             lambda read: read.mapInArrow(shipped(task), RESULT_SCHEMA).collect(), clock_ms=task.stamp.clock_ms
@@ -265,7 +276,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         file = load_job(options.config)
         data = DataDir.open(options.data)
-        spark = build_session(f"bindery {file.job.stream}", addresses=(data.root, *file.job.source.addresses))
+        needs = connectors((data.root, *file.job.source.addresses), file.job.source.format)
+        spark = build_session(f"bindery {file.job.stream}", needs=needs)
         with java_needed(f"stream {file.job.stream!r}"):
             job = RouteJob(spark, data, file, report=_print_report)
         stop_on_signals(job)

@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 
-from bindery.jobs.control.connectors import connectors
 from bindery.jobs.control.connect import connect_refused, refuse_connect
-from bindery.jobs.control.packages import DELTA_PACKAGE, DELTA_SETTINGS, NO_PAGES
+from bindery.jobs.control.connectors import DELTA, DELTA_PACKAGE, Connector, jar_settings, place_settings
+from bindery.jobs.control.packages import DELTA_SETTINGS, NO_PAGES
 from bindery.jobs.java import java_needed, quieten
 from bindery.router.errors import InvalidInput
 
@@ -43,6 +43,8 @@ _ROUTING: Final = {
     ),
     # a batch of many files: not a task for each of them, only to look at it
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
+    # options that are secrets are not shown in plans
+    "spark.sql.redaction.options.regex": r"(?i)url|secret|password|token|jaas|access\.key|keystore\.key",
     # a file that is gone or damaged is never skipped without a word
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -57,16 +59,16 @@ def build_session(
     app_name: str,
     *,
     master: str | None = None,
-    addresses: Iterable[str] = (),
+    needs: Sequence[Connector] = (),
     settings: Mapping[str, str] | None = None,
     log_file: Path | None = None,
 ) -> SparkSession:
     """The session to run jobs in: the one that spark-submit prepares, or a new local one.
 
-    Raises InvalidInput without a Java and for Spark Connect, JavaEnded for a Java that does not start. `addresses`
-    are where the session reads and writes: it is set up for the object stores among them. `settings` override
-    everything set here. With `log_file`, what Spark and its JVM print goes to that file instead of the
-    terminal (in a session that starts its own JVM).
+    Raises InvalidInput without a Java and for Spark Connect, JavaEnded for a Java that does not start. `needs` is
+    what the job needs beside Delta; a session that spark-submit prepares has the classes by its command line.
+    `settings` override everything set here. With `log_file`, what Spark and its JVM print goes to that file instead
+    of the terminal (in a session that starts its own JVM).
     """
     refuse_connect(master=master or "", conf=settings, environment=os.environ)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -75,15 +77,13 @@ def build_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
-    needed = connectors(addresses)
-    values = _ROUTING | dict(needed.settings)
+    values = _ROUTING | place_settings(needs)
     values |= {name: value for name, value in _DELTA.items() if not submitted or name.startswith("spark.databricks")}
     if not submitted:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         values |= _LOCAL | {
-            "spark.jars.packages": ",".join((DELTA_PACKAGE, *needed.packages)),
-            "spark.jars.excludes": ",".join(needed.excludes),
             "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+            **jar_settings((DELTA, *(one for one in needs if one is not DELTA))),
         }
         builder = builder.master(master or "local[*]")
     for name, value in (values | dict(settings or {})).items():

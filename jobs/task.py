@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark import Broadcast, TaskContext
 
-from bindery.jobs.fold import Fold
+from bindery.jobs.fold import SOURCE_COLUMN, Fold
+from bindery.jobs.sources.offsets import OffsetNumbers
 from bindery.jobs.sources.refused import RefusedPart
 from bindery.router.engine import Router
 from bindery.router.message import SENT_SCHEMA, SOURCE
@@ -35,6 +36,8 @@ _DRIVER: Final = 2**53 // NUMBERS_PER_TASK - 1
 class RouteTask:
     """The function of `mapInArrow`; `router` is broadcast once per topology version.
 
+    `numbers` gives messages their numbers where the source does; else each task has a range of its own.
+
     Memory of a task: what QueueWriter states for `buffer_bytes`, plus a few times one group of records
     (GROUP_BYTES, or one Arrow batch from Spark when that is larger) for folding and routing.
     """
@@ -45,6 +48,7 @@ class RouteTask:
     fold: Fold
     router: Broadcast[Router]
     buffer_bytes: int
+    numbers: OffsetNumbers | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Route every batch of the partition; gives one row."""
@@ -71,8 +75,11 @@ class RouteTask:
         clock = time.perf_counter()
         for batch in _grouped(batches):
             spent["read"] += (now := time.perf_counter()) - clock
-            seq = pa.array(np.arange(number, number + batch.num_rows))
-            number += batch.num_rows
+            if self.numbers is None:
+                seq = pa.array(np.arange(number, number + batch.num_rows))
+                number += batch.num_rows
+            else:
+                seq = self.numbers(batch.column(SOURCE_COLUMN))
             messages, refused = self.fold(batch, seq, clock_ms=self.stamp.clock_ms)
             counts.bytes += batch.nbytes
             if refused is not None:

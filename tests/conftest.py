@@ -79,6 +79,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of the run; what it logs goes to a file of the run's temporary folder."""
     from bindery.jobs.session import build_session
+    from tests.servers.kafka import spark_jars
+    from tests.servers.maven import is_here
 
     folder = tmp_path_factory.mktemp("spark")
     os.environ.setdefault("SPARK_LOCAL_DIRS", str(folder / "local"))
@@ -89,6 +91,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "1g",
+            **({"spark.jars": ",".join(spark_jars())} if is_here() else {}),
         },
         log_file=folder / "spark.log",
     )

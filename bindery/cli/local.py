@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from bindery.cli.progress import StreamProgress
 from bindery.jobs.control.config import JobFile
+from bindery.jobs.control.connectors import Connector, connectors
 from bindery.jobs.java import JavaEnded, java_needed
 from bindery.jobs.plan import check_fit
 from bindery.jobs.route import RouteJob, StreamFailed, stop_on_signals
@@ -27,15 +28,15 @@ def default_log(stream: str) -> Path:
 
 @contextmanager
 def local_session(
-    stream: str, progress: StreamProgress, *, master: str, addresses: Iterable[str], log: Path
+    stream: str, progress: StreamProgress, *, master: str, needs: Sequence[Connector], log: Path
 ) -> Iterator[SparkSession]:
-    """A session for one job that reads and writes at those places, stopped at the end; a session that is there already is used and left alone."""
+    """A session for one job with what it needs, stopped at the end; one that is there already is used and left alone."""
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
         return
-    with progress.console.status("starting Spark (the first start downloads the Delta jar) …"):
-        spark = build_session(f"bindery {stream}", master=master, addresses=addresses, log_file=log)
+    with progress.console.status("starting Spark (the first start downloads the jars that it needs) …"):
+        spark = build_session(f"bindery {stream}", master=master, needs=needs, log_file=log)
     with java_needed(f"stream {stream!r}"):
         try:
             yield spark
@@ -80,7 +81,7 @@ def run_local(
     check_fit(file, TopologyStore(data).load())
     log = log or default_log(stream)
     progress = StreamProgress(stream)
-    addresses = (data.root, *file.job.source.addresses)
-    with local_session(stream, progress, master=master, addresses=addresses, log=log) as spark:
+    needs = connectors((data.root, *file.job.source.addresses), file.job.source.format)
+    with local_session(stream, progress, master=master, needs=needs, log=log) as spark:
         run_stream(spark, data, file, progress, log=log, available_now=available_now, new_epoch=new_epoch, repin=repin)
     return progress

@@ -58,6 +58,7 @@ def replay(
     from bindery.cli.replay_picture import html as page  # noqa: PLC0415
     from bindery.cli.replay_picture import svg as picture  # noqa: PLC0415
     from bindery.jobs.comparison import Reporter  # noqa: PLC0415
+    from bindery.jobs.control.connectors import connectors  # noqa: PLC0415
     from bindery.jobs.replay import Span  # noqa: PLC0415
     from bindery.jobs.replay import replay as run  # noqa: PLC0415
     from bindery.jobs.session import build_session  # noqa: PLC0415
@@ -72,7 +73,7 @@ def replay(
     terminal = Console(stderr=True)
     with terminal.status("starting Spark …"):
         spark = build_session(
-            "bindery replay", master=master, addresses=(directory.root,), log_file=default_log("replay")
+            "bindery replay", master=master, needs=connectors((directory.root,)), log_file=default_log("replay")
         )
     try:
         with _progress(terminal) as report:

@@ -13,16 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import yaml
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from bindery.jobs.control.kafka import KAFKA_CREDENTIALS, KafkaSource
+from bindery.jobs.control.parts import Name, Part, Text
+from bindery.jobs.control.references import is_reference, options_of, resolved
 from bindery.router.errors import InvalidInput
 from bindery.router.message import MAP_SECTIONS, SECTION_FIELDS, SENT_SCHEMA
 from bindery.router.model import DEFAULT_VHOST, MAX_NAME_BYTES
@@ -30,7 +25,7 @@ from bindery.store.maintenance.options import MaintenanceOptions
 from bindery.store.writer import DEFAULT_BUFFER_BYTES
 
 AVAILABLE_NOW: Final = "available-now"
-FORMATS: Final = ("json", "csv", "parquet", "delta", "queue")
+FORMATS: Final = ("json", "csv", "parquet", "delta", "queue", "kafka")
 DEFAULT_RECORD_BYTES: Final = 16 * 1024 * 1024
 _INTERVAL: Final = re.compile(r"[1-9]\d* (?:millisecond|second|minute|hour)s?")
 _BAD_RECORDS: Final = "is set by the job: bad records go to the unroutable table"
@@ -56,29 +51,17 @@ _REFUSED_VALUES: Final = {
 }
 
 
-def _expression(value: object) -> object:
-    """YAML numbers and booleans are SQL literals too."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
+Expression = Annotated[Text, Field(min_length=1)]
 
 
-Expression = Annotated[str, BeforeValidator(_expression), Field(min_length=1)]
-Name = Annotated[str, Field(min_length=1)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class FileSource(_Part):
+class FileSource(Part):
     """Files of a folder, or a Delta table, read as they arrive."""
 
     format: Literal["json", "csv", "parquet", "delta"]
     path: Name
     schema_: str | None = Field(default=None, alias="schema")
     unreadable_files: Literal["record", "stop"] = "record"
-    options: dict[str, Annotated[str, BeforeValidator(_expression)]] = {}
+    options: dict[str, Text] = Field(default={})
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -105,7 +88,7 @@ class FileSource(_Part):
         return self
 
 
-class QueueSource(_Part):
+class QueueSource(Part):
     """A queue table as a source: the job is a bridge; `connection` is its own, for no-local filters."""
 
     format: Literal["queue"]
@@ -114,7 +97,7 @@ class QueueSource(_Part):
     filter: str | dict[str, Any] | None = None
     dialect: str = "artemis"
     connection: Name | None = None
-    options: dict[str, Annotated[str, BeforeValidator(_expression)]] = {}
+    options: dict[str, Text] = Field(default={})
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -124,16 +107,16 @@ class QueueSource(_Part):
     _no_own_options = field_validator("options")(FileSource._no_own_options.__func__)  # type: ignore[attr-defined]  # pydantic wraps the classmethod
 
 
-Source = Annotated[FileSource | QueueSource, Field(discriminator="format")]
+Source = Annotated[FileSource | QueueSource | KafkaSource, Field(discriminator="format")]
 
 
-class Job(_Part):
+class Job(Part):
     """A validated job file; `maintenance` is None where the trigger decides."""
 
     stream: Name
     vhost: Name = DEFAULT_VHOST
     source: Source
-    message: dict[str, Expression | dict[str, Expression]] = {}
+    message: dict[str, Expression | dict[str, Expression]] = Field(default={})
     trigger: str = "10 seconds"
     max_record_bytes: int = Field(default=DEFAULT_RECORD_BYTES, ge=1)
     max_batch_records: int = Field(default=20_000, ge=1)
@@ -149,7 +132,9 @@ class Job(_Part):
 
     @field_validator("message")
     @classmethod
-    def _message_columns(cls, message: dict[str, Any]) -> dict[str, Any]:
+    def _message_columns(cls, message: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if "exchange" in message and getattr(info.data.get("source"), "exchanges", None):
+            raise ValueError("either source.exchanges or message.exchange says where messages go, not both")
         for column, content in message.items():
             if column not in SENT_SCHEMA.names:
                 raise _UnknownKey(column, SENT_SCHEMA.names)
@@ -220,7 +205,21 @@ def parse_job(text: str, *, name: str = "job.yaml") -> JobFile:
         raise InvalidInput(f"not YAML: {getattr(error, 'problem', None) or error}", where=where) from None
     if not isinstance(content, dict):
         raise InvalidInput("a job file is a map of keys", where=name, hint="keys: " + ", ".join(Job.model_fields))
-    return _validated(content, lines, name)
+    return _validated(_with_secrets(content, JobFile(Job.model_construct(), name, lines)), lines, name)
+
+
+def _with_secrets(content: Mapping[str, Any], file: JobFile) -> Mapping[str, Any]:
+    """What a file says, with the secrets that it refers to."""
+    for option, value in options_of(content).items():
+        if str(option).lower() in KAFKA_CREDENTIALS and not is_reference(value):
+            raise file.error(
+                ("source", "options", str(option)), "a credential in clear", hint="refer to it: {secret: NAME}"
+            )
+    try:
+        return resolved(content)[0]
+    except InvalidInput as error:
+        error.where = file.place(("source", "options"))
+        raise
 
 
 def job_of(document: Mapping[str, Any], *, name: str = "job document") -> JobFile:
@@ -284,7 +283,8 @@ def _keys(found: Any, file: JobFile) -> tuple[str, ...]:
 def _keys_at(path: tuple[str, ...], location: tuple[int | str, ...]) -> list[str]:
     if not path:
         return list(Job.model_fields)
-    model = QueueSource if "queue" in location else FileSource
+    models: dict[Any, type[Part]] = {"queue": QueueSource, "kafka": KafkaSource}
+    model = next((models[part] for part in location if part in models), FileSource)
     return [field.alias or name for name, field in model.model_fields.items()]
 
 

@@ -1,4 +1,4 @@
-"""What a Spark session needs beside Spark and Delta, by what a job reads and where the data directory is.
+"""What a Spark session needs beside Spark, by what a job reads and where the data directory is.
 
 Credentials never become settings, which Spark shows: Hadoop takes them from the environment of each process, by
 the variables that Bindery's own side of the store reads too.
@@ -8,18 +8,45 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-#: Hadoop's S3 file system of the release that Spark brings, and what it uses of the AWS SDK …
-S3A_PACKAGES: Final = (
-    "org.apache.hadoop:hadoop-aws:3.5.0",
-    "software.amazon.awssdk:s3:2.35.4",
-    "software.amazon.awssdk:s3-transfer-manager:2.35.4",
-    "software.amazon.awssdk:sts:2.35.4",
+#: The jar that belongs to the delta-spark release of pyproject.toml and its Spark and Scala versions.
+DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
+#: Jars that read Kafka, by path, separated by commas; with it nothing is fetched for that.
+KAFKA_JARS: Final = "BINDERY_KAFKA_JARS"
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """Packages of classes that Spark does not bring, and the packages that are not to come with them.
+
+    `jar` is a pattern of file names that tells whether an installation of Spark has them; `named_by` a variable
+    of the environment that may name jars to use instead.
+    """
+
+    packages: tuple[str, ...]
+    jar: str
+    excludes: tuple[str, ...] = ()
+    named_by: str = ""
+
+
+DELTA: Final = Connector((DELTA_PACKAGE,), "delta-spark_*.jar")
+KAFKA: Final = Connector(
+    ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",), "spark-sql-kafka-*.jar", named_by=KAFKA_JARS
 )
-#: … instead of all of the SDK in one jar of 680 MB.
-S3A_EXCLUDES: Final = ("software.amazon.awssdk:bundle",)
+#: Hadoop's S3 file system of the release that Spark brings, and what it uses of the AWS SDK instead of all of the SDK
+#: in one jar of 680 MB.
+S3A: Final = Connector(
+    (
+        "org.apache.hadoop:hadoop-aws:3.5.0",
+        "software.amazon.awssdk:s3:2.35.4",
+        "software.amazon.awssdk:s3-transfer-manager:2.35.4",
+        "software.amazon.awssdk:sts:2.35.4",
+    ),
+    "hadoop-aws-*.jar",
+    excludes=("software.amazon.awssdk:bundle",),
+)
 #: Where credentials are taken from: each counts where the environment names what it reads, the last one always.
 _PROVIDERS: Final = (
     ("AWS_ACCESS_KEY_ID", "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"),
@@ -32,29 +59,37 @@ _PROVIDERS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Connectors:
-    """Packages, the packages that they are not to bring with them, and settings of Spark; `jars` name the packages' own.
-
-    `jars` are patterns of file names, by which it is told whether an installation of Spark has them.
-    """
-
-    packages: tuple[str, ...] = ()
-    excludes: tuple[str, ...] = ()
-    settings: Mapping[str, str] = field(default_factory=dict)
-    jars: tuple[str, ...] = ()
-
-
-def connectors(addresses: Iterable[str]) -> Connectors:
-    """What a session needs to read and write at those paths and URLs."""
+def connectors(addresses: Iterable[str], source: str = "") -> tuple[Connector, ...]:
+    """What a job needs that reads a source of that format, and reads and writes at those paths and URLs."""
     schemes = {address.partition("://")[0].lower() for address in addresses if "://" in address}
-    if not schemes & {"s3", "s3a", "s3n"}:
-        return Connectors()
-    return Connectors(S3A_PACKAGES, S3A_EXCLUDES, s3a_settings(), ("hadoop-aws-*.jar",))
+    found = (
+        (DELTA, source in ("delta", "queue")),
+        (KAFKA, source == "kafka"),
+        (S3A, bool(schemes & {"s3", "s3a", "s3n"})),
+    )
+    return tuple(connector for connector, wanted in found if wanted)
 
 
-def s3a_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Hadoop's settings for S3, by what the environment says of endpoint, region and style of addresses."""
+def jar_settings(wanted: Iterable[Connector], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The settings of Spark that bring those classes; they count in a session that starts its own JVM."""
+    packages: list[str] = []
+    excludes: list[str] = []
+    jars: list[str] = []
+    for connector in wanted:
+        named = environment.get(connector.named_by, "") if connector.named_by else ""
+        if named:
+            jars.append(named)
+        else:
+            packages += [package for package in connector.packages if package not in packages]
+            excludes += connector.excludes
+    found = {"spark.jars.packages": packages, "spark.jars.excludes": excludes, "spark.jars": jars}
+    return {name: ",".join(values) for name, values in found.items() if values}
+
+
+def place_settings(wanted: Iterable[Connector], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The settings by which Spark finds object stores: what the environment says of endpoint, region and addresses."""
+    if S3A not in wanted:
+        return {}
     found = {
         "fs.s3a.aws.credentials.provider": ",".join(
             provider for name, provider in _PROVIDERS if not name or environment.get(name)

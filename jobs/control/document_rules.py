@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from bindery.jobs.control.config import FileSource, JobFile, QueueSource, job_of
-from bindery.jobs.control.references import is_reference, without_secrets
+from bindery.jobs.control.kafka import KAFKA_CREDENTIALS, KafkaSource
+from bindery.jobs.control.references import is_reference, options_of, without_secrets
 from bindery.router.errors import InvalidInput
 from bindery.store.paths import DataDir
 from bindery.store.places import at, normalised
@@ -31,11 +32,17 @@ _NAMES: Final = """
     allowUnquotedControlChars allowNonNumericNumbers dropFieldIfAllNull
     mergeSchema datetimeRebaseMode int96RebaseMode
     startingVersion startingTimestamp ignoreDeletes ignoreChanges failOnDataLoss
+    fetchOffset.numRetries fetchOffset.retryIntervalMs kafkaConsumer.pollTimeoutMs maxTriggerDelay minOffsetsPerTrigger
+    kafka.security.protocol kafka.sasl.mechanism kafka.ssl.protocol kafka.ssl.enabled.protocols
+    kafka.ssl.keystore.type kafka.ssl.keystore.certificate.chain kafka.ssl.truststore.type
+    kafka.ssl.truststore.certificates kafka.client.id kafka.client.rack kafka.isolation.level
+    kafka.default.api.timeout.ms kafka.request.timeout.ms kafka.fetch.max.bytes kafka.max.partition.fetch.bytes
+    kafka.fetch.max.wait.ms kafka.max.poll.records kafka.receive.buffer.bytes
 """
 #: Options of Spark's readers that name no file, no class and no address; in lower case, as Spark reads them.
 HARMLESS_OPTIONS: Final = frozenset(_NAMES.lower().split())
 #: Options that take a reference to a secret and no text.
-CREDENTIALS: Final = frozenset({"fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token"})
+CREDENTIALS: Final = KAFKA_CREDENTIALS | {"fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token"}
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _GLOB: Final = re.compile(r"[*?\[\]{}\\]")
 _LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*\"""", re.DOTALL)
@@ -48,7 +55,8 @@ _REFUSED: Final = re.compile(
 class DocumentRules:
     """The rules of one service.
 
-    roots  folders (or addresses such as s3://bucket/prefix) below which a source may lie
+    roots  folders (or addresses such as s3://bucket/prefix) below which a source may lie, and brokers of Kafka that it
+           may name, as kafka://HOST:PORT
     """
 
     data: DataDir
@@ -59,13 +67,15 @@ class DocumentRules:
 
         Secrets stay unresolved, and the path of the source is the one that was checked, without links.
         """
-        for option, value in _stated_options(document).items():
-            self._check_option(option, value)
+        for option, value in options_of(document).items():
+            self._check_option(str(option), value)
         plain = without_secrets(document)
         file = job_of(plain)
         if isinstance(file.job.source, FileSource):
             path = self._checked_path(file, file.job.source.path)
             file = job_of({**plain, "source": {**plain["source"], "path": path}})
+        elif isinstance(file.job.source, KafkaSource):
+            self._check_brokers(file, file.job.source)
         else:
             _check_filter(file, file.job.source)
         for column, content in file.job.message.items():
@@ -132,20 +142,21 @@ class DocumentRules:
                 return path
         raise self._outside(file)
 
+    def _check_brokers(self, file: JobFile, source: KafkaSource) -> None:
+        for server in source.bootstrap_servers:
+            if f"kafka://{server}" not in self.roots:
+                raise file.error(
+                    ("source", "bootstrap_servers"),
+                    f"{server} is not among the brokers that submitted jobs may read",
+                    hint="the operator allows brokers as kafka://HOST:PORT by the setting jobs.roots",
+                )
+
     def _outside(self, file: JobFile) -> InvalidInput:
         return file.error(
             ("source", "path"),
             "outside the folders that submitted jobs may read",
             hint="the operator allows folders by the setting jobs.roots",
         )
-
-
-def _stated_options(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    source = document.get("source")
-    options = source.get("options") if isinstance(source, Mapping) else None
-    if not isinstance(options, Mapping):
-        return {}
-    return {str(name): value for name, value in options.items()}
 
 
 def _check_filter(file: JobFile, source: QueueSource) -> None:

@@ -21,9 +21,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from bindery.jobs.control.connectors import connectors
 from bindery.jobs.control.connect import refuse_connect
-from bindery.jobs.control.packages import DELTA_PACKAGE, DELTA_SETTINGS, NO_PAGES
+from bindery.jobs.control.connectors import DELTA, connectors, jar_settings
+from bindery.jobs.control.packages import DELTA_SETTINGS, NO_PAGES
 from bindery.jobs.control.references import ENVIRONMENT_PREFIX, references
 from bindery.router.errors import InvalidInput, StorageFailed
 from bindery.store.jobs import JobFolder, JobRecord, Process, Run
@@ -33,8 +33,6 @@ _MANAGED: Final = Path(__file__).parents[1] / "managed.py"
 #: The folder that `bindery` is imported from.
 _ROOT: Final = Path(__file__).parents[3]
 _SHELL: Final = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "bindery-job")
-#: Formats that are read through Delta's own Spark classes.
-_DELTA_FORMATS: Final = frozenset({"delta", "queue"})
 #: Logs are kept as long as a run lasts: at Spark's own level they would grow with every batch.
 _DEFAULTS: Final = NO_PAGES | {"spark.log.level": "WARN"}
 _LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -59,21 +57,17 @@ class Launcher:
         conf = dict(_DEFAULTS)
         if self._is_local:
             conf |= _LOOPBACK
-        delta = record.document["source"]["format"] in _DELTA_FORMATS
-        if delta:
+        source = record.document["source"]
+        needs = connectors((self.data.root, str(source.get("path", ""))), source["format"])
+        if DELTA in needs:
             conf |= DELTA_SETTINGS
         conf |= self.conf
         submit = spark_submit()
         command = [str(submit), "--master", self.master, "--name", f"bindery {encode_name(record.stream)}"]
         given = {"spark.jars", "spark.jars.packages"} & conf.keys()
-        needed = connectors((self.data.root, str(record.document["source"].get("path", ""))))
-        wanted = [(DELTA_PACKAGE, "delta-spark_*.jar")] if delta else []
-        wanted += [(",".join(needed.packages), jar) for jar in needed.jars]
-        missing = [package for package, jar in wanted if not any(submit.parents[1].glob(f"jars/{jar}"))]
+        missing = [one for one in needs if not any(submit.parents[1].glob(f"jars/{one.jar}"))]
         if missing and not given:
-            command += ["--packages", ",".join(missing)]
-            if needed.excludes:
-                command += ["--exclude-packages", ",".join(needed.excludes)]
+            conf |= jar_settings(missing)
         for name, value in conf.items():
             command += ["--conf", f"{name}={value}"]
         command += [str(_MANAGED), "--job", str(folder.place), "--data", self.data.root, "--run", run]

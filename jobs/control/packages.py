@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-#: The jar that belongs to the delta-spark release of pyproject.toml and its Spark and Scala versions.
-DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
 #: No user interface: what Spark would keep for its pages, of a thousand batches each, is not kept either.
 NO_PAGES: Final = {
     "spark.ui.enabled": "false",

@@ -27,6 +27,11 @@ def is_reference(value: object) -> bool:
     return isinstance(value, Mapping) and value.keys() == {"secret"}
 
 
+def options_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of a document's source, or of what it forwards to, as far as it states any."""
+    return _options(document)[1]
+
+
 def references(document: Mapping[str, Any]) -> list[str]:
     """The names of the secrets that a job document refers to; raises InvalidInput for one that is no name."""
     part, options = _options(document)

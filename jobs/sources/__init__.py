@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from bindery.jobs.control.config import JobFile
 from bindery.jobs.sources.delta import read_delta, read_queue
 from bindery.jobs.sources.files import read_csv, read_json, read_parquet
+from bindery.jobs.sources.kafka import read_kafka
 from bindery.jobs.sources.records import CORRUPT, Records
 from bindery.store.paths import DataDir
 
@@ -21,6 +22,7 @@ SOURCES: Final[Mapping[str, Reader]] = {
     "parquet": read_parquet,
     "delta": read_delta,
     "queue": read_queue,
+    "kafka": read_kafka,
 }
 
 __all__ = ["CORRUPT", "SOURCES", "Records"]

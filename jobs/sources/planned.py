@@ -1,4 +1,4 @@
-"""What Spark has planned for a micro-batch: its clock, and its files; read from the checkpoint.
+"""What Spark has planned for a micro-batch: its clock, and its files or offsets; read from the checkpoint.
 
 Spark writes both durably before a batch begins and never changes them. The list names each file with its
 modification time when it was found, so that a file that has been replaced since can be told.
@@ -54,6 +54,12 @@ def planned_files(checkpoint: str, batch_id: int) -> list[PlannedFile]:
         entries = (json.loads(line) for line in _list(folder / "sources" / "0", number))
         files += [PlannedFile(row["path"], row["timestamp"]) for row in entries if row["batchId"] == number]
     return files
+
+
+def planned_ends(checkpoint: str, batch_id: int) -> dict[str, dict[int, int]]:
+    """Where a batch of a Kafka stream ends: topic -> partition -> the offset after the last."""
+    offsets = json.loads(_lines(at(checkpoint, "offsets", str(batch_id)))[1])
+    return {topic: {int(partition): end for partition, end in ends.items()} for topic, ends in offsets.items()}
 
 
 def _end(folder: Place, batch_id: int) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from bindery.jobs.consume import Consumer
 from bindery.jobs.sources.format import FileFormat
+from bindery.router.errors import BinderyError
 
 #: The column in which Spark keeps the text of a record that it could not parse.
 CORRUPT: Final = "_corrupt_record"
@@ -24,6 +26,9 @@ class Records:
     place    SQL expressions for the members of the `source` column that this format can give
     text     the one column holds whole messages in JSON, still to be parsed
     is_queue the columns are those of a queue table, whatever the mapping adds; `consumer` selects its rows
+    defaults what fills a column of the message that the mapping does not name, by column, or column and field
+    by_offset messages are numbered by topic, partition and offset, which `place` gives
+    explained what an error means that reading has ended with, where the source knows it
     """
 
     frame: DataFrame
@@ -33,6 +38,9 @@ class Records:
     text: bool = False
     is_queue: bool = False
     consumer: Consumer | None = None
+    defaults: Mapping[tuple[str, ...], Column] = field(default_factory=dict)
+    by_offset: bool = False
+    explained: Callable[[str], BinderyError | None] = lambda _text: None
 
     @property
     def may_be_corrupt(self) -> bool:

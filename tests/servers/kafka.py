@@ -46,6 +46,7 @@ inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.dirs={data}
+log.retention.ms=-1
 auto.create.topics.enable=false
 message.max.bytes=33554432
 replica.fetch.max.bytes=33554432
@@ -94,7 +95,7 @@ class Broker:
         from confluent_kafka.admin import AdminClient
 
         if self._admin is None:
-            self._admin = AdminClient({"bootstrap.servers": self.address})
+            self._admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
         return self._admin
 
     def __enter__(self) -> Broker:
@@ -191,6 +192,7 @@ class Broker:
                 "compression.type": "lz4",
                 "message.max.bytes": 33554432,
                 "linger.ms": 5,
+                "log_level": 3,
             }
         )
         failed: list[Any] = []

@@ -34,6 +34,11 @@ class Artifact:
         )
 
 
+def is_here() -> bool:
+    """Whether jars can be fetched."""
+    return shutil.which("mvn") is not None and shutil.which("java") is not None
+
+
 def jars(name: str, artifacts: Sequence[Artifact]) -> Path:
     """A folder with the jars of the artifacts and of what they need to run; fetched once. Skips without Maven."""
     project = (
@@ -45,7 +50,7 @@ def jars(name: str, artifacts: Sequence[Artifact]) -> Path:
     kept = cache / f"{name}-{hashlib.sha256(project.encode()).hexdigest()[:16]}"
     if kept.is_dir():
         return kept
-    if shutil.which("mvn") is None or shutil.which("java") is None:
+    if not is_here():
         pytest.skip("no Maven (mvn and java) to fetch jars with")
     cache.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=cache) as folder:

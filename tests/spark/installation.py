@@ -98,7 +98,11 @@ class Installation:
         return {queue.name: count_rows(self.data, "/", queue.name) for queue in self.topology.load().in_vhost("/")[1]}
 
     def rows(self, queue: str) -> list[dict[str, Any]]:
-        return DeltaTable(self.data.queue("/", queue)).to_pyarrow_table().to_pylist()
+        return self.table(queue).to_pylist()
+
+    def table(self, queue: str) -> pa.Table:
+        """What a queue holds."""
+        return DeltaTable(self.data.queue("/", queue)).to_pyarrow_table()
 
     def unroutable(self) -> list[dict[str, Any]]:
         path = self.data.unroutable("/")

@@ -9,6 +9,7 @@ import pytest
 
 from bindery.jobs.control.document_rules import DocumentRules
 from bindery.jobs.control.launch import Launcher
+from bindery.jobs.control.connectors import DELTA_PACKAGE
 from bindery.jobs.control.references import masked, references, resolved
 from bindery.router.errors import InvalidInput
 from bindery.store.jobs import JobFolder, JobRecord
@@ -276,9 +277,10 @@ def test_the_command_line_carries_no_text_of_the_document(data: DataDir) -> None
     ]
     assert "spark.executor.memory=1g" in command
     assert command[-8:] == ["--job", "/jobs/x", "--data", data.root, "--run", "r1", "--root", "/in"]
-    assert "--packages" not in command
+    assert not any(word.startswith("spark.jars") for word in command)
     queue = {"stream": "b", "source": {"format": "queue", "queue": "q"}}
-    assert "--packages" in launcher.command(JobFolder(Path("/j")), JobRecord("b", queue, "ann", 1.0), "r1")
+    command = launcher.command(JobFolder(Path("/j")), JobRecord("b", queue, "ann", 1.0), "r1")
+    assert f"spark.jars.packages={DELTA_PACKAGE}" in command
 
 
 def test_a_spark_that_has_delta_downloads_nothing(
@@ -290,5 +292,5 @@ def test_a_spark_that_has_delta_downloads_nothing(
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     queue = {"stream": "b", "source": {"format": "queue", "queue": "q"}}
     command = Launcher(data).command(JobFolder(Path("/j")), JobRecord("b", queue, "ann", 1.0), "r1")
-    assert "--packages" not in command
+    assert not any(word.startswith("spark.jars") for word in command)
     assert "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension" in command
