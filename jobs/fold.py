@@ -310,8 +310,8 @@ def headers_map(headers: pa.ListArray) -> pa.Array:
     other = np.zeros(len(values), np.bool_)
     other[rows_not_utf8(texts)] = True
     members = {
-        "string": pc.if_else(pa.array(other), None, texts),
-        "binary": pc.if_else(pa.array(other), values, None),
+        "string": pc.if_else(pa.array(other), pa.scalar(None, pa.string()), texts),
+        "binary": pc.if_else(pa.array(other), values, pa.scalar(None, pa.binary())),
     }
     arrays = [members[field.name] if field.name in members else pa.nulls(len(row), field.type) for field in VALUE]
     items = pa.StructArray.from_arrays(arrays, fields=list(VALUE))

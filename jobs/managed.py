@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from bindery.jobs.control.connectors import connectors
 from bindery.jobs.control.config import FileSource, JobFile, job_of
 from bindery.jobs.control.document_rules import DocumentRules
 from bindery.jobs.control.launch import this_process
@@ -114,8 +115,12 @@ class Reporter:
 _NO_EXECUTOR: Final = (
     "no executor: no worker of the Spark master has enough free cores and memory for the job, or the master is away"
 )
-#: What sources that know it call the files and bytes that are still to be read.
-_OUTSTANDING: Final = {"numFilesOutstanding": "files", "numBytesOutstanding": "bytes"}
+#: What sources that know it call the files, bytes and offsets (of the partition furthest behind) still to be read.
+_OUTSTANDING: Final = {
+    "numFilesOutstanding": "files",
+    "numBytesOutstanding": "bytes",
+    "maxOffsetsBehindLatest": "offsets",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -201,7 +206,8 @@ def _run(data: DataDir, file: JobFile, reporter: Reporter, stopping: _Stopping, 
     from bindery.jobs.route import RouteJob  # noqa: PLC0415
     from bindery.jobs.session import build_session  # noqa: PLC0415
 
-    spark = build_session(f"bindery {file.job.stream}", addresses=(data.root, *file.job.source.addresses))
+    needs = connectors((data.root, *file.job.source.addresses), file.job.source.format)
+    spark = build_session(f"bindery {file.job.stream}", needs=needs)
     ended = threading.Event()
     watch = threading.Thread(target=_watch, args=(spark, reporter, ended), name="watch", daemon=True)
     watch.start()

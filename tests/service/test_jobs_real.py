@@ -15,6 +15,8 @@ import pytest
 
 from bindery import read_queue
 from bindery.api.settings import JobSettings
+from bindery.jobs.control.packages import KAFKA_JARS
+from tests.servers.kafka import Broker, spark_jars
 from tests.service.conftest import Server
 
 pytestmark = [pytest.mark.service, pytest.mark.spark]
@@ -88,4 +90,46 @@ def test_a_job_through_kills_and_restarts(tmp_path: Path, monkeypatch: pytest.Mo
     finally:
         for found in client.get("/jobs").json:
             client.post(f"/jobs/{found['stream']}/stop?force=true")
+        server.stop()
+
+
+def test_a_job_reads_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kafka: Broker) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.setenv(KAFKA_JARS, ",".join(spark_jars()))
+    monkeypatch.setenv("BINDERY_SECRET_LOGIN", "not asked for")
+    topic = kafka.topic()
+    kafka.produce(topic, ({"key": b"order.eu", "value": b"%d" % number} for number in range(100)))
+    roots = (f"kafka://{kafka.address}",)
+    settings = JobSettings(master="local[1]", roots=roots, conf={"spark.driver.memory": "512m"})
+    server = Server(tmp_path / "data", jobs=settings).start()
+    client = server.client()
+    source = {
+        "format": "kafka",
+        "bootstrap_servers": kafka.address,
+        "topics": topic,
+        "exchanges": {topic: "amq.topic"},
+        "max_offsets_per_trigger": 30,
+        "options": {"kafka.sasl.jaas.config": {"secret": "LOGIN"}},
+    }
+    try:
+        assert client.put("/queues/%2F/orders", {"durable": True}).status == 201
+        assert client.post("/bindings/%2F/e/amq.topic/q/orders", {"routing_key": "order.*"}).status == 201
+        elsewhere = source | {"bootstrap_servers": "elsewhere:9092"}
+        assert client.post("/jobs", {"stream": "orders", "source": elsewhere}).status == 400
+        assert client.post("/jobs", {"stream": "orders", "source": source, "trigger": "1 second"}).status == 201
+
+        def job() -> dict[str, Any]:
+            found: dict[str, Any] = client.get("/jobs/orders").json
+            assert found["state"] != "failed", found["error"]
+            return found
+
+        shown = until(job, lambda job: job["state"] == "idle" and job["progress"]["records"] == 100)
+        assert shown["progress"]["copies"] == 100
+        assert shown["document"]["source"]["options"] == source["options"]
+        assert client.post("/jobs/orders/stop").status == 202
+        until(job, lambda job: job["state"] == "stopped")
+        bodies = read_queue(str(tmp_path / "data"), "orders").column("body").to_pylist()
+        assert sorted(map(int, bodies)) == list(range(100))
+    finally:
+        client.post("/jobs/orders/stop?force=true")
         server.stop()
