@@ -43,7 +43,9 @@ def java_needed(where: str) -> Iterator[None]:
             raise JavaEnded(
                 "the Java process of Spark could not start" if not_started else "the Java process of Spark has ended",
                 where=where,
-                hint="it was killed, or its memory was too small: see Spark's log; the next start completes the batch",
+                hint="a package could not be fetched, or there was too little memory: see Spark's log"
+                if not_started
+                else "it was killed, or its memory was too small: see Spark's log; the next start completes the batch",
             ) from error
         raise
 

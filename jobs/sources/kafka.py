@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -100,34 +100,37 @@ class _Cluster:
         """Raise what keeps the source from being read; offsets to start at count for a first start only."""
         offsets = self._source.starting_offsets
         with self._client() as client:
-            topics = self._topics(client)
-            partitions = {topic: self._partitions(client, topic) for topic in topics}
+            described = self._described(client, self._topics(client))
             if starting and isinstance(offsets, Mapping):
-                self._check_partitions(offsets, partitions)
+                there = {topic: {info.partition() for info in found.partitions()} for topic, found in described.items()}
+                self._check_partitions(offsets, there)
                 for topic, stated in offsets.items():
                     self._check_offsets(client, topic, stated)
 
-    def _topics(self, client: Any) -> Iterable[str]:
+    def _topics(self, client: Any) -> list[str]:
         if self._source.topics is not None:
-            return self._source.topics
+            return list(self._source.topics)
         try:
             pattern = self._jvm.java.util.regex.Pattern.compile(self._source.pattern)
         except PySparkException as error:
             raise self._file.error(("source", "pattern"), f"no regular expression: {spark_reason(error)}") from None
         return [name for name in client.listTopics().names().get() if pattern.matcher(name).matches()]
 
-    def _partitions(self, client: Any, topic: str) -> set[int]:
-        try:
-            found = client.describeTopics([topic]).topicNameValues()[topic].get()
-        except Py4JJavaError as error:
-            if "UnknownTopicOrPartition" not in str(error.java_exception.getCause()):
-                raise
-            raise self._file.error(
-                ("source", "topics"),
-                f"there is no topic {topic!r} at {', '.join(self._source.bootstrap_servers)}",
-                hint="make it, or name another",
-            ) from None
-        return {info.partition() for info in found.partitions()}
+    def _described(self, client: Any, topics: list[str]) -> dict[str, Any]:
+        asked = client.describeTopics(topics).topicNameValues()
+        found = {}
+        for topic in topics:
+            try:
+                found[topic] = asked[topic].get()
+            except Py4JJavaError as error:
+                if "UnknownTopicOrPartition" not in str(error.java_exception.getCause()):
+                    raise
+                raise self._file.error(
+                    ("source", "topics"),
+                    f"there is no topic {topic!r} at {', '.join(self._source.bootstrap_servers)}",
+                    hint="make it, or name another",
+                ) from None
+        return found
 
     def _check_offsets(self, client: Any, topic: str, offsets: Mapping[int, int]) -> None:
         """Spark would keep an offset that is out of range, whatever the job file says afterwards."""
@@ -200,7 +203,7 @@ def _explained(text: str, source: KafkaSource) -> BinderyError | None:
         return Refused(
             f"records were gone before they were read: {_loss(text)}",
             where="source",
-            hint="nothing of this batch was routed; to go on without them, start with source.on_lost_offsets: continue",
+            hint="nothing was committed in this attempt; source.on_lost_offsets: continue goes on without them",
         )
     found = _TIMEOUT.search(text)
     return None if found is None else _unavailable(source, found[0])
