@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from bindery.jobs.control.connectors import connectors
 from bindery.jobs.control.config import FileSource, JobFile, job_of
+from bindery.jobs.control.connectors import connectors_of
 from bindery.jobs.control.document_rules import DocumentRules
 from bindery.jobs.control.launch import this_process
 from bindery.jobs.control.references import masked, resolved
@@ -206,7 +206,7 @@ def _run(data: DataDir, file: JobFile, reporter: Reporter, stopping: _Stopping, 
     from bindery.jobs.route import RouteJob  # noqa: PLC0415
     from bindery.jobs.session import build_session  # noqa: PLC0415
 
-    needs = connectors((data.root, *file.job.source.addresses), file.job.source.format)
+    needs = connectors_of(file, data)
     spark = build_session(f"bindery {file.job.stream}", needs=needs)
     ended = threading.Event()
     watch = threading.Thread(target=_watch, args=(spark, reporter, ended), name="watch", daemon=True)

@@ -23,8 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bindery.jobs.checkpoint import Checkpoint
-from bindery.jobs.control.connectors import connectors
 from bindery.jobs.control.config import AVAILABLE_NOW, JobFile, load_job
+from bindery.jobs.control.connectors import connectors_of
 from bindery.jobs.intake import Batch, intake
 from bindery.jobs.java import java_is_gone, java_needed
 from bindery.jobs.mapping import mapped
@@ -276,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         file = load_job(options.config)
         data = DataDir.open(options.data)
-        needs = connectors((data.root, *file.job.source.addresses), file.job.source.format)
+        needs = connectors_of(file, data)
         spark = build_session(f"bindery {file.job.stream}", needs=needs)
         with java_needed(f"stream {file.job.stream!r}"):
             job = RouteJob(spark, data, file, report=_print_report)

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from bindery.router.errors import Fenced, UnsupportedTable
-from bindery.store import tables
+from bindery.store import file_rows, tables
 from bindery.store.actions import Transaction
 from bindery.store.data_files import Draft
 from bindery.store.log import TableLog
@@ -87,11 +87,11 @@ class DrainLog:
         path = self._inbox.path
         try:
             before, after = (
-                {fragment.path: fragment for fragment in tables.dataset(path, table).get_fragments()}
+                pa.table(table.get_add_actions())["path"].to_pylist()
                 for number in (version - 1, version)
                 for table in [tables.open_table(path, tables.INBOX, vhost=self._vhost, version=number)]
             )
-            added = [fragment.to_table() for name, fragment in after.items() if name not in before]
+            added = [file_rows.read_as_it_is(path, name) for name in after if name not in before]
         except (UnsupportedTable, pa.ArrowException, OSError):
             return None
         return pa.concat_tables(added, promote_options="permissive") if added else None

@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from bindery.router.errors import Fenced, Refused, UnsupportedTable
 from bindery.store import effects, file_rows, tables
 from bindery.store.actions import AddFile, actions_of, added_file
 from bindery.store.paths import DataDir, encode_name
+from bindery.store.places import Place, at
 from bindery.store.statistics import stated_span
 
 _AGAIN: Final = (
@@ -86,7 +86,7 @@ class Forwarding:
         self.position = position
         effects.replace(self._record(self._number), self._content())
 
-    def _record(self, number: int) -> Path:
+    def _record(self, number: int) -> Place:
         return self._folder / f"{number}.json"
 
     def _content(self) -> bytes:
@@ -96,7 +96,10 @@ class Forwarding:
 
 def recorded(data: DataDir) -> Iterator[Recorded]:
     """The positions of every forwarder; a record that is damaged is passed over."""
-    for folder in sorted(_folder(data).glob("*")):
+    forwards = _folder(data)
+    with effects.looking(forwards):
+        folders = [forwards / name for name in forwards.folders()]
+    for folder in folders:
         try:
             found = _read(folder, _newest(folder))
         except UnsupportedTable:
@@ -117,20 +120,22 @@ class _Found:
     position: Position | None
 
 
-def _folder(data: DataDir) -> Path:
-    return Path(data.root, "forwards")
+def _folder(data: DataDir) -> Place:
+    return at(data.root, "forwards")
 
 
-def _numbers(folder: Path) -> list[int]:
-    return [int(path.stem) for path in folder.glob("*.json") if path.stem.isdecimal()]
+def _numbers(folder: Place) -> list[int]:
+    with effects.looking(folder):
+        stems = (name.removesuffix(".json") for name in folder.files() if name.endswith(".json"))
+        return [int(stem) for stem in stems if stem.isdecimal()]
 
 
-def _newest(folder: Path) -> int:
+def _newest(folder: Place) -> int:
     """The number that counts, 0 where there is none."""
     return max(_numbers(folder), default=0)
 
 
-def _read(folder: Path, number: int) -> _Found | None:
+def _read(folder: Place, number: int) -> _Found | None:
     """The record of a number, or of the newer one that has replaced it; None for 0."""
     if not number:
         return None
@@ -214,7 +219,7 @@ class QueueLog:
         )
 
     def _appended(self, version: int) -> list[AddFile]:
-        content = effects.read(Path(self.path, "_delta_log", f"{version:020}.json"))
+        content = effects.read(at(self.path, "_delta_log", f"{version:020}.json"))
         if content is None:
             raise UnsupportedTable("its entry in the log is gone", where=self.path)
         added: list[AddFile] = []

@@ -25,7 +25,7 @@ def drain(
         str, typer.Option(help="amqp://user@host:port/vhost, amqps://…, or env:NAME or file:PATH where that is kept.")
     ],
     queue: Annotated[str, typer.Option(help="The queue or stream of the broker.")],
-    data: DataOption = Path("data"),
+    data: DataOption = "data",
     vhost: Annotated[str, typer.Option(help="The vhost whose inbox gets the messages.")] = DEFAULT_VHOST,
     name: Annotated[
         str | None, typer.Option(help="Name of the drain, the queue's unless told: one runs at a time of each name.")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def forward(
-    data: Annotated[Path, typer.Option(help="The data directory.")],
+    data: Annotated[str, typer.Option(help="The data directory: a folder, or a URL of an object store.")],
     queue: Annotated[str, typer.Option(help="The queue; it keeps its rows.")],
     bootstrap_servers: Annotated[str, typer.Option(help="Brokers to begin with: host:port, comma-separated.")],
     topic: Annotated[str, typer.Option(help="The topic; it must exist.")],

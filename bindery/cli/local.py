@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from bindery.cli.progress import StreamProgress
 from bindery.jobs.control.config import JobFile
-from bindery.jobs.control.connectors import Connector, connectors
+from bindery.jobs.control.connectors import Connector, connectors_of
 from bindery.jobs.java import JavaEnded, java_needed
 from bindery.jobs.plan import check_fit
 from bindery.jobs.route import RouteJob, StreamFailed, stop_on_signals
@@ -30,7 +30,7 @@ def default_log(stream: str) -> Path:
 def local_session(
     stream: str, progress: StreamProgress, *, master: str, needs: Sequence[Connector], log: Path
 ) -> Iterator[SparkSession]:
-    """A session for one job with what it needs, stopped at the end; one that is there already is used and left alone."""
+    """A session for one job, with what it needs, stopped at the end; one that is there already is left alone."""
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
@@ -81,7 +81,7 @@ def run_local(
     check_fit(file, TopologyStore(data).load())
     log = log or default_log(stream)
     progress = StreamProgress(stream)
-    needs = connectors((data.root, *file.job.source.addresses), file.job.source.format)
+    needs = connectors_of(file, data)
     with local_session(stream, progress, master=master, needs=needs, log=log) as spark:
         run_stream(spark, data, file, progress, log=log, available_now=available_now, new_epoch=new_epoch, repin=repin)
     return progress

@@ -26,7 +26,7 @@ from bindery.cli.local import default_log, local_session, run_stream
 from bindery.cli.progress import StreamProgress
 from bindery.demo.control_plane import control_plane, next_steps
 from bindery.jobs.control.config import FileSource, JobFile, load_job
-from bindery.jobs.control.connectors import connectors
+from bindery.jobs.control.connectors import connectors_of
 from bindery.router.error_text import render_error
 from bindery.router.errors import BinderyError, InvalidInput
 from bindery.store.paths import DataDir
@@ -94,7 +94,8 @@ def run(configs: Path, data: str, console: Console) -> None:
     file = demo_job(configs, inbox)
     log = default_log(file.job.stream)
     progress = StreamProgress(file.job.stream, total=total, console=console)
-    with local_session(file.job.stream, progress, master="local[*]", needs=connectors((folder.root,)), log=log) as spark:
+    needs = connectors_of(file, folder)
+    with local_session(file.job.stream, progress, master="local[*]", needs=needs, log=log) as spark:
         run_stream(spark, folder, file, progress, log=log)
     console.print(progress.summary if progress.records else f"nothing new: all {total:,} flights were routed before")
     _show_queues(folder, console)

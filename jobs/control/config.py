@@ -63,11 +63,6 @@ class FileSource(Part):
     unreadable_files: Literal["record", "stop"] = "record"
     options: dict[str, Text] = Field(default={})
 
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """The paths and URLs that are read, outside of the data directory."""
-        return (self.path,)
-
     @field_validator("options")
     @classmethod
     def _no_own_options(cls, options: dict[str, str]) -> dict[str, str]:
@@ -98,11 +93,6 @@ class QueueSource(Part):
     dialect: str = "artemis"
     connection: Name | None = None
     options: dict[str, Text] = Field(default={})
-
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """None: queues lie in the data directory."""
-        return ()
 
     _no_own_options = field_validator("options")(FileSource._no_own_options.__func__)  # type: ignore[attr-defined]  # pydantic wraps the classmethod
 

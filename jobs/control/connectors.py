@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from bindery.jobs.control.config import FileSource, JobFile
+from bindery.store.paths import DataDir
+
 #: The jar that belongs to the delta-spark release of pyproject.toml and its Spark and Scala versions.
 DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
 #: Jars that read Kafka, by path, separated by commas; with it nothing is fetched for that.
@@ -68,6 +71,12 @@ def connectors(addresses: Iterable[str], source: str = "") -> tuple[Connector, .
         (S3A, bool(schemes & {"s3", "s3a", "s3n"})),
     )
     return tuple(connector for connector, wanted in found if wanted)
+
+
+def connectors_of(file: JobFile, data: DataDir) -> tuple[Connector, ...]:
+    """What a job needs."""
+    source = file.job.source
+    return connectors((data.root, source.path if isinstance(source, FileSource) else ""), source.format)
 
 
 def jar_settings(wanted: Iterable[Connector], environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -113,7 +113,7 @@ class Forwarder:
         self._behind = log.version + 1 - position.version
         self._topic.idle()
         if position.version > log.version:
-            return None
+            return
         right.check()
         rows = size = 0
 

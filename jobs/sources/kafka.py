@@ -13,8 +13,8 @@ from pyspark.sql import Column, SparkSession, functions
 
 from bindery.jobs.checkpoint import Checkpoint
 from bindery.jobs.control.config import JobFile
-from bindery.jobs.control.kafka import KafkaSource
 from bindery.jobs.control.connectors import KAFKA, KAFKA_JARS
+from bindery.jobs.control.kafka import KafkaSource
 from bindery.jobs.sources.files import spark_reason
 from bindery.jobs.sources.records import Records
 from bindery.router.errors import BinderyError, Refused

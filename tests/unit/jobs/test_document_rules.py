@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from bindery.jobs.control.connectors import DELTA_PACKAGE
 from bindery.jobs.control.document_rules import DocumentRules
 from bindery.jobs.control.launch import Launcher
-from bindery.jobs.control.connectors import DELTA_PACKAGE
 from bindery.jobs.control.references import masked, references, resolved
 from bindery.router.errors import InvalidInput
 from bindery.store.jobs import JobFolder, JobRecord

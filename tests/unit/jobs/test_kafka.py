@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bindery.jobs.control.config import JobFile, job_of, parse_job
+from bindery.jobs.control.connectors import DELTA, DELTA_PACKAGE, KAFKA, KAFKA_JARS, jar_settings
 from bindery.jobs.control.document_rules import DocumentRules
 from bindery.jobs.control.kafka import KafkaSource
 from bindery.jobs.control.launch import Launcher
-from bindery.jobs.control.connectors import DELTA, DELTA_PACKAGE, KAFKA, KAFKA_JARS, jar_settings
 from bindery.jobs.control.references import resolved
 from bindery.jobs.fold import headers_map
 from bindery.jobs.sources.offsets import OffsetNumbers
