@@ -127,6 +127,8 @@ class RoutingCollector(Collector):
         yield self._counter("bindery_filter_unknowns", text, ("filter",), _by_filter(totals.filter_unknowns))
         text = "Evaluations of a filter that failed because of a defect in Bindery; copies may be missing."
         yield self._counter("bindery_filter_errors", text, ("filter",), _by_filter(totals.filter_errors))
+        text = "Requests of batches to an object store."
+        yield self._counter("bindery_storage_requests", text, ("stream", "kind"), totals.requests)
         retries = CounterMetricFamily("bindery_commit_retries", "Commits that lost a race.", labels=["table"])
         for kind, number in sorted(totals.retries.items()):
             retries.add_metric([kind], number)

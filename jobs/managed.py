@@ -64,6 +64,7 @@ class Reporter:
                 "copies": report.copies,
                 "unroutable": report.unroutable,
                 "seconds": report.seconds,
+                "requests": dict(report.requests),
                 "replayed": report.replayed,
             }
             self._say("running")

@@ -12,9 +12,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -43,7 +44,7 @@ from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.maintenance import Upkeep
 from bindery.store.maintenance.options import MaintenanceOptions
 from bindery.store.paths import DataDir
-from bindery.store.places import hadoop_address
+from bindery.store.places import hadoop_address, requests
 from bindery.store.routed_counts import RoutedCounts
 from bindery.store.streams import StreamEpoch, register
 from bindery.store.topology import TopologyStore
@@ -59,6 +60,8 @@ _FIRST_BATCH_RECORDS: Final = 4096
 class BatchReport:
     """What one micro-batch did; `seconds` by stage (the tasks' own stages summed over tasks).
 
+    `requests` to an object store by kind: of the tasks, and of the driver since the batch before.
+
     `batch_id` is the number under which its rows are recorded.
     """
 
@@ -68,6 +71,7 @@ class BatchReport:
     copies: int
     unroutable: int
     seconds: dict[str, float]
+    requests: Mapping[str, int] = field(default_factory=dict)
     replayed: bool = False
 
 
@@ -108,6 +112,8 @@ class RouteJob:
         self._planner: Planner | None = None
         self._batch_records = min(_FIRST_BATCH_RECORDS, self.job.max_batch_records)
         self._error: BaseException | None = None
+        #: Requests of this process up to the last batch.
+        self._asked = Counter(requests())
         self._stopping = threading.Event()
         self._between_batches = threading.Lock()
 
@@ -235,9 +241,12 @@ class RouteJob:
             mean = max(1, counts.bytes // counts.records)
             self._batch_records = min(max(1, GROUP_BYTES // mean), self.job.max_batch_records)
         files = [WrittenFile(**file) for result in outcomes for file in result["files"]]
+        asked = Counter(requests())
+        counts.requests += asked - self._asked
+        self._asked = asked
         planner.driver.commit(begun, Routed(files, counts, {name: spent * 1000 for name, spent in seconds.items()}))
         seconds["commit"] = time.perf_counter() - routed
-        return BatchReport(number, version, counts.records, counts.copies, counts.unroutable.total(), seconds)
+        return BatchReport(number, version, counts.records, counts.copies, counts.unroutable.total(), seconds, counts.requests)
 
     def _run_tasks(self, batch: Batch, task: RouteTask) -> list[dict[str, Any]]:
         """What the tasks of a batch give, and the driver for what was left out of it."""

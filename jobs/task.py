@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -21,6 +22,7 @@ from bindery.jobs.sources.refused import RefusedPart
 from bindery.router.engine import Router
 from bindery.router.message import SENT_SCHEMA, SOURCE
 from bindery.store.paths import DataDir
+from bindery.store.places import requests
 from bindery.store.routed_counts import RoutedCounts
 from bindery.store.writer import BATCH_SCHEMA, NUMBERS_PER_TASK, BatchStamp, QueueWriter
 
@@ -70,6 +72,7 @@ class RouteTask:
             buffer_bytes=self.buffer_bytes,
         )
         counts = RoutedCounts()
+        asked = Counter(requests())
         spent = dict.fromkeys(("read", "fold", "route", "write"), 0.0)
         number = partition * NUMBERS_PER_TASK
         clock = time.perf_counter()
@@ -94,6 +97,7 @@ class RouteTask:
             spent["write"] += clock - routed
         files = writer.close()
         spent["write"] += time.perf_counter() - clock
+        counts.requests += Counter(requests()) - asked
         return {
             "files": [asdict(file) for file in files],
             "counts": counts.as_data(),

@@ -21,8 +21,8 @@ from typing import Final, Literal
 
 from bindery.router.errors import CheckpointMismatch, Fenced, InvalidInput, Refused, UnsupportedTable, UnusablePin
 from bindery.store import data_files, faults, tables
-from bindery.store.actions import Transaction
-from bindery.store.log import TableLog
+from bindery.store.actions import AddFile, Transaction
+from bindery.store.log import CHECKED_AFTER_MS, TableLog
 from bindery.store.manifest import (
     BatchCounts,
     TableCommit,
@@ -34,6 +34,7 @@ from bindery.store.manifest import (
 )
 from bindery.store.paths import DataDir
 from bindery.store.pins import Pin, Pins
+from bindery.store.places import at
 from bindery.store.streams import Claim
 
 __all__ = ["BatchCommitter", "BatchCounts", "Pin", "TableCommit", "WrittenFile"]
@@ -100,6 +101,7 @@ class BatchCommitter:
         self.data = data
         self.stream = stream
         self.app_id = app_id
+        self._is_remote = at(data.root).is_remote
         self._lock = threading.Lock()
         self._logs: dict[str, TableLog] = {}
         self._pool = ThreadPoolExecutor(workers, "commit")
@@ -136,7 +138,9 @@ class BatchCommitter:
 
         Raises UnusablePin for a damaged record of a batch that is not committed whole.
         """
-        newest = self.newest_batch()
+        return self._known_pin(batch_id, self.newest_batch())
+
+    def _known_pin(self, batch_id: int, newest: int | None) -> Pin | None:
         if newest is None or newest < batch_id:
             return self._pins.read(batch_id)
         try:
@@ -181,7 +185,7 @@ class BatchCommitter:
         with self._lock:
             self._check_claim()
         newest = self.newest_batch()
-        pin = self.known_pin(batch_id)
+        pin = self._known_pin(batch_id, newest)
         if newest is not None and newest >= batch_id:
             self.check_source(batch_id, source)
             return pin or replace(wanted, done=True)
@@ -277,7 +281,7 @@ class BatchCommitter:
             unknown = [target for target in in_order if self._path(target) not in self._logs]
             for opened in [self._pool.submit(self._log, target) for target in unknown]:
                 opened.result()
-            pending = [self._pool.submit(self._append, target, pin, batch_id) for target in in_order]
+            pending = [self._pool.submit(self._append_whole, target, pin, batch_id) for target in in_order]
             errors = [error for future in pending if (error := future.exception()) is not None]
             if errors:
                 raise errors[0]
@@ -291,11 +295,21 @@ class BatchCommitter:
     def _path(self, target: _Target) -> str:
         return self.data.routed(target.kind, target.vhost, target.name)
 
+    def _append_whole(self, target: _Target, pin: Pin, batch_id: int) -> TableCommit:
+        """What `_append` does; a log of which an error leaves nothing certain is read anew the next time."""
+        try:
+            return self._append(target, pin, batch_id)
+        except BaseException:
+            self._logs.pop(self._path(target), None)
+            raise
+
     def _append(self, target: _Target, pin: Pin, batch_id: int) -> TableCommit:
         path = self._path(target)
         committed = functools.partial(TableCommit, target.kind, target.vhost, target.name)
         for attempt in tables.attempts(path):
-            log = self._log(target)
+            # where a look is a request, the first attempt is made on what is known: it loses its race against whatever
+            # was committed since
+            log = self._log(target, refresh=attempt > 0 or not self._is_remote)
             recorded = log.transaction_version(self.app_id)
             if recorded is not None and recorded >= batch_id:
                 if attempt:
@@ -305,7 +319,7 @@ class BatchCommitter:
                 return committed(log.version, 0, attempt, dropped=target.rows)
             faults.reach("batch.appending", path)
             version = log.commit(
-                [data_files.found_file(path, file.path, file.rows, file.stats) for file in target.files],
+                [self._added(path, file, pin) for file in target.files],
                 transactions=[Transaction(self.app_id, batch_id)],
                 info={
                     "isBlindAppend": True,
@@ -319,8 +333,18 @@ class BatchCommitter:
                 return committed(version, target.rows, attempt)
         raise AssertionError("attempts() ends by raising")
 
-    def _log(self, target: _Target) -> TableLog:
-        """The table's log at its newest version, checked; logs are kept, since opening one reads a checkpoint."""
+    def _added(self, path: str, file: WrittenFile, pin: Pin) -> AddFile:
+        """What adds a file of a task; objects of a batch that has just begun are not looked at once more."""
+        now_ms = time.time_ns() // 1_000_000
+        if self._is_remote and now_ms - pin.clock_ms < CHECKED_AFTER_MS:
+            return data_files.add_file(file.path, file.size, file.rows, file.stats)
+        return data_files.found_file(path, file.path, file.rows, file.stats)
+
+    def _log(self, target: _Target, *, refresh: bool = True) -> TableLog:
+        """The table's log, checked, at its newest version; without `refresh`, as it is known if it is.
+
+        Logs are kept, since opening one reads a checkpoint.
+        """
         kind = _KINDS.get(target.kind)
         if kind is None:
             raise InvalidInput(f"a written file is of kind {target.kind!r}", where="commit", hint=", ".join(_KINDS))
@@ -332,6 +356,8 @@ class BatchCommitter:
             else:
                 log = tables.open_log(path, kind, vhost=target.vhost, name=name)
             self._logs[path] = log
+        elif not refresh:
+            return log
         state = log.state
         log.refresh()
         if log.state is not state:

@@ -32,6 +32,8 @@ _LOG: Final = "_delta_log"
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 #: Age (ms) of a file from which on a commit looks whether it is still there.
 CHECKED_AFTER_MS: Final = 600_000
+#: Seconds for which a log on an object store is trusted not to have been cleaned up beyond what was seen.
+TRUSTED_SECONDS: Final = 60.0
 #: Entries that are read together at most, where reading one means waiting for a store.
 _AT_ONCE: Final = 16
 #: How lines of an entry begin that tell a committer nothing.
@@ -99,6 +101,7 @@ class TableLog:
                 self._apply(entry)
                 self._version += 1
             if len(found) < at_once:
+                self._seen = time.time()
                 return self._version > before
             at_once = min(2 * at_once, _AT_ONCE)
 
@@ -153,8 +156,9 @@ class TableLog:
             made = anchor is not None or self._token_at(version, None) == token
         if not made:
             return None
-        if self._anchor is not None and self._is_gone(version - 1):
+        if self._anchor is not None and self._may_be_below() and self._is_gone(version - 1):
             self._withdraw(path)
+        self._seen = time.time()
         self._apply(entry)
         self._version = version
         self._anchor = anchor  # None where it is not known: the next look reads the log anew
@@ -219,6 +223,10 @@ class TableLog:
         except OSError as error:
             raise self._unreadable(error) from error
         return None if found is None else found.identity
+
+    def _may_be_below(self) -> bool:
+        """Whether the log may have been cleaned up since it was looked at; a look at a store costs a request."""
+        return not self._folder.is_remote or abs(time.time() - self._seen) > TRUSTED_SECONDS
 
     def _is_gone(self, version: int) -> bool:
         """Whether an entry is certainly not there any more; a disk that does not answer says nothing."""
@@ -390,6 +398,6 @@ def is_table(path: str) -> bool:
     """Whether a Delta table stands at that path: its log has a first entry or a checkpoint."""
     folder = at(path, _LOG)
     with effects.looking(folder):
-        if (folder / f"{0:020}.json").stat() is not None or (folder / "_last_checkpoint").stat() is not None:
+        if (folder / f"{0:020}.json").stat() is not None:
             return True
-        return any(_CHECKPOINT.fullmatch(name) for name in folder.files())
+        return any(name == "_last_checkpoint" or _CHECKPOINT.fullmatch(name) for name in folder.files())

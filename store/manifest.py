@@ -65,6 +65,7 @@ MANIFEST: Final = tables.Kind(
             # of rows that stand for many batches, made by maintenance (store.maintenance.summaries)
             ("batches", pa.int64()),
             ("timed", _COUNTS),
+            ("requests", _COUNTS),
         ]
     ),
     tables.retained(tables.RETENTION),
@@ -103,6 +104,7 @@ class BatchCounts:
     filter_unknowns  filter text -> evaluations that met run-time trouble
     filter_errors    filter text -> evaluations that failed because of a defect; null in rows of older versions
     timings_ms       stage -> milliseconds; the commit adds its own as "commit"
+    requests         kind -> requests to an object store, of the tasks, and of the driver since the batch before
     """
 
     records: int = 0
@@ -113,6 +115,7 @@ class BatchCounts:
     filter_unknowns: Mapping[str, int] = field(default_factory=dict)
     filter_errors: Mapping[str, int] = field(default_factory=dict)
     timings_ms: Mapping[str, float] = field(default_factory=dict)
+    requests: Mapping[str, int] = field(default_factory=dict)
 
 
 def open_manifest(data: DataDir) -> TableLog:
@@ -155,6 +158,7 @@ def manifest_row(
         "filter_errors": sorted(counts.filter_errors.items()),
         "timings_ms": [*counts.timings_ms.items(), ("commit", commit_ms)],
         "source_digest": source_digest or None,
+        "requests": sorted(counts.requests.items()),
     }
 
 

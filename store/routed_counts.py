@@ -31,6 +31,8 @@ class RoutedCounts:
         self.unroutable: Counter[str] = Counter()
         self.trouble: Counter[int] = Counter()
         self.errors: Counter[int] = Counter()
+        #: Requests to an object store, by kind.
+        self.requests: Counter[str] = Counter()
 
     def add(self, messages: pa.RecordBatch, deliveries: Deliveries) -> None:
         """Count routed messages."""
@@ -75,6 +77,7 @@ class RoutedCounts:
             filter_unknowns=by_filter_text(topology, vhost, self.trouble),
             filter_errors=by_filter_text(topology, vhost, self.errors),
             timings_ms=timings_ms or {},
+            requests=self.requests,
         )
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,6 +37,7 @@ class Totals:
     unroutable                 (stream, reason) -> messages
     filter_unknowns            filter text -> evaluations that met run-time trouble
     filter_errors              filter text -> evaluations that failed because of a defect
+    requests                   (stream, kind) -> requests to an object store
     exchanges                  (vhost, exchange) -> messages published to it
     bindings                   id of a binding or divert -> messages that it matched
     rows, dropped              (kind of table, vhost, name) -> rows appended; rows for a queue deleted meanwhile
@@ -52,6 +52,7 @@ class Totals:
     unroutable: Counter[tuple[str, str]] = field(default_factory=Counter)
     filter_unknowns: Counter[str] = field(default_factory=Counter)
     filter_errors: Counter[str] = field(default_factory=Counter)
+    requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     exchanges: Counter[tuple[str, str]] = field(default_factory=Counter)
     bindings: Counter[int] = field(default_factory=Counter)
     rows: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -63,9 +64,8 @@ class Totals:
         return Totals(**{one.name: getattr(self, one.name).copy() for one in fields(self)})
 
     def add(self, rows: pa.Table) -> None:
-        """Add manifest rows, as many as there are, column by column."""
-        summed = SUMMED in rows.column_names  # no manifest had it before
-        stands_for = pc.fill_null(rows[SUMMED], 1) if summed else pa.array(np.ones(len(rows), np.int64))
+        """Add rows of the manifest's schema, as many as there are, column by column."""
+        stands_for = pc.fill_null(rows[SUMMED], 1)
         counted = rows.select(["stream", "records", "copies", "committed_at"]).append_column(SUMMED, stands_for)
         for one in _sums(counted, [_STREAM]):
             stream = one[_STREAM]
@@ -77,17 +77,17 @@ class Totals:
         for one in _sums(_flat(rows, "timings_ms"), [_STREAM, "key"]):
             seconds, number = self.stages.get((one[_STREAM], one["key"]), (0.0, 0))
             self.stages[one[_STREAM], one["key"]] = (seconds + one["value_sum"] / 1000, number + one["count"])
-        if summed:
-            for one in _sums(_flat(rows, "timed"), [_STREAM, "key"]):
-                seconds, number = self.stages[one[_STREAM], one["key"]]
-                self.stages[one[_STREAM], one["key"]] = (seconds, number + one["value_sum"] - one["count"])
+        for one in _sums(_flat(rows, "timed"), [_STREAM, "key"]):
+            seconds, number = self.stages[one[_STREAM], one["key"]]
+            self.stages[one[_STREAM], one["key"]] = (seconds, number + one["value_sum"] - one["count"])
         for one in _sums(_flat(rows, "unroutable"), [_STREAM, "key"]):
             self.unroutable[one[_STREAM], one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "filter_unknowns"), ["key"]):
             self.filter_unknowns[one["key"]] += one["value_sum"]
-        if "filter_errors" in rows.column_names:  # no manifest had it before
-            for one in _sums(_flat(rows, "filter_errors"), ["key"]):
-                self.filter_errors[one["key"]] += one["value_sum"]
+        for one in _sums(_flat(rows, "filter_errors"), ["key"]):
+            self.filter_errors[one["key"]] += one["value_sum"]
+        for one in _sums(_flat(rows, "requests"), [_STREAM, "key"]):
+            self.requests[one[_STREAM], one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "bindings"), ["key"]):
             self.bindings[one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "exchanges"), ["vhost", "name"]):

@@ -51,6 +51,7 @@ class _Sum:
     unroutable: Counter[str] = field(default_factory=Counter)
     filter_unknowns: Counter[str] = field(default_factory=Counter)
     filter_errors: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)
     timings_ms: dict[str, float] = field(default_factory=dict)
     timed: Counter[str] = field(default_factory=Counter)
 
@@ -70,7 +71,7 @@ class _Sum:
                 known[name] += one[name] or 0
         for one in row["exchanges"] or ():
             self.exchanges[one["vhost"], one["name"]] += one["records"]
-        for name in ("bindings", "unroutable", "filter_unknowns", "filter_errors"):
+        for name in ("bindings", "unroutable", "filter_unknowns", "filter_errors", "requests"):
             getattr(self, name).update(dict(row[name] or ()))
         for stage, spent in row["timings_ms"] or ():
             self.timings_ms[stage] = self.timings_ms.get(stage, 0.0) + spent
@@ -80,7 +81,7 @@ class _Sum:
 
     def as_row(self) -> dict[str, Any]:
         """The summary as a row of the manifest."""
-        maps = ("bindings", "unroutable", "filter_unknowns", "filter_errors", "timings_ms", "timed")
+        maps = ("bindings", "unroutable", "filter_unknowns", "filter_errors", "requests", "timings_ms", "timed")
         return {
             "stream": self.stream,
             "committed_at": self.committed_at,
