@@ -246,7 +246,8 @@ class RouteJob:
         self._asked = asked
         planner.driver.commit(begun, Routed(files, counts, {name: spent * 1000 for name, spent in seconds.items()}))
         seconds["commit"] = time.perf_counter() - routed
-        return BatchReport(number, version, counts.records, counts.copies, counts.unroutable.total(), seconds, counts.requests)
+        unroutable = counts.unroutable.total()
+        return BatchReport(number, version, counts.records, counts.copies, unroutable, seconds, counts.requests)
 
     def _run_tasks(self, batch: Batch, task: RouteTask) -> list[dict[str, Any]]:
         """What the tasks of a batch give, and the driver for what was left out of it."""

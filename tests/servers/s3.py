@@ -30,7 +30,6 @@ from pathlib import Path
 
 import pytest
 
-from bindery.store.places.stores import forget_stores
 from tests.servers.faulty_s3 import FaultyS3
 
 BUCKET = "bindery-tests"
@@ -89,9 +88,7 @@ def s3_root(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[st
         monkeypatch.delenv(name)
     for name, value in s3_server.environment().items():
         monkeypatch.setenv(name, value)
-    forget_stores()
     yield f"s3://{BUCKET}/{secrets.token_hex(8)}"
-    forget_stores()
 
 
 @pytest.fixture
@@ -99,7 +96,6 @@ def faulty_s3(s3_root: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
     """The proxy, to which the environment leads from now on; without a fault it only counts."""
     with FaultyS3(s3_server.url) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
-        forget_stores()
         yield proxy
 
 
