@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,8 +80,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of the run; what it logs goes to a file of the run's temporary folder."""
     from bindery.jobs.session import build_session
-    from tests.servers.kafka import spark_jars
-    from tests.servers.maven import is_here
 
     folder = tmp_path_factory.mktemp("spark")
     os.environ.setdefault("SPARK_LOCAL_DIRS", str(folder / "local"))
@@ -91,12 +90,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "1g",
-            **({"spark.jars": ",".join(spark_jars())} if is_here() else {}),
+            **_kafka_jars(),
         },
         log_file=folder / "spark.log",
     )
     yield session
     session.stop()
+
+
+def _kafka_jars() -> dict[str, str]:
+    """The jars by which the session reads Kafka; without them only the tests that need a broker fail, or skip."""
+    from tests.servers import kafka, maven
+
+    with suppress(maven.MavenFailed):
+        return {"spark.jars": ",".join(kafka.spark_jars())} if maven.is_here() else {}
+    return {}
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,10 @@ from tempfile import TemporaryDirectory
 import pytest
 
 
+class MavenFailed(Exception):
+    """Maven is here and has not fetched what it was asked for."""
+
+
 @dataclass(frozen=True)
 class Artifact:
     """`group:artifact:version`, without what it depends on where `without` (`group:artifact`, or *:*) says so."""
@@ -64,7 +68,8 @@ def jars(name: str, artifacts: Sequence[Artifact]) -> Path:
             timeout=600,
             check=False,
         )
-        assert done.returncode == 0, f"Maven could not fetch {name}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+        if done.returncode:
+            raise MavenFailed(f"{name}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
         try:
             (Path(folder) / "jars").rename(kept)
         except OSError:

@@ -98,3 +98,11 @@ def test_since_when_it_waits_stays_while_it_waits(folder: JobFolder) -> None:
     assert since[0] == since[1]
     assert since[2] is None
     assert since[3] > since[0]
+
+
+def test_how_far_behind_is_what_the_source_says(folder: JobFolder) -> None:
+    metrics = {"avgOffsetsBehindLatest": "3.5", "maxOffsetsBehindLatest": "7", "minOffsetsBehindLatest": "0"}
+    Reporter(folder, "r1").look(busy=False, progress={"sources": [{"metrics": metrics}]})
+    said = folder.status("r1")
+    assert said is not None
+    assert (said.progress or {})["lag"] == {"seconds": 0.0, "offsets": 7}
