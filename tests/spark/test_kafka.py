@@ -262,7 +262,7 @@ def test_a_job_that_is_killed_in_the_midst_of_a_batch(jobs: Jobs, tmp_path: Path
             stdout=out,
             stderr=out,
             start_new_session=True,
-            timeout=300,
+            timeout=900,
             check=False,
         )
     assert done.returncode == -signal.SIGKILL, log.read_text()[-4000:]
