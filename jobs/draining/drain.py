@@ -1,7 +1,7 @@
 """The drain: deliveries gathered, committed to the inbox, then acknowledged.
 
 A queue is drained at least once: what was committed and not acknowledged when a process or connection ended is
-delivered again. After each acknowledgement the broker is asked something on the same channel, so its answer says that
+delivered again. After each acknowledgement the broker is asked something on the same channel, and its answer says that
 it has seen it: no more than one commit is in that state, unless the broker itself fails. A stream is drained exactly
 once: each commit records the offset that it has come to, and the next consumer begins with that message, which shows
 that it is the same stream, and is skipped.
@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 import pika
@@ -23,14 +24,16 @@ from pika import exceptions
 from bindery.jobs.draining.appending import Appender, Arrival
 from bindery.jobs.draining.broker import Broker, is_stream, last_offset, raw_properties, reason_of
 from bindery.jobs.draining.mapping import STREAM_OFFSET, Delivery, record_of
-from bindery.jobs.draining.options import Counts, DrainOptions
+from bindery.jobs.draining.options import Counts, DrainOptions, Start
 from bindery.jobs.draining.wire import find_integer
 from bindery.router.errors import BinderyError, InvalidInput, Refused
 from bindery.store.paths import DataDir
 
-#: Seconds that one look for deliveries takes at most, and the quiet ones after which a stream counts as read.
+#: Seconds that one look for deliveries takes at most; the quiet ones after which a stream counts as read; and those
+#: after which the message that it was left at is missed.
 _LOOK: Final = 0.2
 _QUIET: Final = 2.0
+_MISSED: Final = 30.0
 #: Seconds between two tries to connect: the first pause, and the longest.
 _PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
@@ -152,19 +155,21 @@ class _Consumer:
         end: int | None = None
         if self._drain.is_stream:
             self._resumed = self._appender.position
-            start = "first" if options.start is None else options.start
-            arguments["x-stream-offset"] = start if self._resumed is None else max(self._resumed, 0)
+            start = options.start if self._resumed is None else max(self._resumed, 0)
+            arguments["x-stream-offset"] = start = "first" if start is None else start
             if options.until_empty:
-                end = last_offset(self._drain.broker, options.queue, _QUIET)
+                end = self._end(start)
         self._channel.basic_qos(prefetch_count=options.prefetch)
         self._channel.add_on_cancel_callback(self._on_cancel)
         self._channel.basic_consume(options.queue, self._on_message, arguments=arguments)
-        quiet = 0.0
+        begun, quiet = time.monotonic(), 0.0
         while True:
             before = self._delivered
             self._connection.process_data_events(self._patience())
             if self._pending and not self._is_placed:
                 self._check_place(self._pending[0].arrival.offset)
+            elif self._resumed is not None and not self._is_placed and time.monotonic() > begun + _MISSED:
+                raise self._another(self._resumed)
             while self._is_full() or (self._pending and (self._drain.is_stopping or self._is_cancelled)):
                 self._commit()
             self._drain.report(self._appender.counts)
@@ -176,6 +181,13 @@ class _Consumer:
                 quiet = quiet + _LOOK if self._delivered == before else 0.0
                 if quiet and self._is_empty(quiet, end):
                     return
+
+    def _end(self, start: Start) -> int | None:
+        """An offset that a stream has from there on and near its end; None where it may have no messages."""
+        if start == "next" or isinstance(start, datetime):
+            return None
+        end = last_offset(self._drain.broker, self._options.queue, _QUIET)
+        return None if end is None or (isinstance(start, int) and start > end) else end
 
     def _patience(self) -> float:
         """Seconds until the next look at what there is."""
@@ -208,12 +220,7 @@ class _Consumer:
             self._appender.begin_at(first)
             return
         if first < resumed:
-            raise Refused(
-                f"stream {self._options.queue!r} was drained up to offset {resumed} and ends before it: "
-                "it is another stream of that name",
-                where="--queue",
-                hint="drain it under another --name",
-            )
+            raise self._another(resumed)
         if first > resumed + 1 and not self._options.accept_gap:
             raise Refused(
                 f"stream {self._options.queue!r} was drained up to offset {resumed} and begins at {first} now: "
@@ -223,6 +230,14 @@ class _Consumer:
             )
         if first == resumed:
             self._bytes -= self._pending.popleft().size
+
+    def _another(self, resumed: int) -> Refused:
+        return Refused(
+            f"stream {self._options.queue!r} was drained up to offset {resumed} and ends before it: "
+            "it is another stream of that name",
+            where="--queue",
+            hint="drain it under another --name",
+        )
 
     def _is_full(self) -> bool:
         options = self._options
@@ -244,7 +259,8 @@ class _Consumer:
         self._drain.moved_on()
         if not self._is_cancelled:
             self._channel.basic_ack(batch[-1].tag, multiple=True)
-            self._ready()  # what it answers after that, it answers knowing of the acknowledgement
+            if not self._drain.is_stream:
+                self._ready()  # the broker answers that knowing of the acknowledgement
 
     def _ready(self) -> int:
         """Messages that the broker has still to deliver."""
@@ -258,5 +274,7 @@ class _Consumer:
             return False
         if not self._drain.is_stream:
             return quiet > _LOOK and self._ready() == 0 and not self._pending
+        if self._resumed is not None and not self._is_placed:
+            return False
         position = self._appender.position
         return quiet >= _QUIET and (end is None or (position is not None and position >= end))

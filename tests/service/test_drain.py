@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from bindery.jobs.draining.address import read_address
 from bindery.jobs.draining.broker import Broker
 from bindery.jobs.draining.drain import Drain
 from bindery.jobs.draining.options import Counts, DrainOptions
+from bindery.router.errors import Refused
 from bindery.router.message import Message, from_batch
 from bindery.router.values import Table, Timestamp
 from bindery.store.paths import DataDir
@@ -42,8 +46,22 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 
 
 @pytest.fixture(scope="module")
-def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
-    with RabbitMQ(tmp_path_factory.mktemp("rabbitmq")) as node:
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path] | None:
+    """A certificate of 127.0.0.1 and its key; None where there is no openssl to make them with."""
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    command = [
+        *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
+        *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)),
+    ]
+    if shutil.which("openssl") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        return None
+    return certificate, key
+
+
+@pytest.fixture(scope="module")
+def rabbitmq(tmp_path_factory: pytest.TempPathFactory, certificate: tuple[Path, Path] | None) -> Iterator[RabbitMQ]:
+    with RabbitMQ(tmp_path_factory.mktemp("rabbitmq"), tls=certificate) as node:
         yield node
 
 
@@ -84,14 +102,22 @@ def declared(rabbitmq: RabbitMQ, name: str, arguments: dict[str, Any] | None = N
     return name
 
 
-def publish(rabbitmq: RabbitMQ, queue: str, bodies: range, *, ids: bool = False, **properties: Any) -> None:
-    """A persistent message for each number; the broker has them all when this returns."""
+def publish(
+    rabbitmq: RabbitMQ, queue: str, bodies: range, *, ids: bool = False, confirmed: bool = False, **properties: Any
+) -> None:
+    """A persistent message for each number; the broker has seen them all when this returns.
+
+    Unless they are `confirmed`, a node that has just been started may forget some.
+    """
     with channel(rabbitmq) as open_channel:
+        if confirmed:
+            open_channel.confirm_delivery()
         for number in bodies:
             given_id = {"message_id": str(number)} if ids else {}
             sent = pika.BasicProperties(delivery_mode=2, **given_id, **properties)
             open_channel.basic_publish("", queue, b"%d" % number, sent)
-        open_channel.queue_declare(queue, passive=True)
+        if not confirmed:
+            open_channel.queue_declare(queue, passive=True)
 
 
 def ready(rabbitmq: RabbitMQ, queue: str) -> int:
@@ -225,6 +251,26 @@ def test_dead_lettering_and_chosen_keys_are_kept(rabbitmq: RabbitMQ, data: DataD
     assert found.application_properties["x-received-from"] == (Table(),)
 
 
+def test_a_stream_keeps_what_rabbitmq_keeps_in_it(rabbitmq: RabbitMQ, data: DataDir, stream: str) -> None:
+    sent = {"content_type": b"t", "delivery_mode": 2, "message_id": b"m", "timestamp": 1_700_000_000, "type": b"y"}
+    table = Field(b"F\0\0\0\0", Table())
+    headers = {
+        "d": Field(b"d" + struct.pack(">d", 1.5), 1.5),
+        "i": Field(b"I\xff\xff\xff\xff", -1),
+        "s": Field(amqp.long_string(b"text"), "text"),
+        "x": Field(amqp.long_string(b"bytes", b"x"), b"bytes"),
+        "t": Field(b"t\x01", True),
+        "T": Field(b"T" + struct.pack(">Q", 7), Timestamp(7_000)),
+    }
+    with channel(rabbitmq) as open_channel:
+        open_channel.basic_publish("", stream, b"1", amqp.Raw(encoded(sent, headers | {"F": table})))
+    drained(rabbitmq, data, stream)
+    (found,) = inbox(data)
+    assert (found.exchange, found.routing_key, found.message_annotations["x-stream-offset"]) == ("", stream, 0)
+    assert dict(found.application_properties) == {name: field.value for name, field in headers.items()}
+    assert given_properties(found) == sent
+
+
 def test_the_exchange_can_be_another_one(rabbitmq: RabbitMQ, data: DataDir, queue: str) -> None:
     publish(rabbitmq, queue, range(1), headers={"CC": ["other"]})
     drained(rabbitmq, data, queue, exchange="orders")
@@ -301,3 +347,231 @@ def test_a_queue_loses_nothing_to_drains_that_are_killed(
     assert sum(found.values()) <= 6_000 + (0 if ids else 300)
     repeated = {int(one.body or b"") for one in inbox(data) if one.header.get("delivery_count")}
     assert {number for number, count in found.items() if count > 1} <= repeated
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_a_death_between_commit_and_acknowledgement(
+    rabbitmq: RabbitMQ, data: DataDir, queue: str, ids: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has an id arrives once; what has none arrives again, marked."""
+    publish(rabbitmq, queue, range(50), ids=ids)
+
+    class Dies(BaseException):
+        pass
+
+    def die(*_arguments: object, **_options: object) -> None:
+        raise Dies
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pika.adapters.blocking_connection.BlockingChannel.basic_ack", die)
+        with pytest.raises(Dies):
+            drained(rabbitmq, data, queue, messages=20, prefetch=40)
+    assert numbers(data) == Counter(range(20))
+    found = drained(rabbitmq, data, queue, messages=20)
+    if ids:
+        assert (found.messages, found.repeats) == (30, 20)
+        assert numbers(data) == Counter(range(50))
+    else:
+        assert (found.messages, found.repeats) == (50, 0)
+        assert numbers(data) == Counter([*range(50), *range(20)])
+        assert sum(one.header.get("first_acquirer") is False for one in inbox(data)) >= 40
+    assert ready(rabbitmq, queue) == 0
+
+
+def test_repeats_are_kept_where_that_is_asked_for(
+    rabbitmq: RabbitMQ, data: DataDir, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(rabbitmq, queue, range(5), ids=True)
+    with monkeypatch.context() as patched:
+        patched.setattr("bindery.jobs.draining.drain._Consumer._ready", lambda _self: 1 / 0)
+        patched.setattr("pika.adapters.blocking_connection.BlockingChannel.basic_ack", lambda *_, **__: None)
+        with pytest.raises(ZeroDivisionError):
+            drained(rabbitmq, data, queue)
+    assert drained(rabbitmq, data, queue, keep_repeats=True).messages == 5
+    assert numbers(data) == Counter([*range(5), *range(5)])
+
+
+@pytest.mark.parametrize("kill", [False, True])
+@pytest.mark.parametrize("arguments", [{}, {"x-queue-type": "quorum"}, STREAM], ids=["classic", "quorum", "stream"])
+def test_a_broker_that_goes_away_and_comes_back(
+    rabbitmq: RabbitMQ, data: DataDir, arguments: dict[str, Any], kill: bool
+) -> None:
+    queue = declared(rabbitmq, "away", arguments)
+    publish(rabbitmq, queue, range(3_000), ids=True)
+    with draining(rabbitmq, data, queue, "--batch-messages", "50", "--prefetch", "300", "--interval", "1") as process:
+        until(lambda: commits(data) > 5, "commit")
+        rabbitmq.stop(kill=kill)
+        rabbitmq.start()
+        publish(rabbitmq, queue, range(3_000, 3_500), ids=True, confirmed=True)
+        until(lambda: len(numbers(data)) == 3_500, "last message")
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert f"lost 127.0.0.1:{rabbitmq.port}: " in err
+    assert " commits, 0 refused, " in err
+    assert PASSWORD not in err
+    assert "Traceback" not in err
+    assert numbers(data) == Counter(range(3_500))
+
+
+# -- streams ----------------------------------------------------------------------------------------------
+
+
+def test_where_a_stream_begins(rabbitmq: RabbitMQ, data: DataDir, stream: str) -> None:
+    publish(rabbitmq, stream, range(10))
+    assert drained(rabbitmq, data, stream, name="at", start=7).messages == 3
+    assert drained(rabbitmq, data, stream, name="next", start="next") == Counts()
+    assert drained(rabbitmq, data, stream, name="first", start="first").messages == 10
+    late = datetime.now(UTC) + timedelta(hours=1)
+    assert drained(rabbitmq, data, stream, name="late", start=late) == Counts()
+    early = datetime.now(UTC) - timedelta(hours=1)
+    assert drained(rabbitmq, data, stream, name="early", start=early).messages == 10
+    assert 1 <= drained(rabbitmq, data, stream, name="last", start="last").messages <= 10
+    publish(rabbitmq, stream, range(10, 12))
+    assert drained(rabbitmq, data, stream, name="at", start="first").messages == 2  # the name knows
+
+
+def test_a_place_is_kept_before_anything_is_committed(
+    rabbitmq: RabbitMQ, data: DataDir, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(rabbitmq, stream, range(5))
+    with monkeypatch.context() as patched:
+        patched.setattr("bindery.jobs.draining.drain._Consumer._commit", lambda _self: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            drained(rabbitmq, data, stream, start=2)
+    assert commits(data) == 2
+    drained(rabbitmq, data, stream, start="next")
+    assert numbers(data) == Counter((2, 3, 4))
+
+
+@pytest.mark.parametrize("until_empty", [True, False])
+def test_another_stream_of_the_name_is_not_taken_for_it(
+    rabbitmq: RabbitMQ, data: DataDir, until_empty: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = declared(rabbitmq, "again", STREAM)
+    publish(rabbitmq, stream, range(10))
+    drained(rabbitmq, data, stream)
+    declared(rabbitmq, stream, STREAM)
+    publish(rabbitmq, stream, range(5))
+    monkeypatch.setattr("bindery.jobs.draining.drain._MISSED", 3.0)
+    with pytest.raises(Refused, match=r"drained up to offset 9 .* another stream of that name"):
+        drained(rabbitmq, data, stream, until_empty=until_empty)
+    assert numbers(data) == Counter(range(10))
+
+
+def test_what_a_stream_has_removed_is_not_passed_over(
+    rabbitmq: RabbitMQ, data: DataDir, stream: str, request: pytest.FixtureRequest
+) -> None:
+    declared(rabbitmq, stream, {**STREAM, "x-max-length-bytes": 2_000, "x-stream-max-segment-size-bytes": 1_000})
+    publish(rabbitmq, stream, range(10))
+    drained(rabbitmq, data, stream)
+    publish(rabbitmq, stream, range(10, 500))
+    with pytest.raises(Refused, match=r"drained up to offset 9 and begins at \d+ now"):
+        drained(rabbitmq, data, stream)
+    assert drained(rabbitmq, data, stream, accept_gap=True).messages > 0
+    found = numbers(data)
+    assert 499 in found
+    assert set(found.values()) == {1}
+    assert drained(rabbitmq, data, stream) == Counts()
+
+
+# -- one drain of a name, signals, refusals ---------------------------------------------------------------
+
+
+def test_the_newest_drain_of_a_name_owns_a_stream(rabbitmq: RabbitMQ, data: DataDir, stream: str) -> None:
+    publish(rabbitmq, stream, range(100))
+    with draining(rabbitmq, data, stream, "--batch-seconds", "0.1") as first:
+        until(lambda: commits(data) >= 2 and len(numbers(data)) == 100, "first message")
+        with draining(rabbitmq, data, stream, "--batch-seconds", "0.1") as second:
+            while first.poll() is None:
+                publish(rabbitmq, stream, range(100, 101))
+            assert first.returncode == 3
+            assert "another drain of this name was started" in first.communicate()[1]
+            publish(rabbitmq, stream, range(200, 300))
+            until(lambda: set(range(200, 300)) <= set(numbers(data)), "message of the second")
+            second.send_signal(signal.SIGINT)
+            assert second.wait(60) == 0
+    offsets = [one.message_annotations["x-stream-offset"] for one in inbox(data)]
+    assert sorted(offsets) == list(range(len(offsets)))  # type: ignore[type-var]
+
+
+def test_a_signal_ends_it_after_what_was_delivered(rabbitmq: RabbitMQ, data: DataDir, queue: str) -> None:
+    publish(rabbitmq, queue, range(30))
+    with draining(rabbitmq, data, queue, "--batch-seconds", "3600") as process:
+        until(lambda: ready(rabbitmq, queue) == 0, "delivery")
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "30 messages in 1 commit, 0 refused, 0 repeats left out\n")
+    assert numbers(data) == Counter(range(30))
+    assert ready(rabbitmq, queue) == 0
+
+
+def test_a_queue_that_is_deleted_ends_it(rabbitmq: RabbitMQ, data: DataDir, queue: str) -> None:
+    publish(rabbitmq, queue, range(30))
+    with draining(rabbitmq, data, queue, "--batch-seconds", "3600") as process:
+        until(lambda: ready(rabbitmq, queue) == 0, "delivery")
+        with channel(rabbitmq) as open_channel:
+            open_channel.queue_delete(queue)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert f"there is no queue '{queue}' in vhost '/'" in err
+    assert numbers(data) == Counter(range(30))
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "line"),
+    [
+        (("--queue", "not.there"), 2, "error: --queue: there is no queue 'not.there' in vhost '/' of 127.0.0.1:{port}"),
+        (("--password", "env:HOME"), 2, "error: --url: 127.0.0.1:{port} refuses user 'drainer'"),
+        (("--url", "amqp://drainer@127.0.0.1:{port}/nope"), 2, "error: --url: 127.0.0.1:{port} refuses vhost 'nope'"),
+        (("--url", "amqp://drainer@127.0.0.1:1"), 1, "error: --url: cannot reach 127.0.0.1:1: "),
+        (("--url", "amqps://drainer@127.0.0.1:{port}"), 1, "error: --url: cannot reach 127.0.0.1:{port}: [SSL"),
+        (("--from", "3"), 2, "error: --from: queue "),
+        (("--vhost", "other"), 2, "error: "),
+        (("--name", "a/b"), 2, "error: --name: 'a/b' is no name of a drain"),
+        (("--url", "amqp://drainer:pass@127.0.0.1"), 2, "error: --url: holds a password"),
+    ],
+)
+def test_a_refusal_is_one_line(
+    rabbitmq: RabbitMQ, data: DataDir, options: tuple[str, str], code: int, line: str
+) -> None:
+    queue = declared(rabbitmq, "refusals")
+    filled = [option.replace("{port}", str(rabbitmq.port)) for option in options]
+    got, out, err = run(rabbitmq, data, queue, "--until-empty", *filled)
+    assert (got, out) == (code, ""), err
+    assert err.startswith(line.replace("{port}", str(rabbitmq.port)))
+    assert len([one for one in err.splitlines() if not one.startswith("hint: ")]) == 1
+    assert PASSWORD not in err
+    assert commits(data) == 0
+
+
+def test_a_queue_that_another_has_for_itself(rabbitmq: RabbitMQ, data: DataDir, queue: str) -> None:
+    with channel(rabbitmq) as open_channel:
+        open_channel.basic_consume(queue, lambda *_: None, exclusive=True)
+        code, _, err = run(rabbitmq, data, queue, "--until-empty")
+    assert code == 3
+    assert err.startswith(f"error: --queue: another consumer has queue '{queue}' for itself alone\nhint: ")
+
+
+def test_tls(rabbitmq: RabbitMQ, data: DataDir, queue: str, certificate: tuple[Path, Path] | None) -> None:
+    if certificate is None:
+        pytest.skip("no openssl to make a certificate with")
+    publish(rabbitmq, queue, range(3))
+    url = f"amqps://drainer@127.0.0.1:{rabbitmq.tls_port}"
+    code, _, err = run(rabbitmq, data, queue, "--url", url, "--until-empty")
+    assert (code, "certificate verify failed" in err) == (1, True)
+    code, _, err = run(rabbitmq, data, queue, "--url", url, "--ca-file", str(certificate[0]), "--until-empty")
+    assert (code, err) == (0, "")
+    assert numbers(data) == Counter(range(3))
+    code, _, err = run(rabbitmq, data, queue, "--url", url, "--ca-file", str(certificate[1].parent / "none"))
+    assert (code, err.partition(": cannot read ")[0]) == (2, "error: --ca-file")
+
+
+def test_without_pika_it_says_what_to_install(data: DataDir) -> None:
+    program = "import sys; sys.modules['pika'] = None; from bindery.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "drain", "--url", "amqp://h", "--queue", "q", "--data", data.root]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: drain: pika is not installed\nhint: pip install 'bindery[rabbitmq]'\n",
+    )
