@@ -2,6 +2,7 @@
 
 The control plane writes this command line (jobs/control/launch.py). The driver checks the document again, now with
 Spark's parser, resolves its secrets, routes as `bindery.jobs.route` does, and says in the job's folder what it does.
+A forwarder (jobs/forwarding) runs the same way, without spark-submit.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from bindery.jobs.control.config import FileSource, JobFile, job_of
 from bindery.jobs.control.connectors import connectors_of
 from bindery.jobs.control.document_rules import DocumentRules
+from bindery.jobs.control.forward import Forward, forward_of, is_forward, submitted
 from bindery.jobs.control.launch import this_process
 from bindery.jobs.control.references import masked, resolved
 from bindery.router.errors import BinderyError, Refused
@@ -29,7 +31,7 @@ from bindery.store.paths import DataDir
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from bindery.jobs.route import BatchReport, RouteJob
+    from bindery.jobs.route import BatchReport
 
 #: Seconds between two looks at the query, and between two reports without news.
 _LOOK: Final = 1.0
@@ -68,6 +70,13 @@ class Reporter:
                 "replayed": report.replayed,
             }
             self._say("running")
+
+    def forwarded(self, rows: int, refused: int, behind: int, trouble: str | None) -> None:
+        """Note how far a forwarder has come: rows, rows refused, versions to go; and what keeps it from sending."""
+        with self._lock:
+            self._progress = {**self._progress, "records": rows, "refused": refused}
+        self.look(busy=behind > 0, progress=None)
+        self.waits(trouble)
 
     def look(self, *, busy: bool, progress: Mapping[str, Any] | None) -> None:
         """Note what the query says: whether it has data to route, and its last progress."""
@@ -141,14 +150,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     secrets: list[str] = []
     try:
         data = DataDir.open(options.data)
-        file = _checked(folder, options.run, DocumentRules(data, tuple(options.root)), options.secrets, secrets)
-        _run(data, file, reporter, stopping, new_epoch=options.new_epoch)
+        document = _document(folder, options.run)
+        if is_forward(document):
+            submitted(document, options.root)
+            plain = _with_secrets(document, options.secrets, secrets)
+            _forward(data, forward_of(plain), reporter, stopping, start_over=options.new_epoch)
+        else:
+            file = _checked(document, DocumentRules(data, tuple(options.root)), options.secrets, secrets)
+            _run(data, file, reporter, stopping, new_epoch=options.new_epoch)
     except Exception as error:  # every way to fail is told to the operator
         sys.stderr.write(masked(traceback.format_exc(), secrets))
         reporter.failed(_as_data(error, secrets))
         return error.exit_code if isinstance(error, BinderyError) else 1
     reporter.stopped()
     return 0
+
+
+class _Stoppable(Protocol):
+    def stop(self) -> None: ...
 
 
 class _Stopping:
@@ -159,11 +178,11 @@ class _Stopping:
 
     def __init__(self) -> None:
         self._asked = False
-        self._job: RouteJob | None = None
+        self._job: _Stoppable | None = None
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: self._ask())
 
-    def hand_to(self, job: RouteJob) -> None:
+    def hand_to(self, job: _Stoppable) -> None:
         """The job is there: it gets every request from now on, and one made before."""
         self._job = job
         if self._asked:
@@ -185,19 +204,51 @@ class _Stopping:
             self._job.stop()
 
 
-def _checked(
-    folder: JobFolder, run: str, rules: DocumentRules, secrets_folder: Path | None, secrets: list[str]
-) -> JobFile:
-    """The job with its secrets, which are also noted for masking."""
+def _document(folder: JobFolder, run: str) -> Mapping[str, Any]:
     record = folder.record()
     if record is None or record.run is None or record.run.id != run:
         raise Refused("this run is not the one on record", where=str(folder.place))
-    checked = rules.check(record.document)
-    document, found = resolved(record.document, folder=secrets_folder)
+    return record.document
+
+
+def _with_secrets(document: Mapping[str, Any], folder: Path | None, secrets: list[str]) -> dict[str, Any]:
+    """The document with its secrets, which are also noted for masking."""
+    plain, found = resolved(document, folder=folder)
     secrets += found
+    return plain
+
+
+def _checked(
+    document: Mapping[str, Any], rules: DocumentRules, secrets_folder: Path | None, secrets: list[str]
+) -> JobFile:
+    checked = rules.check(document)
+    plain = _with_secrets(document, secrets_folder, secrets)
     if isinstance(checked.job.source, FileSource):
-        document = {**document, "source": {**document["source"], "path": checked.job.source.path}}
-    return job_of(document)
+        plain = {**plain, "source": {**plain["source"], "path": checked.job.source.path}}
+    return job_of(plain)
+
+
+def _forward(data: DataDir, wanted: Forward, reporter: Reporter, stopping: _Stopping, *, start_over: bool) -> None:
+    from bindery.jobs.forwarding.run import Forwarder  # noqa: PLC0415  # what streaming jobs do not need
+
+    forwarder = Forwarder(data, wanted, start_over=start_over)
+    stopping.hand_to(forwarder)
+    ended = threading.Event()
+
+    def say() -> None:
+        last = False
+        while not last:
+            last = ended.wait(_LOOK)
+            now = forwarder.progress()
+            reporter.forwarded(now.rows, now.refused, now.behind, now.trouble)
+
+    watch = threading.Thread(target=say, name="watch", daemon=True)
+    watch.start()
+    try:
+        forwarder.run()
+    finally:
+        ended.set()
+        watch.join()
 
 
 def _run(data: DataDir, file: JobFile, reporter: Reporter, stopping: _Stopping, *, new_epoch: bool) -> None:

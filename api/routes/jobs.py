@@ -1,10 +1,11 @@
-"""Streaming jobs: submitted as documents, run by spark-submit in processes of their own.
+"""Streaming jobs and forwarders: submitted as documents, run in processes of their own.
 
 A job document is code: it is for administrators, and jobs/control/document_rules.py says what it may ask for.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from pydantic import RootModel
 
 from bindery.api.answers import answer, created_at, no_content
 from bindery.api.bodies import documented, read_object
@@ -21,8 +23,9 @@ from bindery.api.errors import ErrorBody, Refusal, bad_request, object_not_found
 from bindery.api.items import JobItem
 from bindery.api.raw_path import Segment
 from bindery.jobs.control.bridge import check_bridge
-from bindery.jobs.control.config import Job, JobFile
+from bindery.jobs.control.config import Job
 from bindery.jobs.control.document_rules import DocumentRules
+from bindery.jobs.control.forward import Forward, is_forward, submitted
 from bindery.jobs.control.launch import Launcher, ask_to_end, kill, spark_submit
 from bindery.jobs.control.references import check_present, masked, present_values
 from bindery.router.errors import NotFound, Refused
@@ -41,6 +44,11 @@ _EXAMPLE: Final = {
     "message": {"exchange": "'orders'", "routing_key": "region", "application_properties": {"id": "id"}},
     "trigger": "10 seconds",
 }
+
+
+class _Document(RootModel[Job | Forward]):
+    """A streaming job or a forwarder."""
+
 
 _CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
     409: {"description": "The job is in a state in which that cannot be done", "model": ErrorBody}
@@ -64,18 +72,18 @@ def list_all(plane: Plane, _: AdministratorUser) -> Response:
     status_code=201,
     summary="Submit a job",
     responses=_CONFLICT,
-    openapi_extra=documented(Job, _EXAMPLE, required=True),
+    openapi_extra=documented(_Document, _EXAMPLE, required=True),
 )
 async def submit(request: Request, plane: Plane, user: AdministratorUser, new_epoch: NewEpoch = False) -> Response:
     """Start a job in a process of its own; a document for the same stream replaces one that does not run.
 
     409 while a job of that stream runs, 400 naming the key for a document that is wrong or asks for too much.
+    With `forward` in place of `source` and `message` it sends a queue to a Kafka topic (docs/forward.md).
     """
     document = await read_object(request, DOCUMENT_LIMIT)
 
     def start() -> str:
-        file = _checked(plane, document)
-        stream = file.job.stream
+        stream = _checked(plane, document)
         record = JobRecord(stream, document, user.name, time.time())
         with _refusals():
             plane.jobs.start(stream, launcher(plane).launch, submit=lambda: record, new_epoch=new_epoch)
@@ -141,12 +149,20 @@ def conflict(reason: str) -> Refusal:
     return Refusal(409, "conflict", reason)
 
 
-def _checked(plane: ControlPlane, document: Mapping[str, Any]) -> JobFile:
-    """The job of a document that could run here; raises Refusal or InvalidInput naming the key."""
-    file = DocumentRules(plane.data, plane.settings.jobs.roots).check(document)
-    check_present(document, folder=plane.settings.jobs.secrets)
+def _checked(plane: ControlPlane, document: Mapping[str, Any]) -> str:
+    """The stream of a document that could run here; raises Refusal or InvalidInput naming the key."""
+    settings = plane.settings.jobs
     topology = plane.topology()
     try:
+        if is_forward(document):
+            wanted = submitted(document, settings.roots)
+            check_present(document, folder=settings.secrets)
+            topology.queue(wanted.vhost, wanted.forward.queue)
+            if importlib.util.find_spec("confluent_kafka") is None:
+                raise bad_request("forward.to: the service lacks the package confluent-kafka")
+            return wanted.stream
+        file = DocumentRules(plane.data, settings.roots).check(document)
+        check_present(document, folder=settings.secrets)
         topology.vhost(file.job.vhost)
         check_bridge(file, topology)
     except NotFound as error:
@@ -154,7 +170,7 @@ def _checked(plane: ControlPlane, document: Mapping[str, Any]) -> JobFile:
     except Refused as error:
         raise bad_request(f"{error.message} ({error.hint})") from None
     spark_submit()
-    return file
+    return file.job.stream
 
 
 def _found(plane: ControlPlane, stream: str) -> Found:

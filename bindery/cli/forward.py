@@ -84,11 +84,10 @@ def forward(
     trigger = f"{poll * 1000:.0f} milliseconds" if follow else AVAILABLE_NOW
     document = {"stream": stream, "vhost": vhost, "forward": target, "trigger": trigger}
     document, hidden = resolved(document, folder=secrets)
-    stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: stopping.set())
     try:
-        forwarder = Forwarder(DataDir.open(data), forward_of(document), stopping, start_over=start_over)
+        forwarder = Forwarder(DataDir.open(data), forward_of(document), start_over=start_over)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda _number, _frame: forwarder.stop())
         with _lines(forwarder, interval):
             forwarder.run()
     except BinderyError as error:

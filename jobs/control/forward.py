@@ -1,19 +1,28 @@
-"""Forwarders: the document that says which queue goes to which topic (docs/forward.md)."""
+"""Forwarders: the document that says which queue goes to which topic, and what it may ask for (docs/forward.md)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from bindery.jobs.control.config import AVAILABLE_NOW
-from bindery.jobs.control.references import is_reference, without_secrets
+from bindery.jobs.control.references import is_reference, options_of, without_secrets
 from bindery.router.errors import InvalidInput
+from bindery.router.message import MAP_SECTIONS, SECTION_FIELDS
 from bindery.router.model import DEFAULT_VHOST, MAX_NAME_BYTES
 
 Begin = Literal["earliest", "latest"]
+#: What records have no key from.
+NO_KEY: Final = "none"
+#: The headers of a record that have names of their own, and may give it its key.
+HEADERS: Final = (
+    *("routing.stream", "routing.batch_id", "routing.seq"),
+    *("exchange", "routing_key", "connection", "cc", "mandatory", "amqp_value", "amqp_sequence"),
+    *(f"{section}.{field}" for section, fields in SECTION_FIELDS.items() for field in fields),
+)
 #: Settings of the client that a forwarder makes itself.
 _OWN: Final = frozenset(
     [
@@ -39,6 +48,18 @@ _OWN: Final = frozenset(
 CREDENTIALS: Final = frozenset(
     ["sasl.password", "ssl.key.password", "ssl.keystore.password", "ssl.key.pem", "sasl.oauthbearer.client.secret"]
 )
+#: Settings that name no file, no program and no address: those that a document from the network may make.
+_NAMES: Final = """
+    security.protocol sasl.mechanisms sasl.mechanism sasl.username client.id client.rack
+    batch.size batch.num.messages linger.ms compression.type compression.codec compression.level partitioner
+    queue.buffering.max.ms queue.buffering.max.messages queue.buffering.max.kbytes
+    message.max.bytes message.timeout.ms delivery.timeout.ms request.timeout.ms max.in.flight.requests.per.connection
+    retry.backoff.ms retry.backoff.max.ms reconnect.backoff.ms reconnect.backoff.max.ms
+    socket.timeout.ms socket.keepalive.enable socket.connection.setup.timeout.ms connections.max.idle.ms
+    metadata.max.age.ms topic.metadata.propagation.max.ms broker.address.family
+    ssl.ca.pem ssl.certificate.pem ssl.cipher.suites ssl.endpoint.identification.algorithm
+"""
+_HARMLESS: Final = frozenset(_NAMES.split())
 _SECONDS: Final = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0}
 _INTERVAL: Final = re.compile(r"([1-9]\d*) (millisecond|second|minute|hour)s?")
 
@@ -65,6 +86,17 @@ class Target(_Part):
     begin: Begin = Field(default="earliest", alias="from")
     skip_refused: bool = False
     options: dict[str, Annotated[str, BeforeValidator(_text)]] = {}
+
+    @field_validator("key")
+    @classmethod
+    def _known_key(cls, key: str) -> str:
+        section, dot, name = key.partition(".")
+        if key in (NO_KEY, *HEADERS) or (dot and name and section in MAP_SECTIONS):
+            return key
+        raise ValueError(
+            f"{key!r} is no header of a record, such as routing_key, properties.group_id or "
+            f"application_properties.NAME, nor {NO_KEY}"
+        )
 
 
 class Forward(_Part):
@@ -120,3 +152,40 @@ def check_options(options: Mapping[str, Any]) -> None:
             )
         if not isinstance(value, str | int | float) and not is_reference(value):
             raise InvalidInput(f"{place}: a text, a number, true or false", where="forward.options")
+
+
+def is_forward(document: Mapping[str, Any]) -> bool:
+    """Whether a document is one of a forwarder, and not of a streaming job."""
+    return "forward" in document
+
+
+def submitted(document: Mapping[str, Any], roots: Sequence[str]) -> Forward:
+    """The forwarder of a document from the network; its secrets stay references.
+
+    `roots` name the brokers that it may know, as kafka://HOST:PORT. Raises InvalidInput naming the key.
+    """
+    options = options_of(document)
+    check_options(options)
+    for option, value in options.items():
+        place = f"forward.options.{option}"
+        if option not in CREDENTIALS and is_reference(value):
+            raise InvalidInput(
+                f"{place}: takes no secret",
+                where="forward.options",
+                hint="secrets are for " + ", ".join(sorted(CREDENTIALS)),
+            )
+        if option not in CREDENTIALS | _HARMLESS:
+            raise InvalidInput(
+                f"{place}: not a setting that a submitted job may make",
+                where="forward.options",
+                hint="run it with `bindery forward`",
+            )
+    wanted = forward_of(document)
+    for server in wanted.forward.bootstrap_servers.split(","):
+        if f"kafka://{server.strip()}" not in roots:
+            raise InvalidInput(
+                f"forward.bootstrap_servers: {server.strip()} is not among the brokers that submitted jobs may know",
+                where="forward.bootstrap_servers",
+                hint="the operator allows brokers as kafka://HOST:PORT by the setting jobs.roots",
+            )
+    return wanted

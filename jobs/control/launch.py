@@ -1,4 +1,4 @@
-"""Starting a job in a process of its own by `spark-submit`, and signalling that process later.
+"""Starting a job in a process of its own, by `spark-submit` where it needs Spark, and signalling that process later.
 
 The process is the leader of its own session, so that no signal to the service reaches it, and writes to a
 log. It first waits in a shell until the run is on record: whoever starts it may die at any moment and
@@ -23,6 +23,7 @@ from typing import Final
 
 from bindery.jobs.control.connect import refuse_connect
 from bindery.jobs.control.connectors import DELTA, connectors, jar_settings
+from bindery.jobs.control.forward import is_forward
 from bindery.jobs.control.packages import DELTA_SETTINGS, NO_PAGES
 from bindery.jobs.control.references import ENVIRONMENT_PREFIX, references
 from bindery.router.errors import InvalidInput, StorageFailed
@@ -52,7 +53,20 @@ class Launcher:
     secrets: Path | None = None
 
     def command(self, folder: JobFolder, record: JobRecord, run: str, *, new_epoch: bool = False) -> list[str]:
-        """The spark-submit command line of a run; raises InvalidInput for Spark Connect."""
+        """The command line of a run: spark-submit, or Python alone for a forwarder.
+
+        Raises InvalidInput for Spark Connect.
+        """
+        managed = [str(_MANAGED), "--job", str(folder.place), "--data", self.data.root, "--run", run]
+        for root in self.roots:
+            managed += ["--root", root]
+        if self.secrets is not None:
+            managed += ["--secrets", str(self.secrets)]
+        if new_epoch:
+            managed.append("--new-epoch")
+        return [sys.executable, "-P", *managed] if is_forward(record.document) else [*self._submit(record), *managed]
+
+    def _submit(self, record: JobRecord) -> list[str]:
         refuse_connect(master=self.master, conf=self.conf, environment=os.environ)
         conf = dict(_DEFAULTS)
         if self._is_local:
@@ -70,12 +84,7 @@ class Launcher:
             conf |= jar_settings(missing)
         for name, value in conf.items():
             command += ["--conf", f"{name}={value}"]
-        command += [str(_MANAGED), "--job", str(folder.place), "--data", self.data.root, "--run", run]
-        for root in self.roots:
-            command += ["--root", root]
-        if self.secrets is not None:
-            command += ["--secrets", str(self.secrets)]
-        return command + (["--new-epoch"] if new_epoch else [])
+        return command
 
     def environment(self, record: JobRecord) -> dict[str, str]:
         """What the process inherits: nothing of the service's own settings, and only its own secrets."""

@@ -28,27 +28,35 @@ def is_reference(value: object) -> bool:
 
 
 def options_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options of a document's source, or of what it forwards to, as far as it states any."""
-    return _options(document)[1]
+    """The options of a document's source or forwarder, as far as it states any."""
+    stated = document.get(_part(document))
+    options = stated.get("options") if isinstance(stated, Mapping) else None
+    return options if isinstance(options, Mapping) else {}
 
 
 def references(document: Mapping[str, Any]) -> list[str]:
     """The names of the secrets that a job document refers to; raises InvalidInput for one that is no name."""
-    part, options = _options(document)
-    return [_name(f"{part}.options.{option}", value) for option, value in options.items() if is_reference(value)]
+    part = _part(document)
+    return [
+        _name(f"{part}.options.{option}", value)
+        for option, value in options_of(document).items()
+        if is_reference(value)
+    ]
 
 
 def without_secrets(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document as it can be checked without knowing any secret."""
-    _, options = _options(document)
-    return _replaced(document, {option: _UNRESOLVED for option, value in options.items() if is_reference(value)})
+    unresolved = {option: _UNRESOLVED for option, value in options_of(document).items() if is_reference(value)}
+    return _replaced(document, unresolved)
 
 
 def resolved(document: Mapping[str, Any], *, folder: Path | None = None) -> tuple[dict[str, Any], list[str]]:
     """The document with its secrets, and the secrets alone; raises InvalidInput for one that is missing."""
-    part, options = _options(document)
-    places = {option: f"{part}.options.{option}" for option, value in options.items() if is_reference(value)}
-    found = {option: _look_up(_name(place, options[option]), place, folder) for option, place in places.items()}
+    found = {
+        option: _look_up(_name(place, value), place, folder)
+        for option, value in options_of(document).items()
+        if is_reference(value) and (place := f"{_part(document)}.options.{option}")
+    }
     return _replaced(document, found), list(found.values())
 
 
@@ -74,19 +82,16 @@ def masked(text: str, values: Iterable[str]) -> str:
     return text
 
 
-def _options(document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The part of a document that has options, and these."""
-    part = "forward" if "forward" in document else "source"
-    stated = document.get(part)
-    options = stated.get("options") if isinstance(stated, Mapping) else None
-    return part, options if isinstance(options, Mapping) else {}
+def _part(document: Mapping[str, Any]) -> str:
+    """The part of a document that has options."""
+    return "forward" if "forward" in document else "source"
 
 
 def _replaced(document: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
     changed = dict(document)
     if values:
-        part, options = _options(document)
-        changed[part] = {**changed[part], "options": {**options, **values}}
+        part = _part(document)
+        changed[part] = {**changed[part], "options": {**options_of(document), **values}}
     return changed
 
 

@@ -81,7 +81,7 @@ class Topic:
             "error_cb": self._note,
             "logger": _LOGGER,
         }
-        self._producer, self._error = _producer(settings)
+        self._producer, self._error, self._too_large = _producer(settings)
 
     def check(self) -> None:
         """Wait for the brokers, and raise NotFound when they have no such topic; NotDelivered when they do not answer.
@@ -111,8 +111,11 @@ class Topic:
         self.trouble = None
 
     def send(self, records: Iterable[Record]) -> int:
-        """Produce records, waiting while too many are under way; their bytes."""
-        return sum(map(self._send, records))
+        """Produce records, waiting while too many are under way; the bytes of their values. Raises as `settle`."""
+        sent = sum(map(self._send, records))
+        if self._failed:
+            self.settle()  # before more of them gather
+        return sent
 
     def settle(self) -> None:
         """Wait until everything that was sent is acknowledged.
@@ -150,9 +153,11 @@ class Topic:
                     on_delivery=partial(self._delivered, record),
                 )
             except BufferError:
-                self._producer.poll(_LOOK)
-                self._look()
-                continue
+                if len(self._producer):
+                    self._producer.poll(_LOOK)
+                    self._look()
+                    continue
+                self._failed.append((record, self._too_large))  # alone it takes more room than there is
             except self._error as error:
                 self._failed.append((record, error.args[0]))
             return len(record.value or b"")
@@ -230,15 +235,16 @@ def _stopped() -> Stopped:
     )
 
 
-def _producer(settings: Mapping[str, Any]) -> tuple[Producer, type[KafkaException]]:
+def _producer(settings: Mapping[str, Any]) -> tuple[Producer, type[KafkaException], KafkaError]:
+    """The producer, what it raises, and the error of a record that is too large."""
     try:
-        from confluent_kafka import KafkaException, Producer  # noqa: PLC0415  # an extra
+        from confluent_kafka import KafkaError, KafkaException, Producer  # noqa: PLC0415  # an extra
     except ImportError:
         raise InvalidInput(
             "the package confluent-kafka is missing", where="kafka", hint="pip install 'bindery[kafka]'"
         ) from None
     try:
-        return Producer(dict(settings)), KafkaException
+        return Producer(dict(settings)), KafkaException, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
     except (KafkaException, TypeError, ValueError) as error:
         said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         raise InvalidInput(f"the client refuses its settings: {said}", where="config") from None

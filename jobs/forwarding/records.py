@@ -16,12 +16,9 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bindery.router.errors import InvalidInput
 from bindery.router.message import HEADER, MAP_SECTIONS, PROPERTIES, QUEUE_SCHEMA, VALUE
 from bindery.router.utf8 import repaired
 
-#: What a record has no key from.
-NO_KEY: Final = "none"
 #: The header that names the types of values that are not strings, as JSON.
 TYPES: Final = "bindery.types"
 #: The header that names the section from which the value of the record was taken, where that is not the body.
@@ -30,17 +27,6 @@ _ROUTING_KEY: Final = "routing_key"
 _ENVELOPE: Final = ("exchange", _ROUTING_KEY, "connection")
 _IDENTITY: Final = ("stream", "batch_id", "seq")
 _BODIES: Final = ("amqp_value", "amqp_sequence")
-#: Every header with a name of its own.
-FIXED: Final = (
-    *(f"routing.{name}" for name in _IDENTITY),
-    *_ENVELOPE,
-    "cc",
-    "mandatory",
-    *(f"header.{field.name}" for field in HEADER),
-    *(f"properties.{field.name}" for field in PROPERTIES),
-    *_BODIES,
-)
-
 #: The columns that records are made of.
 COLUMNS: Final = tuple(name for name in QUEUE_SCHEMA.names if name not in ("bcc", "routed_at", "source"))
 _NO_TEXT: Final = pa.scalar(None, pa.string())
@@ -65,20 +51,8 @@ class Record(NamedTuple):
         return f"row {seq} of batch {batch} of stream {stream!r}"
 
 
-def check_key(key: str) -> str:
-    """The name of the header that gives records their key, or NO_KEY. Raises InvalidInput for an unknown one."""
-    section, dot, name = key.partition(".")
-    if key in (NO_KEY, *FIXED) or (dot and name and section in MAP_SECTIONS):
-        return key
-    raise InvalidInput(
-        f"{key!r} is no header of a record",
-        where="key",
-        hint="none, routing_key, properties.group_id, application_properties.NAME, …",
-    )
-
-
 def records(batch: pa.RecordBatch, *, key: str = _ROUTING_KEY) -> Iterator[Record]:
-    """The records of rows that have the columns of a queue table, in their order."""
+    """The records of rows that have the columns of a queue table, in their order; the header `key` gives the key."""
     rows = batch.num_rows
     fixed = _fixed(batch)
     typed = _typed(batch)

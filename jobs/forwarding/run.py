@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from bindery.jobs.control.forward import Forward
 from bindery.jobs.forwarding.kafka import Topic
-from bindery.jobs.forwarding.records import COLUMNS, check_key, records
+from bindery.jobs.forwarding.records import COLUMNS, records
 from bindery.router.errors import NotFound, Stopped, UnsupportedTable
 from bindery.router.message import QUEUE_SCHEMA
 from bindery.store import file_rows
@@ -47,23 +47,22 @@ class Progress:
 class Forwarder:
     """Forwards one queue, from the position of its name on; `start_over` forgets that position.
 
-    `wanted` has its secrets. Raises InvalidInput for a key or setting that cannot be.
+    `wanted` has its secrets. Raises InvalidInput for a setting that the client does not take.
     """
 
-    def __init__(self, data: DataDir, wanted: Forward, stopping: threading.Event, *, start_over: bool = False) -> None:
+    def __init__(self, data: DataDir, wanted: Forward, *, start_over: bool = False) -> None:
         self._data = data
+        self._stopping = threading.Event()
         self._wanted = wanted
         self._target = target = wanted.forward
-        check_key(target.key)
         self._topic = Topic(
             target.bootstrap_servers,
             target.topic,
             target.options,
-            stopping=stopping.is_set,
+            stopping=self._stopping.is_set,
             patient=wanted.poll is not None,
             skip_refused=target.skip_refused,
         )
-        self._stopping = stopping
         self._start_over = start_over
         self._store = TopologyStore(data)
         self._rows = self._behind = 0
@@ -99,6 +98,10 @@ class Forwarder:
             # before the log: what reached the queue before it was deleted is forwarded yet
             gone = self._gone()
             log.refresh()
+
+    def stop(self) -> None:
+        """End soon; from any thread or signal handler."""
+        self._stopping.set()
 
     def progress(self) -> Progress:
         """How far it has come; from any thread."""

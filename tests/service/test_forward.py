@@ -19,12 +19,14 @@ from typing import Any
 import pytest
 import yaml
 
+from bindery.api.settings import JobSettings
 from bindery.router.message import Message
 from bindery.router.values import Table, Timestamp
 from bindery.store.paths import DataDir
 from bindery.store.read import delete_matching
 from bindery.store.topology import TopologyStore
 from tests.servers.kafka import Broker
+from tests.service.conftest import Server
 from tests.unit.store.conftest import declare_queues
 from tests.unit.store.routed import route
 
@@ -262,3 +264,62 @@ def test_what_says_secrets_in_clear_is_refused_and_what_refers_to_them_shows_non
     (secrets / "KEY").write_text("hunter2")
     said = run(queue, kafka, topic, "--config", str(settings), "--secrets", str(secrets), code=2)
     assert "hunter2" not in said
+
+
+def test_a_submitted_forwarder_through_a_kill_a_stop_and_a_start_over(
+    tmp_path: Path, kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BINDERY_SECRET_UNUSED", "hunter2")
+    topic = kafka.topic()
+    settings = JobSettings(roots=(f"kafka://{kafka.address}",))
+    server = Server(tmp_path / "data", jobs=settings).start()
+    client = server.client()
+    document = {
+        "stream": "out",
+        "forward": {
+            "queue": "orders",
+            "to": "kafka",
+            "bootstrap_servers": kafka.address,
+            "topic": topic,
+            "options": {"sasl.password": {"secret": "UNUSED"}},
+        },
+        "trigger": "100 milliseconds",
+    }
+
+    def job() -> dict[str, Any]:
+        found: dict[str, Any] = client.get("/jobs/out").json
+        return found
+
+    def publish(count: int) -> None:
+        message = {"routing_key": "orders", "payload": "x", "payload_encoding": "string", "properties": {}}
+        for _ in range(count):
+            assert client.post("/exchanges/%2F/amq.default/publish", message).status == 200
+
+    try:
+        assert client.post("/jobs", document).status == 400
+        assert client.put("/queues/%2F/orders", {"durable": True}).status == 201
+        wrong = {**document, "forward": {**document["forward"], "bootstrap_servers": "elsewhere:9092"}}
+        refused = client.post("/jobs", wrong)
+        assert refused.status == 400 and "elsewhere:9092" in refused.raw.decode()
+        publish(3)
+        assert client.post("/jobs", document).status == 201
+        until(lambda: arrived(kafka, topic).total() == 3)
+        until(lambda: job()["state"] == "idle" and job()["run"].get("records") == 3)
+        os.killpg(job()["run"]["pid"], signal.SIGKILL)
+        until(lambda: job()["state"] == "failed")
+        assert job()["error"]["code"] == "killed"
+        publish(2)
+        assert client.post("/jobs/out/restart").status == 202
+        until(lambda: len(arrived(kafka, topic)) == 5)
+        assert client.post("/jobs/out/stop").status == 202
+        until(lambda: job()["state"] == "stopped")
+        before = arrived(kafka, topic).total()
+        assert client.post("/jobs/out/restart?new_epoch=true").status == 202
+        until(lambda: arrived(kafka, topic).total() == before + 5)
+        assert client.post("/jobs/out/stop").status == 202
+        until(lambda: job()["state"] == "stopped")
+        assert "hunter2" not in json.dumps(job())
+        assert "hunter2" not in "".join(path.read_text() for path in Path(tmp_path, "data/jobs").rglob("*.log"))
+    finally:
+        client.post("/jobs/out/stop?force=true")
+        server.stop()

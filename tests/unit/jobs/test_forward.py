@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,11 @@ class Bench:
     data: DataDir
     kafka: MockKafka
     topic: str
-    stopping: threading.Event = field(default_factory=threading.Event)
 
     def forwarder(self, *, start_over: bool = False, trigger: str = "available-now", **target: Any) -> Forwarder:
         stated = {"queue": "a", "to": "kafka", "bootstrap_servers": self.kafka.address, "topic": self.topic}
         document = {"stream": "f", "forward": {**stated, **target}, "trigger": trigger}
-        return Forwarder(self.data, forward_of(document), self.stopping, start_over=start_over)
+        return Forwarder(self.data, forward_of(document), start_over=start_over)
 
     def run(self, *, start_over: bool = False, **target: Any) -> Progress:
         forwarder = self.forwarder(start_over=start_over, **target)
@@ -124,7 +123,6 @@ def test_a_queue_or_topic_that_is_not_there_is_refused_before_anything_is_writte
                     "forward": {"queue": "a", "to": "kafka", "bootstrap_servers": bench.kafka.address, "topic": "t"},
                 }
             ),
-            bench.stopping,
         ).run()
     assert not Path(bench.data.root, "forwards").exists()
     with pytest.raises(InvalidInput, match="no header"):
@@ -250,7 +248,7 @@ def test_following_takes_what_comes_until_it_is_stopped(bench: Bench, stream: St
     finally:
         while forwarder.progress().rows < 12 and thread.is_alive():
             pass
-        bench.stopping.set()
+        forwarder.stop()
         thread.join()
     assert not failed
     assert bench.arrived() == batches(0, 1, 2, 3)
@@ -269,15 +267,15 @@ def test_brokers_that_do_not_answer_are_named_and_nothing_moves(bench: Bench, st
 def test_a_stop_while_brokers_are_away_is_heard(bench: Bench, stream: Stream) -> None:
     stream.run(1)
     forwarder = bench.forwarder(trigger="1 second", bootstrap_servers="127.0.0.1:9")
-    threading.Timer(0.5, bench.stopping.set).start()
+    threading.Timer(0.5, forwarder.stop).start()
     forwarder.run()
     assert forwarder.progress().rows == 0
 
 
-def test_a_row_that_is_too_large_is_named_or_left_out(bench: Bench, stream: Stream) -> None:
+@pytest.mark.parametrize("limit", [{"message.max.bytes": "100000"}, {"queue.buffering.max.kbytes": "100"}])
+def test_a_row_that_is_too_large_is_named_or_left_out(bench: Bench, stream: Stream, limit: dict[str, str]) -> None:
     stream.run(1, "a")
     stream.run(1, "a", rows=3, body=lambda seq: b"x" * (300_000 if seq == 1 else 10))
-    limit = {"message.max.bytes": "100000", "compression.type": "none"}
     with pytest.raises(Refused, match="row 1 of batch 1 of stream 'flights', 300,") as refused:
         bench.run(options=limit)
     assert refused.value.exit_code == 3

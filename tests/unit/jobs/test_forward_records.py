@@ -13,7 +13,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bindery.jobs.forwarding.records import COLUMNS, FIXED, NO_KEY, Record, check_key, records
+from bindery.jobs.control.forward import HEADERS, NO_KEY, forward_of
+from bindery.jobs.forwarding.records import COLUMNS, Record, records
 from bindery.router.errors import InvalidInput
 from bindery.router.message import MAP_SECTIONS, QUEUE_SCHEMA, SECTION_FIELDS, Message, to_batch
 from bindery.router.values import Table, Timestamp, Value, nested_value
@@ -183,17 +184,32 @@ def test_the_key_is_any_header_or_none() -> None:
         routing_key="k", properties={"group_id": "g", "message_id": 9}, application_properties=Table({"customer": 5})
     )
     keys = ["routing_key", NO_KEY, "properties.group_id", "properties.message_id", "application_properties.customer"]
-    assert [sent(message, key=check_key(key))[0].key for key in keys] == [b"k", None, b"g", b"9", b"5"]
+    assert [sent(message, key=key)[0].key for key in keys] == [b"k", None, b"g", b"9", b"5"]
     assert sent(Message(), key="application_properties.customer")[0].key is None
     assert sent(Message(routing_key=""))[0].key is None
 
 
+@given(messages)
+def test_every_header_may_be_the_key_but_what_tells_of_others(message: Message) -> None:
+    (record,) = sent(message)
+    named = [name for name in headers_of(record) if not name.startswith("bindery.") and not name.endswith(".")]
+    assert all(name in HEADERS or name.partition(".")[0] in MAP_SECTIONS for name in named)
+    for name in named:
+        assert wanted_key(name) == name
+        (again,) = sent(message, key=name)
+        assert again.key == (headers_of(record)[name] or None)
+
+
+def wanted_key(name: str) -> str:
+    target = {"queue": "q", "to": "kafka", "bootstrap_servers": "b:9092", "topic": "t", "key": name}
+    return forward_of({"stream": "s", "forward": target}).forward.key
+
+
 def test_a_key_that_no_record_has_is_refused() -> None:
-    for name in FIXED:
-        check_key(name)
+    assert wanted_key(NO_KEY) == NO_KEY
     for name in ("routingkey", "body", "application_properties", "application_properties.", "properties.colour", ""):
-        with pytest.raises(InvalidInput):
-            check_key(name)
+        with pytest.raises(InvalidInput, match="no header of a record"):
+            wanted_key(name)
 
 
 def test_bytes_that_are_no_text_pass_and_names_are_repaired() -> None:
