@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -294,3 +295,10 @@ def test_a_position_of_another_table_is_refused(bench: Bench, stream: Stream) ->
         bench.run()
     stream.run(1)
     assert bench.run(start_over=True) == Progress(rows=3)
+
+
+def test_without_the_client_it_is_said_what_to_install(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(InvalidInput) as refused:
+        bench.run()
+    assert str(refused.value.hint) == "pip install 'bindery[kafka]'"
