@@ -9,9 +9,9 @@ from __future__ import annotations
 import ipaddress
 import os
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
 from bindery.jobs.control.connect import refuse_connect
@@ -20,6 +20,10 @@ from bindery.store.maintenance.options import MaintenanceOptions
 CONFIG_VARIABLE: Final = "BINDERY_CONFIG"
 #: Shortest password of the first administrator where other machines reach the service.
 _SHORTEST_PASSWORD: Final = 12
+
+
+def _address(value: object) -> object:
+    return os.fspath(value) if isinstance(value, Path) else value
 
 
 class JobSettings(BaseModel):
@@ -49,7 +53,9 @@ class Settings(BaseSettings):
     environment: Literal["development", "test", "production"] = Field(
         "development", description="production refuses what is only convenient"
     )
-    data: str = Field(min_length=1, description="the data directory: a folder, or a URL of an object store")
+    data: Annotated[str, BeforeValidator(_address)] = Field(
+        min_length=1, description="the data directory: a folder, or a URL of an object store"
+    )
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(15672, ge=0, le=65535, description="port to listen on; 0 takes a free one")
     insecure: bool = Field(False, description="listen without TLS on an address that is not loopback")

@@ -100,13 +100,13 @@ class DataDir:
         text = cls.named(path).root
         place = at(text)
         try:
-            if (place / COPY_MARK).stat() is not None:
+            is_folder = place.is_folder()
+            if is_folder and (place / COPY_MARK).stat() is not None:
                 raise Refused(
                     f"the data directory {text!r} is a copy that is not whole yet",
                     where=f"{text}/{COPY_MARK}",
                     hint="wait for `bindery copy`, or start it again: it goes on where it ended",
                 )
-            is_folder = place.is_folder()
             if not is_folder and place.exists():
                 raise InvalidInput(f"{text!r} is not a directory", where="data directory")
             if create:

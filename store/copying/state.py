@@ -5,6 +5,7 @@ These files are small and change while a copy goes on, so they are read at once 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -199,8 +200,12 @@ def _access_files(content: bytes | None, lines: list[bytes], *, on_object_store:
     if not on_object_store and lines:
         yield "access/audit.jsonl", b"\n".join(lines) + b"\n"
     for line in lines if on_object_store else ():
-        entry = json.loads(line)
-        yield f"access/audit/{entry['at_ms']}-{entry['change']}.json", line
+        try:
+            entry = json.loads(line)
+            name = f"{entry['at_ms']}-{entry['change']}"
+        except (ValueError, KeyError, TypeError):  # torn by a crash, or of an older version
+            name = f"0-{hashlib.blake2b(line, digest_size=8).hexdigest()}"
+        yield f"access/audit/{name}.json", line
 
 
 def jobs(data: DataDir) -> dict[str, bytes]:
@@ -214,5 +219,9 @@ def _documents(folder: Place, root: Place) -> Iterator[tuple[str, bytes]]:
         document = folder / name / "job.json"
         content = None if name.startswith(".") else document.read()
         if content is not None:
-            record: dict[str, Any] = json.loads(content)
-            yield document.below(root), json.dumps({**record, "run": None}, indent=1).encode()
+            try:
+                record: dict[str, Any] = json.loads(content)
+                content = json.dumps({**record, "run": None}, indent=1).encode()
+            except (ValueError, TypeError):
+                pass  # damaged, and found to be so in the copy, too
+            yield document.below(root), content

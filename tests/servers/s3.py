@@ -82,13 +82,13 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def s3_root(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def s3_root(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
     """`s3://bindery-tests/<unique>`: a prefix that no other test uses, and the environment to reach it."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in s3_server.environment().items():
         monkeypatch.setenv(name, value)
-    yield f"s3://{BUCKET}/{secrets.token_hex(8)}"
+    return f"s3://{BUCKET}/{secrets.token_hex(8)}"
 
 
 @pytest.fixture

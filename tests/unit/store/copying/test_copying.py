@@ -6,7 +6,10 @@ import itertools
 import json
 import os
 import random
+import subprocess
+import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -257,6 +260,21 @@ def test_a_copy_that_is_killed_again_and_again_becomes_whole(
     for name in QUEUES:
         assert tables.count_rows(copied, "/", name) == len(read_queue(copied, name))
     assert not [name for name in files(copied.root) if name.endswith(".tmp")]
+
+
+def test_a_process_that_is_killed_leaves_what_the_next_one_uses(data: DataDir, version: int, tmp_path: Path) -> None:
+    fill(data, version, batches=40)
+    to = tmp_path / "copy"
+    command = [sys.executable, "-m", "bindery.cli.main", "copy", data.root, str(to)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None and len(list(to.glob("queues/*/*/part*.parquet"))) < 20:
+            time.sleep(0.001)
+        process.kill()
+    if (to / "copy.json").exists():
+        done = copy_data(data, DataDir.named(to))
+        assert done.copied.kept_files >= 20
+    is_at_one_point(DataDir.open(to))
+    assert not [name for name in files(str(to)) if name.endswith(".tmp")]
 
 
 def dies_after(number: int, where: str) -> faults.Hook:

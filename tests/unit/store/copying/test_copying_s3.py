@@ -48,6 +48,10 @@ def test_there_and_back_again(s3_root: str, data: DataDir, version: int, tmp_pat
     users = AccessStore(data.access)
     for name in "ab":
         users.edit(lambda editor, name=name: editor.put_user(User(name)), author="t", action=f"put {name}")
+    with Path(data.access, "audit.jsonl").open("a") as audit_file:
+        audit_file.write('{"at_ms": 1, "us\n')  # a process died here
+    Path(data.root, "jobs/damaged").mkdir(parents=True)
+    Path(data.root, "jobs/damaged/job.json").write_text("{")
     there = copy(data, s3_root)
     is_at_one_point(there)
     assert AccessStore(there.access).load() == users.load()
@@ -62,7 +66,9 @@ def test_there_and_back_again(s3_root: str, data: DataDir, version: int, tmp_pat
     for name in QUEUES:
         assert rows(back, name) == rows(there, name)
     audit = Path(back.access, "audit.jsonl").read_text().splitlines()
-    assert [json.loads(line)["action"] for line in audit] == ["put a", "put b", "delete a"]
+    assert [json.loads(line)["action"] for line in audit[1:]] == ["put a", "put b", "delete a"]
+    assert audit[0] == '{"at_ms": 1, "us'
+    assert Path(back.root, "jobs/damaged/job.json").read_text() == "{"
     assert Path(back.access).stat().st_mode & 0o777 == 0o700
     assert Path(back.checkpoint("s"), "offsets/2").read_bytes() == Path(data.checkpoint("s"), "offsets/2").read_bytes()
 
