@@ -13,7 +13,7 @@ export SPARK_LOCAL_DIRS ?= $(SCRATCH)/bindery-spark
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test test-oldest constraints lint format bench bench-match bench-filters bench-api bench-files bench-commit bench-endurance \
-	bench-maintenance faults fuzz random mutate faults-real conformance clean
+	bench-maintenance bench-storage faults fuzz random mutate faults-real conformance clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ bench-endurance: $(STAMP) ## 5,000 small batches into 100 queues: what a batch c
 
 bench-maintenance: $(STAMP) ## What maintenance costs a stream into 100 queues
 	$(BIN)/python -m benchmarks.bench_maintenance
+
+bench-storage: $(STAMP) ## Small batches on a folder and on an object store: make bench-storage DATA=s3://bucket/prefix
+	$(BIN)/python -m benchmarks.bench_storage $(if $(findstring ://,$(DATA)),--data $(DATA))
 
 fuzz: $(STAMP) ## Fuzz the parsers (needs the fuzz extra: .venv/bin/pip install -e '.[fuzz]')
 	$(BIN)/python -m tests.fuzz

@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from bindery.store import faults
-from bindery.store.places import at
+from bindery.store.places import at, delta_options
 
 #: Entries after a checkpoint at which the next one is due: a reader reads that many small files at most …
 ENTRIES: Final = 100
@@ -53,7 +53,7 @@ def write_checkpoint(path: str) -> bool:
     """Write a checkpoint of a table's newest version; False, and a line in the log, when that failed."""
     try:
         faults.reach("checkpoint.before", path)
-        DeltaTable(path).create_checkpoint()
+        DeltaTable(path, storage_options=delta_options(path)).create_checkpoint()
         faults.reach("checkpoint.after", path)
     except (DeltaError, OSError, ValueError) as error:
         _LOGGER.warning("no checkpoint of %s: %s", path, str(error).strip().partition("\n")[0])

@@ -27,7 +27,7 @@ from bindery.store import checkpoints, file_rows
 from bindery.store.actions import AddFile, TableState, Transaction
 from bindery.store.log import TableLog, create_log, is_table
 from bindery.store.paths import DataDir
-from bindery.store.places import Place, at
+from bindery.store.places import Place, at, delta_options
 from bindery.store.rewriting import UNCHANGED, Rewriting, Unchanged
 
 FORMAT_VERSION: Final = 1
@@ -144,7 +144,7 @@ def open_table(
     Raises UnsupportedTable naming the path when it is missing or damaged.
     """
     try:
-        table = DeltaTable(path, version=version)
+        table = DeltaTable(path, version=version, storage_options=delta_options(path))
     except TableNotFoundError:
         raise UnsupportedTable(
             f"no {kind.name} table at {path}", where=path, hint="it was removed, or this is another data directory"

@@ -4,7 +4,7 @@ This package is the one that knows. Everything but Delta's own reading and Spark
 a `Place`; durable effects through `bindery.store.effects`, which tells what happened.
 """
 
-from bindery.store.places.addresses import at, hadoop_address, normalised
+from bindery.store.places.addresses import at, delta_options, hadoop_address, normalised
 from bindery.store.places.local import LocalPlace, write_all
 from bindery.store.places.local import sync as sync_file
 from bindery.store.places.place import Output, Place, Stat
@@ -17,6 +17,7 @@ __all__ = [
     "Place",
     "Stat",
     "at",
+    "delta_options",
     "hadoop_address",
     "normalised",
     "requests",

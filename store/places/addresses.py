@@ -38,6 +38,12 @@ def at(address: str | os.PathLike[str] | Place, *names: str) -> Place:
     return LocalPlace(full)
 
 
+def delta_options(address: str) -> dict[str, str]:
+    """The storage options with which deltalake opens a table at that address; raises OSError."""
+    place = at(address)
+    return place.store.delta_options() if isinstance(place, RemotePlace) else {}
+
+
 def hadoop_address(address: str) -> str:
     """The address by which Spark finds the same place."""
     return f"s3a:{address.removeprefix('s3:')}" if address.startswith("s3://") else address

@@ -37,7 +37,8 @@ class RemotePlace(Place):
         self._root = f"{scheme}://{bucket}"
 
     @property
-    def _store(self) -> Store:
+    def store(self) -> Store:
+        """The bucket or container."""
         return store_of(self._root)
 
     @property
@@ -45,7 +46,7 @@ class RemotePlace(Place):
         return True
 
     def stat(self) -> Stat | None:
-        store = self._store
+        store = self.store
         try:
             with store.asked("head", self.address):
                 return self._as_stat(obstore.head(store.client, self._key))
@@ -56,7 +57,7 @@ class RemotePlace(Place):
         return self.stat() is not None or self.is_folder()
 
     def is_folder(self) -> bool:
-        store = self._store
+        store = self.store
         with store.asked("list", self.address):
             return any(obstore.list(store.client, self._key, chunk_size=1))
 
@@ -67,7 +68,7 @@ class RemotePlace(Place):
         return [_name(path) for path in self._listed()["common_prefixes"]]
 
     def within(self) -> dict[str, Stat]:
-        store = self._store
+        store = self.store
         start = len(self._key) + 1 if self._key else 0
         with store.asked("list", self.address):
             return {
@@ -90,7 +91,7 @@ class RemotePlace(Place):
         return [content for content in contents[:present] if content is not None]
 
     def known(self) -> tuple[bytes, tuple[object, ...]] | None:
-        store = self._store
+        store = self.store
         try:
             with store.asked("get", self.address):
                 found = obstore.get(store.client, self._key)
@@ -99,7 +100,7 @@ class RemotePlace(Place):
             return None
 
     def open(self) -> pa.NativeFile:
-        store = self._store
+        store = self.store
         with store.asked("get", self.address):
             found = obstore.get(store.client, self._key)
             if found.meta["size"] <= _IN_MEMORY:
@@ -129,7 +130,7 @@ class RemotePlace(Place):
         yield ds.ParquetFileFormat().make_fragment(self.open(), row_groups=row_groups)
 
     def put_new(self, content: bytes) -> tuple[object, ...] | None:
-        store = self._store
+        store = self.store
         store.prove(self._key.rpartition("/")[0])
         try:
             with store.asked("put", self.address):
@@ -142,7 +143,7 @@ class RemotePlace(Place):
         self._put(content)
 
     def replace_same(self, content: bytes, identity: tuple[object, ...] | None, *, mode: int = 0o644) -> bool:
-        store = self._store
+        store = self.store
         store.prove(self._key.rpartition("/")[0])
         condition: Any = "create" if identity is None else same_as(*identity)
         try:
@@ -157,7 +158,7 @@ class RemotePlace(Place):
         return _Upload(self)
 
     def remove(self) -> None:
-        store = self._store
+        store = self.store
         try:
             with store.asked("delete", self.address):
                 obstore.delete(store.client, self._key)
@@ -165,7 +166,7 @@ class RemotePlace(Place):
             pass
 
     def remove_folder(self) -> None:
-        store = self._store
+        store = self.store
         keys = [f"{self._key}/{name}" for name in self.within()]
         if keys:
             with store.asked("delete", self.address):
@@ -175,7 +176,7 @@ class RemotePlace(Place):
         pass  # a folder is there as soon as something is in it
 
     def rename(self, to: Self) -> None:
-        store = self._store
+        store = self.store
         try:
             with store.asked("copy", self.address):
                 obstore.copy(store.client, self._key, to._key, overwrite=True)
@@ -193,13 +194,13 @@ class RemotePlace(Place):
         return found["e_tag"], found.get("version") if self._root.startswith("gs:") else None
 
     def _put(self, content: Any) -> None:
-        store = self._store
+        store = self.store
         with store.asked("put", self.address):
             obstore.put(store.client, self._key, content)
 
     def _tail(self, size: int) -> bytes | None:
         """The last bytes, so many at most; None when it is not there."""
-        store = self._store
+        store = self.store
         try:
             with store.asked("get", self.address):
                 return bytes(obstore.get(store.client, self._key, options={"range": {"suffix": size}}).bytes())
@@ -211,7 +212,7 @@ class RemotePlace(Place):
         return self.read()  # some stores refuse a range that is longer than the object
 
     def _listed(self) -> Any:
-        store = self._store
+        store = self.store
         with store.asked("list", self.address):
             return obstore.list_with_delimiter(store.client, self._key)
 

@@ -86,9 +86,9 @@ class Store:
         if os.environ.get(_PLAIN.get(scheme, ""), "").lower() in ("1", "true", "yes", "on"):
             client["allow_http"] = True  # options given here hide what obstore would find itself
         options: dict[str, Any] = {"retry_config": _RETRIES, "client_options": client}
-        provider = _profile() if scheme == "s3" else None
-        if provider is not None:
-            options["credential_provider"] = provider
+        self._provider = _profile() if scheme == "s3" else None
+        if self._provider is not None:
+            options["credential_provider"] = self._provider
         with self.errors(root):
             self.client: Any = from_url(root, **options)
 
@@ -124,21 +124,34 @@ class Store:
             if self._proven:
                 return
             key = f"{folder}/.probe-{secrets.token_hex(8)}"
+            address = f"{self.root}/{key}"
             try:
-                with self.asked("put", key):
+                with self.asked("put", address):
                     first = obstore.put(self.client, key, b"1", mode="create")
                 self._must_refuse(key, "create", "a second put of a key that must not exist")
-                with self.asked("put", key):
+                with self.asked("put", address):
                     obstore.put(self.client, key, b"22", mode="overwrite")
                 self._must_refuse(key, same_as(first["e_tag"], first["version"]), "a put that asks for older content")
             finally:
-                with suppress(OSError), self.asked("delete", key):
+                with suppress(OSError), self.asked("delete", address):
                     obstore.delete(self.client, key)
             self._proven = True
 
+    def delta_options(self) -> dict[str, str]:
+        """What deltalake has to be told beside the environment: it knows no profiles."""
+        if self._provider is None:
+            return {}
+        found = self._provider()
+        told = {
+            "AWS_ACCESS_KEY_ID": found["access_key_id"],
+            "AWS_SECRET_ACCESS_KEY": found["secret_access_key"],
+            "AWS_SESSION_TOKEN": found.get("token"),
+        }
+        return {name: value for name, value in told.items() if value}
+
     def _must_refuse(self, key: str, mode: Any, what: str) -> None:
         try:
-            with self.asked("put", key):
+            with self.asked("put", f"{self.root}/{key}"):
                 obstore.put(self.client, key, b"333", mode=mode)
         except (AlreadyExistsError, PreconditionError):
             return
