@@ -23,7 +23,11 @@ def constraints(name: str) -> dict[str, str]:
 def required(extras: bool) -> list[Requirement]:
     texts = [*_PROJECT["dependencies"]]
     if extras:
-        texts += [text for name in ("demo", "kafka", "rabbitmq", "s3", "test") for text in _PROJECT["optional-dependencies"][name]]
+        texts += [
+            text
+            for name in ("demo", "kafka", "rabbitmq", "s3", "test")
+            for text in _PROJECT["optional-dependencies"][name]
+        ]
     return [one for text in texts if (one := Requirement(text)).name != "bindery"]
 
 
