@@ -59,10 +59,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever stands in tests/spark needs the session: `-m "not spark"` runs without Java."""
+    """Whatever stands in tests/spark needs the session: `-m "not spark"` runs without Java.
+
+    Tests that are `local_only` do not run on an object store.
+    """
+    items[:] = [item for item in items if not (item.get_closest_marker("local_only") and _is_remote(item))]
     for item in items:
         if _FOLDER / "spark" in item.path.parents:
             item.add_marker("spark")
+
+
+def _is_remote(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and "s3" in callspec.params.values()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

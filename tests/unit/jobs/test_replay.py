@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from bindery.router.values import Table
 from bindery.store import routed_files, tables
 from bindery.store.maintenance import maintain
 from bindery.store.paths import DataDir
+from bindery.store.places import at as place
 from bindery.store.read import take
 from bindery.store.redrive import Redriver
 from bindery.store.routed_files import file_groups, group_of, group_text, identities_of
@@ -230,8 +230,8 @@ def test_differences_come_with_examples_and_reasons(data: DataDir, recorded: Top
     assert report["changed"]["gained"] == sum(entry["gained"] for entry in report["queues"])
 
 
-def test_nothing_is_written(data: DataDir, recorded: TopologyStore, tmp_path: Path) -> None:
-    before = sorted(path for path in Path(data.root).rglob("*"))
+def test_nothing_is_written(data: DataDir, recorded: TopologyStore) -> None:
+    before = place(data.root).within()
     compare(data, recorded.load(), propose(recorded.load(), "/", PROPOSAL))
-    assert sorted(path for path in Path(data.root).rglob("*")) == before
+    assert place(data.root).within() == before
     assert tables.exists(data.unroutable("/"))

@@ -17,6 +17,7 @@ from bindery.router.model import Queue
 from bindery.store import data_files, faults
 from bindery.store.commit import BatchCommitter, BatchCounts, TableCommit, WrittenFile
 from bindery.store.paths import DataDir
+from bindery.store.places import at as place
 from bindery.store.topology import TopologyStore
 
 STREAM = "flights"
@@ -129,18 +130,25 @@ def deliver(
     return committer.commit(batch_id, pin, files, BatchCounts(records=rows, copies=rows * len(names)))
 
 
+def remove_data_files(table: str) -> None:
+    """What a table's log says must do without what its files hold."""
+    for name in place(table).files():
+        if name.endswith(".parquet"):
+            place(table, name).remove()
+
+
 @pytest.fixture(params=["local", "s3"])
-def data(request: pytest.FixtureRequest) -> DataDir:
-    """A data directory on each kind of place; `local_only` in a module or a mark names what needs a file system."""
+def root(request: pytest.FixtureRequest) -> str:
+    """Where nothing is yet, on each kind of place; tests with the mark `local_only` are about file systems."""
     if request.param == "s3":
-        return DataDir.open(request.getfixturevalue("s3_root"), create=True)
-    return DataDir.open(request.getfixturevalue("tmp_path") / "data", create=True)
+        return str(request.getfixturevalue("s3_root"))
+    return f"{request.getfixturevalue('tmp_path')}/data"
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests with the mark `local_only` run on a file system alone."""
-    if "data" in metafunc.fixturenames and metafunc.definition.get_closest_marker("local_only"):
-        metafunc.parametrize("data", ["local"], indirect=True)
+@pytest.fixture
+def data(root: str) -> DataDir:
+    """A data directory on each kind of place."""
+    return DataDir.open(root, create=True)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -21,6 +20,7 @@ from bindery.store.commit import BatchCommitter, TableCommit
 from bindery.store.log import TableLog
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
+from bindery.store.places import at as place
 from bindery.store.read import read_queue
 from bindery.store.routed_counts import RoutedCounts
 from bindery.store.topology import TopologyStore
@@ -107,7 +107,7 @@ def test_the_steps_of_a_batch_come_in_their_order(driven: Driven) -> None:
         "batch.pinned /pins/s~3A1",
         "write.after /queues/~2F/a/",
         "write.after /queues/~2F/b/",
-        "sync.after /queues/~2F/a",
+        *([] if place(driven.data.root).is_remote else ["sync.after /queues/~2F/a"]),
         "batch.appended /queues/~2F/a",
         "batch.appended /queues/~2F/b",
         "batch.in_tables",
@@ -173,7 +173,7 @@ def test_a_batch_whose_answer_alone_was_lost_is_not_committed_twice(driven: Driv
     with faults.installed(at("batch.in_manifest", crash)), pytest.raises(Crash):
         driven.driver.commit(begun, routed)
     for file in routed.files:  # whoever would commit it again found them gone
-        Path(driven.data.routed(file.kind, file.vhost, file.name), file.path).unlink()
+        place(driven.data.routed(file.kind, file.vhost, file.name), file.path).remove()
     driven.driver.resume(begun, routed)
     assert len(read_manifest(driven.data, app_id=APP)) == 1
     assert not driven.driver.is_nowhere(begun, routed)
@@ -183,7 +183,7 @@ def test_where_a_batch_is_cannot_be_told_while_a_log_cannot_be_read(driven: Driv
     begun = driven.begin()
     routed = driven.write(begun, "k")
     path = driven.data.queue("/", "a")
-    Path(path, "_delta_log", f"{TableLog(path).version + 1:020}.json").write_text("{")
+    place(path, "_delta_log", f"{TableLog(path).version + 1:020}.json").replace(b"{")
     assert not driven.driver.is_nowhere(begun, routed)
 
 
@@ -208,4 +208,4 @@ def test_what_cannot_be_written_leaves_no_file_behind(driven: Driven) -> None:
 
     with faults.installed(at("write.before", full, where="/b/")), pytest.raises(StorageFailed):
         driven.write(begun, "k")
-    assert not [*Path(driven.data.root, "queues").rglob("*.parquet")]
+    assert not [name for name in place(driven.data.root, "queues").within() if name.endswith(".parquet")]

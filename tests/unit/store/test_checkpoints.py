@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -18,6 +17,7 @@ from bindery.store import checkpoints, data_files, faults, tables
 from bindery.store.actions import Transaction
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
+from bindery.store.places import Place, at
 
 
 @pytest.fixture
@@ -34,8 +34,9 @@ def commits(path: str, number: int) -> TableLog:
     return log
 
 
-def written(path: str) -> list[Path]:
-    return sorted(Path(path, "_delta_log").glob("*.checkpoint.parquet"))
+def written(path: str) -> list[Place]:
+    log = at(path, "_delta_log")
+    return [log / name for name in log.files() if name.endswith(".checkpoint.parquet")]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_a_checkpoint_is_due_by_the_entries_since_the_last(path: str) -> None:
     assert checkpoints.write_checkpoint(path)
     assert not checkpoints.is_due(path, 129)
     assert checkpoints.is_due(path, 130)
-    Path(path, "_delta_log", "_last_checkpoint").write_text("")
+    at(path, "_delta_log", "_last_checkpoint").replace(b"")
     assert checkpoints.is_due(path, 31)
 
 
@@ -64,7 +65,7 @@ def test_commits_are_followed_by_a_checkpoint_that_every_reader_uses(path: str) 
     checkpoint = int(written(path)[0].name[:20])
     assert checkpoint >= 100
     for version in range(checkpoint):
-        Path(path, "_delta_log", f"{version:020}.json").unlink()
+        at(path, "_delta_log", f"{version:020}.json").remove()
     assert len(DeltaTable(path).file_uris()) == len(TableLog(path, files=True).files or ()) == 110
     assert TableLog(path).transaction_version("s:1") == 109
 
@@ -123,8 +124,8 @@ def test_a_process_that_ends_writes_the_checkpoints_that_were_handed_over(data: 
         paths.append(data.queue("/", name))
         commits(paths[-1], 20)
         for checkpoint in written(paths[-1]):
-            checkpoint.unlink()
-        Path(paths[-1], "_delta_log", "_last_checkpoint").write_text("")
+            checkpoint.remove()
+        at(paths[-1], "_delta_log", "_last_checkpoint").replace(b"")
     ended = subprocess.run(
         [sys.executable, "-c", _PROGRAM, str(data.root), *paths], capture_output=True, text=True, check=False
     )

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -16,6 +14,7 @@ from bindery.store.commit import BatchCommitter, BatchCounts, Pin, WrittenFile
 from bindery.store.log import TableLog
 from bindery.store.manifest import newest_rows, read_manifest
 from bindery.store.paths import DataDir
+from bindery.store.places import at as place
 from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import Crash, at, crash, declare_queues, deliver, queue_rows, written
 
@@ -55,14 +54,14 @@ def test_a_finished_batch_says_so_even_when_its_pin_is_gone(data: DataDir, versi
             deliver(data, committer, batch, version, "a")
         assert committer.pin(4, 99, 99) == Pin(version, 1_004, done=True)
         assert committer.pin(0, 99, 99) == Pin(version, 1_000, done=True)
-    assert len(list(Path(data.pins(APP)).iterdir())) <= 2
+    assert len(place(data.pins(APP)).files()) <= 2
 
 
 def test_a_damaged_pin_is_named(data: DataDir) -> None:
     with committer_of(data) as committer:
         committer.pin(0, 1, 1)
-        path = Path(data.pins(APP), "0.json")
-        path.write_text("{")
+        path = place(data.pins(APP), "0.json")
+        path.replace(b"{")
         with pytest.raises(UnusablePin, match="damaged") as caught:
             committer.pin(0, 1, 1)
         assert caught.value.where == str(path)
@@ -357,11 +356,12 @@ def test_a_deletion_in_the_middle_of_an_append_wins(
 
 def forget_newest_entry(path: str) -> None:
     """Lose the newest entry of a table's log, and what knows of it."""
-    log = Path(path, "_delta_log")
-    entries = sorted(log.glob("*.json"))
-    entries[-1].unlink()
-    for file in (*log.glob("*.checkpoint.parquet"), log / "_last_checkpoint"):
-        file.unlink(missing_ok=True)
+    log = place(path, "_delta_log")
+    names = list(log.files())
+    newest = max(name for name in names if name.endswith(".json"))
+    for name in names:
+        if name == newest or "checkpoint" in name:
+            (log / name).remove()
 
 
 def test_a_table_whose_newest_entry_is_gone_is_named(data: DataDir, version: int) -> None:
@@ -385,7 +385,7 @@ def test_a_table_that_was_declared_anew_or_removed_may_be_behind(
             deliver(data, committer, batch, version, "a", "b")
     for name in ("a", "b"):
         store.edit(lambda editor, name=name: editor.delete_queue("/", name), author="t")
-        shutil.rmtree(data.queue("/", name))
+        place(data.queue("/", name)).remove_folder()
     store.edit(declare_queues("a"), author="t")
     with committer_of(data) as committer:
         committer.check_tables(since=0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +12,11 @@ from deltalake import DeltaTable
 from bindery.router.errors import UnsupportedTable
 from bindery.store.actions import Transaction
 from bindery.store.commit import BatchCommitter, BatchCounts
+from bindery.store.log import TableLog
 from bindery.store.manifest import manifest_row, newest_batches, open_manifest, read_manifest, write_rows
 from bindery.store.paths import DataDir
+from bindery.store.places import Place
+from bindery.store.places import at as place
 from bindery.store.read import RowId
 from bindery.store.recorded import find_row
 from bindery.store.samples import recent_messages
@@ -24,7 +26,7 @@ from tests.unit.store.conftest import declare_queues, deliver
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def commit(data: DataDir, *batches: tuple[str, int, int]) -> Path:
+def commit(data: DataDir, *batches: tuple[str, int, int]) -> Place:
     """Rows (stream, batch id, microseconds after FIRST) as one file of the manifest."""
     log = open_manifest(data)
     rows = [
@@ -43,7 +45,7 @@ def commit(data: DataDir, *batches: tuple[str, int, int]) -> Path:
     ]
     added = write_rows(data, rows)
     assert log.commit([added], transactions=[Transaction("t", log.version)]) is not None
-    return Path(data.manifest, added.path)
+    return place(data.manifest, added.path)
 
 
 def names(rows: Any) -> list[tuple[str, int]]:
@@ -66,7 +68,7 @@ def test_the_newest_batches_come_first_whatever_files_hold_them(data: DataDir) -
 def test_who_stops_early_opens_the_newest_files_only(data: DataDir) -> None:
     files = [commit(data, ("a", number, number * 10_000)) for number in range(12)]
     for file in files[:8]:
-        file.unlink()
+        file.remove()
     assert names(itertools.islice(newest_batches(data), 3)) == [("a", 11), ("a", 10), ("a", 9)]
     with pytest.raises(UnsupportedTable, match="is missing"):
         list(newest_batches(data))
@@ -78,7 +80,7 @@ def test_files_that_cannot_hold_the_wanted_rows_are_not_opened(data: DataDir, wa
     kept = [commit(data, ("b", 100, 1_000)), commit(data, ("b", 101, 1_001)), files[7]]
     for file in files:
         if file not in kept:
-            file.unlink()
+            file.remove()
     expected = [("a", 7)] if "batch_id" in wanted else [("b", 100), ("b", 101)]
     assert names(read_manifest(data, **wanted)) == expected
 
@@ -89,9 +91,8 @@ def test_committed_batches_are_found_by_their_statistics(data: DataDir, store: T
         for batch in range(12):
             deliver(data, committer, batch, version, "q", "r")
     # what is committed within a millisecond or two is told apart by looking into the files
-    by_age = sorted(Path(data.manifest).glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
-    for file in by_age[:6]:
-        file.unlink()
+    for name in list(TableLog(data.manifest, files=True).files or {})[:6]:
+        place(data.manifest, name).remove()
     assert names(read_manifest(data, stream="s", batch_id=11)) == [("s", 11)]
     samples = recent_messages(data, "/", records=3)
     assert {name: len(numbers) for name, numbers in samples.items()} == {"q": 3, "r": 3}

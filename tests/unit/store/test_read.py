@@ -7,11 +7,9 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from bindery import read_queue
@@ -22,6 +20,7 @@ from bindery.store.actions import RemoveFile
 from bindery.store.commit import BatchCommitter, BatchCounts
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
+from bindery.store.places import at as place
 from bindery.store.read import RowId, browse, consumer_filter, delete_matching, delete_rows, row_ids, take
 from bindery.store.routed_files import file_groups
 from bindery.store.topology import TopologyStore
@@ -153,7 +152,7 @@ class Race:
         if self._racing:
             return
         if point == "write.before":
-            self.written.append(Path(path).name)
+            self.written.append(place(path).name)
         if point == "put.before" and "/q/_delta_log" in path and self._rivals:
             self._racing = True
             self._rivals.pop(0)()
@@ -195,7 +194,7 @@ def merge_files(data: DataDir) -> None:
     path = data.queue("/", "q")
     log = TableLog(path, files=True)
     files = dict(log.files or {})
-    rows = pa.concat_tables([pq.read_table(Path(path, name), schema=QUEUE_SCHEMA) for name in files])
+    rows = pa.concat_tables([place(path, name).read_parquet(QUEUE_SCHEMA) for name in files])
     added = data_files.write_file(path, rows, prefix="compact")
     log.commit([added, *(RemoveFile(name, file.size, data_change=False) for name, file in files.items())])
 
@@ -282,9 +281,9 @@ CHANGES: dict[str, Callable[[DataDir], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("kind", ["full", "full for ever", "died"])
-def test_whatever_effect_fails_the_rows_are_those_before_or_after(tmp_path: Path, change: str, kind: str) -> None:
+def test_whatever_effect_fails_the_rows_are_those_before_or_after(root: str, change: str, kind: str) -> None:
     def filled(name: str) -> DataDir:
-        data = DataDir.open(tmp_path / name, create=True)
+        data = DataDir.open(f"{root}/{name}", create=True)
         store = TopologyStore(data)
         store.create()
         version = store.edit(declare_queues("q"), author="t").version
@@ -335,18 +334,18 @@ def test_a_get_whose_answer_was_lost_gives_its_rows(data: DataDir) -> None:
 
 @pytest.mark.usefixtures("committer")
 def test_a_get_of_which_nobody_knows_deletes_nothing(data: DataDir) -> None:
-    entries: list[tuple[Path, str]] = []
+    entries: list[tuple[str, bytes]] = []
 
     def destroy(point: str, path: str) -> None:
         if point == "put.after" and "/q/_delta_log" in path:
-            entries.append((Path(path), Path(path).read_text()))
-            Path(path).write_text('{"commitInfo')
+            entries.append((path, place(path).read() or b""))
+            place(path).replace(b'{"commitInfo')
             raise OSError(errno.EIO, "Input/output error")
 
     with faults.installed(destroy), pytest.raises(CommitUnknown, match="took place cannot be read"):
         take(data, "q", limit=4)
-    ((path, text),) = entries
-    path.write_text(text)
+    ((path, content),) = entries
+    place(path).replace(content)
     assert ids(read_queue(data, "q")) == ALL[4:]
 
 
@@ -355,11 +354,11 @@ def test_a_get_of_which_nobody_knows_deletes_nothing(data: DataDir) -> None:
 @pytest.mark.usefixtures("committer")
 def test_a_data_file_that_cannot_be_read_is_named(data: DataDir, read: Callable[[DataDir], object], harm: str) -> None:
     log = TableLog(data.queue("/", "q"), files=True)
-    file = Path(log.path, next(iter(log.files or {})))
+    file = place(log.path, next(iter(log.files or {})))
     if harm == "missing":
-        file.unlink()
+        file.remove()
     else:
-        file.write_bytes(file.read_bytes()[:-200] if harm == "cut" else b"no Parquet at all")
+        file.replace((file.read() or b"")[:-200] if harm == "cut" else b"no Parquet at all")
     with pytest.raises(UnsupportedTable, match=file.name) as refused:
         read(data)
     assert refused.value.where == str(file)

@@ -12,11 +12,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -31,6 +29,8 @@ from bindery.store import redrive as redrive_module
 from bindery.store.actions import RemoveFile
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
+from bindery.store.places import Place
+from bindery.store.places import at as place
 from bindery.store.read import read_queue
 from bindery.store.redrive import Outcome, Redriver
 from bindery.store.redrive_marks import Marks
@@ -130,13 +130,19 @@ def test_only_chosen_rows_are_redriven(data: DataDir, lost: TopologyStore, selec
     assert numbers(data, "late") == list(expected)
 
 
+def unfinished(data: DataDir) -> list[Place]:
+    """Redrives that are not finished."""
+    folder = place(data.root, "redrives")
+    return [folder / name for name in folder.within()]
+
+
 def test_a_dry_run_counts_and_writes_nothing(data: DataDir, lost: TopologyStore) -> None:
     lost.edit(repair, author="t")
     outcome = Redriver(data, lost, "/").redrive(Selection(), dry_run=True)
     assert (outcome.redriven, outcome.copies, outcome.batches) == (10, 20, [])
     assert numbers(data, "late") == []
     assert set(marks(data).values()) == {None}
-    assert not Path(data.root, "redrives").exists()
+    assert unfinished(data) == []
 
 
 #: Named steps, and every effect that a redrive has on the disk, before and after it.
@@ -157,7 +163,7 @@ def test_a_redrive_that_dies_at_any_step_loses_and_doubles_nothing(
     assert numbers(data, "late") == list(range(10))
     assert numbers(data, "all") == [*range(10), 50]
     assert all(mark is not None for mark in marks(data).values())
-    assert not list(Path(data.root, "redrives").glob("*/*"))
+    assert unfinished(data) == []
     assert Redriver(data, lost, "/").redrive(Selection()).redriven == 0
 
 
@@ -187,9 +193,9 @@ def points_of(data: DataDir, store: TopologyStore) -> int:
 
 
 @pytest.mark.parametrize("kind", ["full", "full for ever", "died"])
-def test_whatever_effect_of_a_redrive_fails_the_next_one_comes_to_the_same_end(tmp_path: Path, kind: str) -> None:
+def test_whatever_effect_of_a_redrive_fails_the_next_one_comes_to_the_same_end(root: str, kind: str) -> None:
     def lost_in(name: str) -> tuple[DataDir, TopologyStore]:
-        data = DataDir.open(tmp_path / name, create=True)
+        data = DataDir.open(f"{root}/{name}", create=True)
         store = TopologyStore(data)
         store.create()
         store.edit(declare, author="t")
@@ -212,7 +218,7 @@ def test_whatever_effect_of_a_redrive_fails_the_next_one_comes_to_the_same_end(t
         Redriver(data, store, "/").redrive(Selection())
         assert numbers(data, "late") == numbers(data, "all") == [0, 1, 2], hook.reached[-1]
         assert all(mark is not None for mark in marks(data).values()), hook.reached[-1]
-        left = {path.suffix for path in Path(data.root, "redrives").glob("*/*")}
+        left = {plan.suffix for plan in unfinished(data)}
         assert left <= (set() if kind == "full" else {".tmp"}), hook.reached[-1]
     assert failures > 10
 
@@ -275,7 +281,7 @@ def test_a_redrive_that_finishes_the_plan_of_one_that_is_under_way_doubles_nothi
     with faults.installed(at(step, help_out)):
         Redriver(data, lost, "/").redrive(Selection())
     assert numbers(data, "late") == numbers(data, "all") == list(range(10))
-    assert not list(Path(data.root, "redrives").glob("*/*"))
+    assert unfinished(data) == []
 
 
 @pytest.mark.parametrize("part", ["/late/_delta_log", "/all/_delta_log", "/manifest/_delta_log"])
@@ -397,7 +403,7 @@ def test_a_redrive_whose_rows_others_take_away_gives_up(
     ):
         Redriver(data, lost, "/").redrive(Selection())
     assert len(plans) == redrive_module.IDLE_ROUNDS
-    assert not list(Path(data.root, "redrives").glob("*/*"))
+    assert unfinished(data) == []
 
 
 def test_a_redrive_stops_at_the_next_portion_when_it_is_told_to(
@@ -468,7 +474,7 @@ def merge_unroutable(data: DataDir) -> None:
     """All unroutable rows in one file, in the order in which they are read, as maintenance leaves them."""
     log = TableLog(data.unroutable("/"), files=True)
     files = dict(log.files or {})
-    rows = pa.concat_tables([pq.read_table(Path(log.path, name), schema=UNROUTABLE_SCHEMA) for name in files])
+    rows = pa.concat_tables([place(log.path, name).read_parquet(UNROUTABLE_SCHEMA) for name in files])
     added = data_files.write_file(log.path, rows, prefix="compact")
     log.commit([added, *(RemoveFile(name, file.size, data_change=False) for name, file in files.items())])
 
@@ -562,25 +568,26 @@ def test_what_redrives_leave_in_logs_does_not_grow_with_their_number(data: DataD
     assert numbers(data, "late") == [0, 1, 2, 3]
     assert applications() == before
     assert set(ManifestTotals(data).totals().batches) == {"flights", "redrive:/"}
-    assert len(list(Path(data.pins("redrive:/")).iterdir())) <= 2
+    assert len(place(data.pins("redrive:/")).files()) <= 2
 
 
 def read_log(path: str) -> list[dict[str, Any]]:
-    entries = sorted(Path(path, "_delta_log").glob("*.json")) if Path(path).exists() else []
-    return [json.loads(line) for entry in entries for line in entry.read_text().splitlines()]
+    log = place(path, "_delta_log")
+    entries = [(log / name).read() or b"" for name in log.files() if name.endswith(".json")]
+    return [json.loads(line) for entry in entries for line in entry.splitlines()]
 
 
 def test_plans_that_cannot_be_read_are_named(data: DataDir, lost: TopologyStore) -> None:
     lost.edit(repair, author="t")
     with faults.installed(at("redrive.planned", crash)), pytest.raises(Crash):
         Redriver(data, lost, "/").redrive(Selection())
-    (plan,) = Path(data.root, "redrives").glob("*/*")
-    content = plan.read_bytes()
-    plan.write_bytes(content[:-100])
+    (plan,) = unfinished(data)
+    plan.replace((plan.read() or b"")[:-100])
     with pytest.raises(UnsupportedTable, match=f"damaged redrive plan {plan}"):
         Redriver(data, lost, "/").redrive(Selection())
-    plan.unlink()
-    plan.with_name("00001700000000-abcdef").mkdir()
+    plan.remove()
+    (plan.parent / "00001700000000-abcdef" / "plan.json").parent.make_folder()
+    (plan.parent / "00001700000000-abcdef" / "plan.json").replace(b"{}")
     with pytest.raises(UnsupportedTable, match="older version"):
         Redriver(data, lost, "/").redrive(Selection())
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import duckdb
 import polars as pl
 import pyarrow as pa
@@ -13,8 +11,9 @@ from bindery.router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA
 from bindery.store import tables
 from bindery.store.commit import BatchCommitter
 from bindery.store.paths import DataDir
+from bindery.store.places import at as place
 from bindery.store.topology import TopologyStore
-from tests.unit.store.conftest import declare_queues, deliver
+from tests.unit.store.conftest import declare_queues, deliver, remove_data_files
 
 
 def test_a_declared_queue_has_an_empty_table_with_its_true_name(data: DataDir, store: TopologyStore) -> None:
@@ -35,8 +34,7 @@ def test_rows_are_counted_from_the_log(data: DataDir, store: TopologyStore) -> N
     with BatchCommitter(data, stream="s", app_id="s:1") as committer:
         for batch in range(12):
             deliver(data, committer, batch, version, "q", rows=5)
-    for file in Path(data.queue("/", "q")).glob("*.parquet"):
-        file.unlink()
+    remove_data_files(data.queue("/", "q"))
     assert tables.count_rows(data, "/", "q") == 60
 
 
@@ -95,7 +93,7 @@ def test_a_table_of_another_name_in_the_same_folder_is_refused(data: DataDir) ->
 def test_a_damaged_log_is_named(data: DataDir) -> None:
     path = data.queue("/", "q")
     tables.ensure_queue_table(data, "/", "q")
-    Path(path, "_delta_log", "00000000000000000000.json").write_text('{"commitInfo')
+    place(path, "_delta_log", f"{0:020}.json").replace(b'{"commitInfo')
     with pytest.raises(UnsupportedTable) as refused:
         tables.open_table(path, tables.QUEUE)
     assert refused.value.where == path

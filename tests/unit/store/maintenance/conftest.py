@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +14,9 @@ import pytest
 from bindery.store.commit import BatchCommitter
 from bindery.store.maintenance import Policy
 from bindery.store.paths import DataDir
+from bindery.store.places import Place, Stat
+from bindery.store.places import at as place
+from bindery.store.places.remote import RemotePlace
 from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import STREAM, declare_queues, deliver
 
@@ -58,9 +61,35 @@ def stream(data: DataDir, store: TopologyStore) -> Iterator[Stream]:
         yield Stream(data, version, committer)
 
 
+@pytest.fixture
+def dated(monkeypatch: pytest.MonkeyPatch) -> Callable[[Place, float], None]:
+    """Makes a file look made then, in seconds since 1970; the time of an object is the store's, so looks at it lie."""
+    told: dict[str, int] = {}
+    as_stat = RemotePlace._as_stat
+
+    def look(self: RemotePlace, found: Any) -> Stat:
+        stat = as_stat(self, found)
+        return replace(stat, modified_ms=told.get(found["path"], stat.modified_ms))
+
+    def date(file: Place, moment: float) -> None:
+        if isinstance(file, RemotePlace):
+            told[file._key] = int(moment * 1000)
+        else:
+            os.utime(str(file), (moment, moment))
+
+    monkeypatch.setattr(RemotePlace, "_as_stat", look)
+    return date
+
+
+@pytest.fixture
+def age(dated: Callable[[Place, float], None]) -> Callable[[Place, float], None]:
+    """Makes a file look so many days old."""
+    return lambda file, days: dated(file, time.time() - days * 86_400)
+
+
 def data_files_of(table: str) -> set[str]:
-    return {path.name for path in Path(table).glob("*.parquet")}
+    return {name for name in place(table).files() if name.endswith(".parquet")}
 
 
 def entries_of(table: str) -> list[int]:
-    return sorted(int(path.stem) for path in Path(table, "_delta_log").glob("*.json"))
+    return sorted(int(name[:20]) for name in place(table, "_delta_log").files() if name.endswith(".json"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -19,6 +18,7 @@ from bindery.store.maintenance.cleanup import KEPT, clean_log, superfluous
 from bindery.store.maintenance.horizon import Horizon
 from bindery.store.maintenance.listing import LogFiles
 from bindery.store.paths import DataDir
+from bindery.store.places import at as place
 from bindery.store.tables import ensure_queue_table
 from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import Crash, queue_rows
@@ -43,7 +43,7 @@ def commits(path: str, number: int, *, checkpoints: tuple[int, ...] = ()) -> Tab
 
 def listed(entries: int, *checkpoints: int, recorded: int | None = None) -> LogFiles:
     last = max(checkpoints, default=None) if recorded is None else recorded
-    return LogFiles(Path("log"), tuple(range(entries)), dict.fromkeys(checkpoints, ()), (), last)
+    return LogFiles(place("log"), tuple(range(entries)), dict.fromkeys(checkpoints, ()), (), last)
 
 
 def test_what_is_below_the_newest_checkpoint_at_the_horizon_goes() -> None:
@@ -94,22 +94,23 @@ def test_every_reader_goes_on_after_a_cleanup(path: str) -> None:
 
 def test_the_checkpoint_on_record_is_never_missing(path: str) -> None:
     commits(path, 30, checkpoints=(10, 20))
-    recorded = Path(path, "_delta_log", "_last_checkpoint")
-    recorded.write_text(json.dumps({"version": 10, "size": 1}))
+    recorded = place(path, "_delta_log", "_last_checkpoint")
+    recorded.replace(json.dumps({"version": 10, "size": 1}).encode())
     clean_log(LogFiles.of(path), Horizon(25, 0))
-    version = json.loads(recorded.read_text())["version"]
+    version = json.loads(recorded.read() or b"")["version"]
     assert LogFiles.of(path).checkpoints[version]
     assert DeltaTable(path).to_pyarrow_table().num_rows == 30
 
 
 def test_nothing_goes_while_the_checkpoint_cannot_be_read(path: str) -> None:
     commits(path, 30, checkpoints=(20,))
-    (checkpoint,) = Path(path, "_delta_log").glob("*.checkpoint.parquet")
-    whole = checkpoint.read_bytes()
-    checkpoint.write_bytes(whole[:-100])
+    checkpoint = place(path, "_delta_log", f"{20:020}.checkpoint.parquet")
+    whole = checkpoint.read()
+    assert whole is not None
+    checkpoint.replace(whole[:-100])
     assert clean_log(LogFiles.of(path), Horizon(25, 0)).entries == 0
     assert entries_of(path)[0] == 0
-    checkpoint.write_bytes(whole)
+    checkpoint.replace(whole)
     assert clean_log(LogFiles.of(path), Horizon(25, 0)).entries == 20
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import duckdb
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from hypothesis import given, settings
@@ -28,10 +27,11 @@ from bindery.store.maintenance.merging import merge
 from bindery.store.maintenance.table_places import place_of
 from bindery.store.maintenance.tiers import merges, order
 from bindery.store.paths import DataDir
+from bindery.store.places import at as place
 from bindery.store.read import delete_matching, read_queue, row_ids, take
 from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import queue_rows
-from tests.unit.store.maintenance.conftest import Stream, data_files_of
+from tests.unit.store.maintenance.conftest import Stream, data_files_of, entries_of
 
 
 def file(rows: int, size: int = 5_000, path: str = "") -> AddFile:
@@ -109,7 +109,7 @@ def test_rows_and_their_order_and_statistics_stay(data: DataDir, stream: Stream)
     assert (compacted(data).removed, compacted(data).removed) == (20, 0)
     (name,) = tables.files_of(opened(data))
     assert read_queue(data, "a").equals(before)
-    inside = pq.read_table(Path(data.queue("/", "a"), name))
+    inside = place(data.queue("/", "a"), name).read_parquet()
     assert row_ids(inside) == row_ids(before)
     write_checkpoint(data.queue("/", "a"))
     stats = json.loads(opened(data).files[name].stats)
@@ -142,7 +142,8 @@ def test_other_engines_read_what_was_merged(data: DataDir, stream: Stream) -> No
 def test_a_merge_changes_no_data_and_says_so(data: DataDir, stream: Stream) -> None:
     stream.run(20)
     compacted(data)
-    entry = sorted(Path(data.queue("/", "a"), "_delta_log").glob("*.json"))[-1].read_text()
+    newest = f"{entries_of(data.queue('/', 'a'))[-1]:020}.json"
+    entry = (place(data.queue("/", "a"), "_delta_log", newest).read() or b"").decode()
     assert entry.count('"dataChange":false') == 21
     assert '"dataChange":true' not in entry
 
@@ -162,7 +163,7 @@ def test_columns_that_files_lack_stay_absent_and_those_of_a_newer_schema_are_kep
         log.commit([data_files.write_file(path, rows)])
     compacted(data)
     (name,) = tables.files_of(opened(data))
-    merged = pq.read_table(Path(path, name))
+    merged = place(path, name).read_parquet()
     assert not {"body", "header"} & set(merged.column_names)
     assert merged["priority"].drop_null().to_pylist() == [5, 6]
     assert merged.num_rows == 32
@@ -241,7 +242,7 @@ def test_files_stay_when_nobody_knows_whether_the_merge_was_committed(data: Data
 
     def destroy(point: str, path: str) -> None:
         if point == "put.after" and "_delta_log" in path:
-            Path(path).write_text("{")
+            place(path).replace(b"{")
             raise OSError("lost")
 
     with faults.installed(destroy), pytest.raises(CommitUnknown):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import time
+from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -14,11 +13,13 @@ from bindery.store.log import TableLog
 from bindery.store.maintenance import Policy, maintain
 from bindery.store.maintenance.holds import find_holds
 from bindery.store.paths import DataDir
+from bindery.store.places import Place
+from bindery.store.places import at as place
 from bindery.store.read import delete_matching
 from tests.unit.store.maintenance.conftest import NOTHING_OLD, Clock, Stream, data_files_of, entries_of
 
 
-def offsets(data: DataDir, stream: str, batch: int, table_id: str, version: int) -> Path:
+def offsets(data: DataDir, stream: str, batch: int, table_id: str, version: int) -> Place:
     """What Spark records for a batch of a stream with a Delta source."""
     source = {
         "sourceVersion": 1,
@@ -27,9 +28,9 @@ def offsets(data: DataDir, stream: str, batch: int, table_id: str, version: int)
         "index": -1,
         "isStartingVersion": False,
     }
-    path = Path(data.checkpoint(stream), "offsets", str(batch))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("v1\n" + json.dumps({"batchWatermarkMs": 0, "conf": {}}) + "\n" + json.dumps(source))
+    path = place(data.checkpoint(stream), "offsets", str(batch))
+    path.parent.make_folder()
+    path.replace(("v1\n" + json.dumps({"batchWatermarkMs": 0, "conf": {}}) + "\n" + json.dumps(source)).encode())
     return path
 
 
@@ -47,8 +48,8 @@ def test_the_batch_before_the_newest_counts_and_the_version_before_it(data: Data
 
 def test_sources_of_other_kinds_and_damaged_files_hold_nothing(data: DataDir) -> None:
     path = offsets(data, "bridge", 0, "t", 1)
-    path.write_text('v1\n{"conf":{}}\n{"logOffset":3}\n-\nnot json')
-    Path(path.parent, "1.tmp").write_text("")
+    path.replace(b'v1\n{"conf":{}}\n{"logOffset":3}\n-\nnot json')
+    (path.parent / "1.tmp").replace(b"")
     found = find_holds(data, timedelta(days=30), time.time_ns() // 1_000_000)
     assert (found.active, found.expired) == ((), ())
 
@@ -74,12 +75,16 @@ def test_what_a_stream_has_not_read_stays(data: DataDir, stream: Stream, table_i
 
 
 def test_a_stream_that_is_idle_for_too_long_is_named_and_holds_nothing(
-    data: DataDir, stream: Stream, table_id: str, clock: Clock, caplog: pytest.LogCaptureFixture
+    data: DataDir,
+    stream: Stream,
+    table_id: str,
+    clock: Clock,
+    age: Callable[[Place, float], None],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     stream.run(20)
     recorded = offsets(data, "bridge", 5, table_id, 4)
-    long_ago = time.time() - 31 * 86_400
-    os.utime(recorded, (long_ago, long_ago))
+    age(recorded, 31)
     delete_matching(data, "a", None)
     clock.ahead = timedelta(days=8)
     report = maintain(data, Policy(), clock=clock)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,10 @@ from bindery.store.maintenance.listing import LogFiles
 from bindery.store.maintenance.policy import as_interval, duration, retention_of, size
 from bindery.store.maintenance.table_places import TablePlace, place_of, table_places
 from bindery.store.paths import DataDir
+from bindery.store.places import Place, at
 from bindery.store.topology import TopologyStore
+
+Versions = Callable[..., TableLog]
 
 HOUR = 3_600_000
 NOW = 1_800_000_000_000
@@ -30,15 +32,19 @@ def place(data: DataDir, store: TopologyStore) -> TablePlace:
     return place_of(data, tables.QUEUE, data.queue("/", "a"))
 
 
-def versions(place: TablePlace, *hours_old: float) -> TableLog:
-    """A table with a version made at each of those times; the first is its creation."""
-    log = place.open()
-    for _ in hours_old[1:]:
-        log.commit(())
-    for version, hours in enumerate(hours_old):
-        moment = (NOW - hours * HOUR) / 1_000
-        os.utime(Path(place.path, "_delta_log", f"{version:020}.json"), (moment, moment))
-    return place.open()
+@pytest.fixture
+def versions(place: TablePlace, dated: Callable[[Place, float], None]) -> Versions:
+    """Gives the table a version made at each of those times, in hours before; the first is its creation."""
+
+    def make(*hours_old: float) -> TableLog:
+        log = place.open()
+        for _ in hours_old[1:]:
+            log.commit(())
+        for version, hours in enumerate(hours_old):
+            dated(at(place.path, "_delta_log", f"{version:020}.json"), (NOW - hours * HOUR) / 1_000)
+        return place.open()
+
+    return make
 
 
 def found(place: TablePlace, log: TableLog, policy: Policy, *holds: Hold) -> Horizon:
@@ -47,16 +53,18 @@ def found(place: TablePlace, log: TableLog, policy: Policy, *holds: Hold) -> Hor
     return result
 
 
-def test_the_version_that_was_the_present_when_the_retention_began_is_the_oldest(place: TablePlace) -> None:
-    log = versions(place, 100, 50, 30, 20, 10)
+def test_the_version_that_was_the_present_when_the_retention_began_is_the_oldest(
+    place: TablePlace, versions: Versions
+) -> None:
+    log = versions(100, 50, 30, 20, 10)
     assert found(place, log, Policy(retention=timedelta(hours=24))).version == 2
     assert found(place, log, Policy(retention=timedelta(hours=30))).version == 2
     assert found(place, log, Policy(retention=timedelta(hours=31))).version == 1
     assert found(place, log, Policy(retention=timedelta(hours=500))).version == 0
 
 
-def test_of_very_many_versions_the_newest_stay_and_those_of_a_day(place: TablePlace) -> None:
-    log = versions(place, *range(120, 20, -1))
+def test_of_very_many_versions_the_newest_stay_and_those_of_a_day(place: TablePlace, versions: Versions) -> None:
+    log = versions(*range(120, 20, -1))
     many = Policy(retention=timedelta(hours=110), versions=20)
     assert found(place, log, many).version == 79
     assert found(place, log, Policy(retention=timedelta(hours=110), versions=2)).version == 96  # 24 hours old
@@ -64,8 +72,8 @@ def test_of_very_many_versions_the_newest_stay_and_those_of_a_day(place: TablePl
     assert found(place, log, Policy(retention=timedelta(hours=2), versions=200)).version == 99
 
 
-def test_a_stream_that_is_behind_holds_back_and_others_do_not(place: TablePlace) -> None:
-    log = versions(place, 100, 50, 30, 20, 10)
+def test_a_stream_that_is_behind_holds_back_and_others_do_not(place: TablePlace, versions: Versions) -> None:
+    log = versions(100, 50, 30, 20, 10)
     table = log.state.table_id
     policy = Policy(retention=timedelta(hours=15))
     behind = Hold("bridge", table, 1, NOW)

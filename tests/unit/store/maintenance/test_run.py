@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 
 from deltalake import DeltaTable
 
 from bindery.store.maintenance import maintain
 from bindery.store.paths import DataDir
+from bindery.store.places import at as place
 from bindery.store.read import read_queue
 from tests.unit.store.maintenance.conftest import NOTHING_OLD, Clock, Stream, data_files_of
 
 
 def everything(data: DataDir) -> list[str]:
-    return sorted(str(path) for path in Path(data.root).rglob("*"))
+    return sorted(place(data.root).within())
 
 
 def test_many_small_files_become_few_and_nothing_is_lost(data: DataDir, stream: Stream, clock: Clock) -> None:

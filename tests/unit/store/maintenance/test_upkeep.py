@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +17,7 @@ from bindery.store.maintenance import Policy, Upkeep
 from bindery.store.maintenance.table_places import place_of
 from bindery.store.maintenance.upkeep import _Table
 from bindery.store.paths import DataDir
+from bindery.store.places import at as place
 from bindery.store.read import read_queue
 from bindery.store.tables import QUEUE
 from tests.unit.store.conftest import deliver
@@ -79,7 +79,7 @@ def test_a_queue_that_cannot_be_maintained_does_not_keep_others_from_it(
             upkeep.committed(batch(stream, "a", "b"))
         eventually(lambda: live(data, "b") <= 25 and "no space" in caplog.text)
     assert live(data, "a") == 40
-    assert Path(data.queue("/", "a")).is_dir()
+    assert place(data.queue("/", "a")).is_folder()
 
 
 @pytest.mark.parametrize(("listed", "commits"), [(0, 64), (1_000, 64), (10_000, 625)])
