@@ -398,9 +398,14 @@ class JobRegistry:
             if folder.is_alive() or _lives_elsewhere(folder, record):
                 raise JobConflict(f"stream {stream!r} has a job that runs", where="job", hint="stop it first")
             if folder.place.is_remote:
-                effects.remove(folder.place / "job.json")  # without it the rest is nothing
-                effects.remove_folder(folder.place)
-                effects.remove_folder(at(folder.here))
+                try:
+                    effects.remove(folder.place / "job.json")  # without it the rest is nothing
+                except StorageFailed:
+                    if folder.record() is not None:
+                        raise
+                for rest in (folder.place, at(folder.here)):
+                    with suppress(StorageFailed):
+                        effects.remove_folder(rest)
                 return
             # out of sight first: whoever saw the process end may still be writing that down
             try:

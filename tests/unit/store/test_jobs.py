@@ -26,9 +26,10 @@ from tests.unit.store.conftest import FailingDisk
 GATE = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "job")
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> DataDir:
-    return DataDir.open(tmp_path)
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an object store cannot hold of jobs stays in a folder of the machine."""
+    monkeypatch.setenv("BINDERY_STATE", str(tmp_path / "state"))
 
 
 class Processes:
@@ -45,6 +46,7 @@ class Processes:
             [*GATE, *self.command], stdin=subprocess.PIPE, pass_fds=(alive,), start_new_session=True
         )
         self.started.append(process)
+        folder.log(number).touch()  # by which a machine knows its own runs
         assert process.stdin is not None
         pipe = process.stdin
 
@@ -181,7 +183,7 @@ def launch(*args, **kw):
 
 if {moment!r} == "before the run is on record":
     JobFolder.save = die
-JobRegistry(DataDir.open({data.root!r})).start("s", launch, submit=record)
+JobRegistry(DataDir.open({data.root!r}, create=True)).start("s", launch, submit=record)
 """
     died = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert died.returncode == -signal.SIGKILL, died.stderr
@@ -300,9 +302,10 @@ def test_a_number_that_another_process_got_is_not_signalled(data: DataDir) -> No
     assert not kill(Run("r", 1, Process(own.pid, own.ticks + 1, own.host), 1.0))
 
 
+@pytest.mark.local_only
 def test_jobs_are_not_for_other_users_of_the_machine(data: DataDir, processes: Processes) -> None:
     start(data, processes)
-    folder = JobRegistry(data).folder("s").path
+    folder = JobRegistry(data).folder("s").here
     for path in (folder, folder.parent):
         assert path.stat().st_mode & 0o077 == 0
     assert (folder / "job.json").stat().st_mode & 0o077 == 0
@@ -311,7 +314,7 @@ def test_jobs_are_not_for_other_users_of_the_machine(data: DataDir, processes: P
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format_version": 1}', '{"format_version": 99}'])
 def test_a_damaged_or_newer_record_is_refused(data: DataDir, processes: Processes, text: str) -> None:
     start(data, processes)
-    (JobRegistry(data).folder("s").path / "job.json").write_text(text)
+    (JobRegistry(data).folder("s").place / "job.json").replace(text.encode())
     with pytest.raises(UnsupportedTable):
         JobRegistry(data).get("s")
 
@@ -319,12 +322,12 @@ def test_a_damaged_or_newer_record_is_refused(data: DataDir, processes: Processe
 # -- a disk that fails ------------------------------------------------------------------------------------
 
 
-def test_a_start_that_fails_leaves_no_process_and_the_next_one_starts(tmp_path: Path) -> None:
+def test_a_start_that_fails_leaves_no_process_and_the_next_one_starts(root: str) -> None:
     outcomes = set()
     number, failed = 0, True
     while failed:
         number += 1
-        data = DataDir.open(tmp_path / str(number), create=True)
+        data = DataDir.open(f"{root}/{number}", create=True)
         registry, processes, disk = JobRegistry(data), Processes(), FailingDisk(number)
         try:
             with faults.installed(disk):
@@ -349,11 +352,11 @@ def test_a_start_that_fails_leaves_no_process_and_the_next_one_starts(tmp_path: 
 
 
 @pytest.mark.parametrize("action", ["stop", "forget"])
-def test_a_stop_or_forget_that_fails_is_done_or_can_be_asked_for_again(tmp_path: Path, action: str) -> None:
+def test_a_stop_or_forget_that_fails_is_done_or_can_be_asked_for_again(root: str, action: str) -> None:
     number, failed = 0, True
     while failed:
         number += 1
-        data = DataDir.open(tmp_path / str(number), create=True)
+        data = DataDir.open(f"{root}/{number}", create=True)
         registry, processes, disk = JobRegistry(data), Processes(), FailingDisk(number)
         start(data, processes)
         if action == "forget":
@@ -374,7 +377,7 @@ def test_a_stop_or_forget_that_fails_is_done_or_can_be_asked_for_again(tmp_path:
             start(data, processes)
             processes.end()
             registry.forget("s")
-            assert {entry.name for entry in Path(data.root, "jobs").iterdir()} == {"lock"}
+            assert {entry.name for entry in (data.machine / "jobs").iterdir()} == {"lock"}
         processes.end()
         failed = disk.failed
     assert number > 4
