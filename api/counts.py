@@ -23,7 +23,7 @@ from typing import Final
 
 from bindery.router.errors import StorageFailed, UnsupportedTable
 from bindery.router.model import Topology
-from bindery.store import tables
+from bindery.store import effects, tables
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.places import at
@@ -186,10 +186,15 @@ class Counts:
 
     def _look_remote(self, queue: _Queue, vhost: str, name: str) -> Held:
         """What an object store has no folder's time for is told by the log: two requests without news."""
-        if queue.log is None and not tables.exists(self._data.queue(vhost, name)):
-            queue.held = Held()
+        table = at(self._data.queue(vhost, name))
+        try:
+            log = queue.log = self._follow(queue.log, vhost, name)
+        except UnsupportedTable:
+            with effects.looking(table):
+                if table.is_folder():
+                    raise
+            queue.log, queue.held = None, Held()  # deleted with its folder while a list was made
             return queue.held
-        log = queue.log = self._follow(queue.log, vhost, name)
         files = tables.files_of(log).values()
         newest = max((file.modified_ms for file in files), default=0)
         queue.held = Held(tables.rows_in(log), sum(file.size for file in files), newest / 1000)

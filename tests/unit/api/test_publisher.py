@@ -6,7 +6,6 @@ import errno
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -19,6 +18,7 @@ from bindery.router.model import Binding, Queue
 from bindery.store import faults
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
+from bindery.store.places import at as place
 from bindery.store.read import read_queue
 from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import FailingDisk
@@ -33,9 +33,9 @@ def declare(editor: TopologyEditor) -> None:
 
 
 @contextmanager
-def service(folder: Path) -> Iterator[tuple[DataDir, Publisher]]:
+def service(root: str) -> Iterator[tuple[DataDir, Publisher]]:
     """A data directory with three queues, and a publisher that has published once."""
-    data = DataDir.open(folder, create=True)
+    data = DataDir.open(root, create=True)
     store = TopologyStore(data)
     store.edit(declare, author="t")
     publisher = Publisher(data, store.load, app_id="api:0123456789abcdef")
@@ -59,12 +59,12 @@ def in_all(*keys: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("for_long", [False, True])
-def test_a_message_is_in_all_queues_or_in_none_whatever_fails(tmp_path: Path, for_long: bool) -> None:
+def test_a_message_is_in_all_queues_or_in_none_whatever_fails(root: str, for_long: bool) -> None:
     outcomes = set()
     number, failed = 0, True
     while failed:
         number += 1
-        with service(tmp_path / str(number)) as (data, publisher):
+        with service(f"{root}/{number}") as (data, publisher):
             disk = FailingDisk(number, for_long=for_long)
             with faults.installed(disk):
                 try:
@@ -105,9 +105,9 @@ def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("did not happen")
 
 
-def test_a_batch_is_completed_while_nothing_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_completed_while_nothing_is_published(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publisher_module, "RETRY", 0.01)
-    with service(tmp_path) as (data, publisher):
+    with service(root) as (data, publisher):
         with (
             faults.installed(full_for("put.before", "/queues/~2F/b/_delta_log")),
             pytest.raises(CommitUnknown, match="some of its queues"),
@@ -116,8 +116,8 @@ def test_a_batch_is_completed_while_nothing_is_published(tmp_path: Path, monkeyp
         until(lambda: held(data) == in_all("first", "second"))
 
 
-def test_a_batch_is_completed_when_the_service_stops(tmp_path: Path) -> None:
-    with service(tmp_path) as (data, publisher):
+def test_a_batch_is_completed_when_the_service_stops(root: str) -> None:
+    with service(root) as (data, publisher):
         with faults.installed(full_for("put.before", "/manifest/_delta_log")), pytest.raises(CommitUnknown):
             publish(publisher, "second")
         publisher.close()
@@ -126,9 +126,9 @@ def test_a_batch_is_completed_when_the_service_stops(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_stays_unfinished_is_named_when_the_service_stops(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    root: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with service(tmp_path) as (_, publisher), faults.installed(full_for("put.before", "/queues/~2F/b/_delta_log")):
+    with service(root) as (_, publisher), faults.installed(full_for("put.before", "/queues/~2F/b/_delta_log")):
         with pytest.raises(CommitUnknown):
             publish(publisher, "second")
         publisher.close()
@@ -137,12 +137,13 @@ def test_a_batch_that_stays_unfinished_is_named_when_the_service_stops(
 
 
 def damage(data: DataDir, name: str) -> None:
-    for entry in Path(data.queue("/", name), "_delta_log").glob("*.json"):
-        entry.unlink()
+    log = place(data.queue("/", name), "_delta_log")
+    for entry in log.files():
+        (log / entry).remove()
 
 
-def test_a_damaged_queue_is_noticed_before_any_queue_has_the_message(tmp_path: Path) -> None:
-    data = DataDir.open(tmp_path, create=True)
+def test_a_damaged_queue_is_noticed_before_any_queue_has_the_message(root: str) -> None:
+    data = DataDir.open(root, create=True)
     store = TopologyStore(data)
     store.edit(declare, author="t")
     damage(data, "b")
@@ -154,13 +155,13 @@ def test_a_damaged_queue_is_noticed_before_any_queue_has_the_message(tmp_path: P
         assert publish(publisher, "c", exchange="") == ("c",)
     finally:
         publisher.close()
-    assert len(list(Path(data.queue("/", "a")).glob("*.parquet"))) == 0
+    assert [name for name in place(data.queue("/", "a")).files() if name.endswith(".parquet")] == []
 
 
 def test_a_batch_that_can_never_be_completed_is_given_up_with_a_word(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    root: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with service(tmp_path) as (data, publisher):
+    with service(root) as (data, publisher):
         damage(data, "b")  # unnoticed until it is committed to: its log is being followed
         with pytest.raises(CommitUnknown):
             publish(publisher, "second")
