@@ -169,6 +169,8 @@ class Store:
         if code is not None:
             known = _MEANINGS.get(code[1])
             return f"{code[1]}: {known.format(bucket=self.root)}" if known else f"the store answers {code[1]}"
+        if status is not None and status[1].startswith("403"):  # answers to a look have no more
+            return "403 Forbidden: the store refuses the credentials, or the clock of this machine"
         if status is not None:
             return f"the store answers {status[1].strip()}"
         if "builder error" in text:
