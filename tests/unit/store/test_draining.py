@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -15,6 +13,7 @@ from bindery.router.message import MESSAGE_SCHEMA, UNROUTABLE_SCHEMA, Message, t
 from bindery.store import tables
 from bindery.store.draining import DrainLog, Rows
 from bindery.store.paths import DataDir
+from bindery.store.places import at as file_at
 from tests.examples import examples
 
 
@@ -27,11 +26,6 @@ def rows(*keys: int | str, numbered: bool = True) -> Rows:
 def keys(data: DataDir, vhost: str = "/") -> list[str]:
     found: list[str] = DeltaTable(data.inbox(vhost)).to_pyarrow_table()["routing_key"].to_pylist()
     return sorted(found)
-
-
-@pytest.fixture
-def data(tmp_path_factory: pytest.TempPathFactory) -> DataDir:
-    return DataDir.open(tmp_path_factory.mktemp("data"), create=True)
 
 
 def test_a_stream_is_appended_once_per_offset(data: DataDir) -> None:
@@ -116,7 +110,7 @@ def test_rows_that_are_gone_are_nothing_to_compare_with(data: DataDir) -> None:
     log = DrainLog(data, "/", "drain:a:q")
     log.append(rows("a", numbered=False))
     (file,) = tables.files_of(tables.open_log(data.inbox("/"), tables.INBOX, files=True))
-    Path(data.inbox("/"), file).unlink()
+    file_at(data.inbox("/"), file).remove()
     assert DrainLog(data, "/", "drain:a:q").last_rows() is None
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -19,10 +18,11 @@ from bindery.store.forwarding import Forwarding, Position, QueueLog, has_positio
 from bindery.store.maintenance import Policy, maintain
 from bindery.store.maintenance.holds import find_holds
 from bindery.store.paths import DataDir
+from bindery.store.places import at as file_at
 from bindery.store.read import delete_matching, take
 from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import FailingDisk, at, declare_queues
-from tests.unit.store.maintenance.conftest import NOTHING_OLD, Clock, Stream, clock, stream
+from tests.unit.store.maintenance.conftest import NOTHING_OLD, Clock, Stream, clock, data_files_of, stream
 
 __all__ = ["clock", "stream"]
 
@@ -75,7 +75,7 @@ def test_a_position_written_too_late_does_not_count(data: DataDir) -> None:
     with faults.installed(at("replace.before", lambda: Forwarding(data, "f").move(place(7)))):
         old.move(place(4))
     assert Forwarding(data, "f").position == place(7)
-    assert [path.name for path in Path(data.root, "forwards", "f").iterdir()] == ["3.json"]
+    assert list(file_at(data.root, "forwards", "f").files()) == ["3.json"]
 
 
 def test_of_forwarders_that_start_at_once_one_goes_on(data: DataDir) -> None:
@@ -96,7 +96,7 @@ def test_of_forwarders_that_start_at_once_one_goes_on(data: DataDir) -> None:
 
 def test_a_damaged_position_is_refused_unless_it_is_not_wanted(data: DataDir) -> None:
     Forwarding(data, "f").move(place(3))
-    Path(data.root, "forwards", "f", "1.json").write_text('{"name": "f"')
+    file_at(data.root, "forwards", "f", "1.json").replace(b'{"name": "f"')
     with pytest.raises(UnsupportedTable) as refused:
         Forwarding(data, "f")
     assert "--start-over" in str(refused.value.hint)
@@ -213,7 +213,7 @@ def test_maintenance_keeps_what_is_not_forwarded_yet(data: DataDir, stream: Stre
     assert rows_from(data, right.position) == batches(*range(150))
     right.move(QueueLog(data, "/", "a").latest())
     maintain(data, NOTHING_OLD, clock=clock)
-    assert not list(Path(data.queue("/", "a")).glob("*.parquet"))
+    assert data_files_of(data.queue("/", "a")) == set()
 
 
 def test_a_snapshot_is_kept_until_it_is_forwarded(data: DataDir, stream: Stream, clock: Clock) -> None:
@@ -229,8 +229,9 @@ def test_a_snapshot_is_kept_until_it_is_forwarded(data: DataDir, stream: Stream,
 
 def test_a_forwarder_that_has_not_moved_for_long_holds_nothing(data: DataDir) -> None:
     Forwarding(data, "f").move(place(3))
-    (record,) = Path(data.root, "forwards", "f").iterdir()
-    content = json.loads(record.read_text())
+    folder = file_at(data.root, "forwards", "f")
+    (name,) = folder.files()
+    content = json.loads((folder / name).read() or b"")
     now = int(content["moved_ms"])
     assert [hold.version for hold in find_holds(data, timedelta(days=30), now).active] == [2]
     later = find_holds(data, timedelta(days=30), now + 31 * 86_400_000)
@@ -241,6 +242,6 @@ def test_a_log_entry_that_is_damaged_is_named(data: DataDir, stream: Stream) -> 
     begin = QueueLog(data, "/", "a").latest()
     stream.run(1)
     log = QueueLog(data, "/", "a")
-    Path(log.path, "_delta_log", f"{begin.version:020}.json").write_text('{"add": 1')
+    file_at(log.path, "_delta_log", f"{begin.version:020}.json").replace(b'{"add": 1')
     with pytest.raises(Refused, match="damaged"):
         log.files(begin)
