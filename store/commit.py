@@ -341,7 +341,7 @@ class BatchCommitter:
         return data_files.found_file(path, file.path, file.rows, file.stats)
 
     def _log(self, target: _Target, *, refresh: bool = True) -> TableLog:
-        """The table's log, checked, at its newest version; without `refresh`, as it is known if it is.
+        """The table's log, checked, at its newest version; without `refresh`, as it was known a moment ago.
 
         Logs are kept, since opening one reads a checkpoint.
         """
@@ -356,7 +356,7 @@ class BatchCommitter:
             else:
                 log = tables.open_log(path, kind, vhost=target.vhost, name=name)
             self._logs[path] = log
-        elif not refresh:
+        elif not refresh and not log.may_be_below():
             return log
         state = log.state
         log.refresh()

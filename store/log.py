@@ -156,7 +156,7 @@ class TableLog:
             made = anchor is not None or self._token_at(version, None) == token
         if not made:
             return None
-        if self._anchor is not None and self._may_be_below() and self._is_gone(version - 1):
+        if self._anchor is not None and self.may_be_below() and self._is_gone(version - 1):
             self._withdraw(path)
         self._seen = time.time()
         self._apply(entry)
@@ -224,7 +224,7 @@ class TableLog:
             raise self._unreadable(error) from error
         return None if found is None else found.identity
 
-    def _may_be_below(self) -> bool:
+    def may_be_below(self) -> bool:
         """Whether the log may have been cleaned up since it was looked at; a look at a store costs a request."""
         return not self._folder.is_remote or abs(time.time() - self._seen) > TRUSTED_SECONDS
 

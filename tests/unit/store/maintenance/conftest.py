@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bindery.store import log
 from bindery.store.commit import BatchCommitter
 from bindery.store.maintenance import Policy
 from bindery.store.paths import DataDir
@@ -50,7 +51,9 @@ class Stream:
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    # a log on an object store is trusted by the real time
+    monkeypatch.setattr(log, "TRUSTED_SECONDS", 0.0)
     return Clock()
 
 

@@ -137,7 +137,7 @@ def test_a_cleanup_that_stops_anywhere_is_finished_by_the_next(path: str, remova
 def test_a_committer_that_was_stopped_meanwhile_takes_its_commit_back(path: str) -> None:
     stopped = TableLog(path)
     commits(path, 30, checkpoints=(20,))
-    stopped._version, stopped._anchor = 4, stopped._stamp(4)
+    stopped._version, stopped._anchor, stopped._seen = 4, stopped._stamp(4), 0.0
 
     def clean(point: str, _path: str) -> None:
         if point == "put.before":
