@@ -642,4 +642,4 @@ def test_a_full_disk_or_a_lost_answer_anywhere_changes_all_or_nothing_and_the_ne
         assert TopologyStore(data).load() == store.load()
         failed = disk.failed
     assert outcomes == {"nothing", "all"}
-    assert number > 8
+    assert number > (6 if place(root).is_remote else 8)  # no folders to make, no files to sync
