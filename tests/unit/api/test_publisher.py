@@ -15,7 +15,7 @@ from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError, CommitUnknown, StorageFailed
 from bindery.router.message import Message
 from bindery.router.model import Binding, Queue
-from bindery.store import faults
+from bindery.store import faults, log
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.places import at as place
@@ -159,8 +159,9 @@ def test_a_damaged_queue_is_noticed_before_any_queue_has_the_message(root: str) 
 
 
 def test_a_batch_that_can_never_be_completed_is_given_up_with_a_word(
-    root: str, caplog: pytest.LogCaptureFixture
+    root: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(log, "TRUSTED_SECONDS", 0.0)  # as if the last look at the log were long ago
     with service(root) as (data, publisher):
         damage(data, "b")  # unnoticed until it is committed to: its log is being followed
         with pytest.raises(CommitUnknown):
