@@ -230,7 +230,12 @@ class JobFolder:
 
     def ended(self, run: str, code: int) -> None:
         """Put on record how that run's process ended; nothing when the job was forgotten meanwhile."""
-        if self.place.is_folder():
+        try:
+            is_there = self.place.is_folder()
+        except OSError as error:
+            _LOGGER.warning("that run %s has ended is not on record: %s", run, error)
+            return
+        if is_there:
             self._say(self._exit(run), {"code": code})
 
     def _say(self, place: Place, content: Mapping[str, Any]) -> None:

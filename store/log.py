@@ -33,7 +33,7 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\
 #: Age (ms) of a file from which on a commit looks whether it is still there.
 CHECKED_AFTER_MS: Final = 600_000
 #: Seconds for which a log on an object store is trusted not to have been cleaned up beyond what was seen.
-TRUSTED_SECONDS: Final = 60.0
+TRUSTED_SECONDS: Final = 10.0
 #: Entries that are read together at most, where reading one means waiting for a store.
 _AT_ONCE: Final = 16
 #: How lines of an entry begin that tell a committer nothing.

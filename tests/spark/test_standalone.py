@@ -204,4 +204,4 @@ def test_workers_and_drivers_fail_and_every_message_is_there_once(
     assert sum(row["records"] for row in read_manifest(data)) == FILES * LINES
     for queue, expected in (("all", range(FILES * LINES)), ("odd", range(1, FILES * LINES, 2))):
         properties = read_queue(data, queue)["application_properties"].to_pylist()
-        assert Counter(dict(one)["id"]["long"] for one in properties) == Counter(expected)
+        assert Counter(dict(one)["id"]["int"] for one in properties) == Counter(expected)
