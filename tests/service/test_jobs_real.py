@@ -15,7 +15,7 @@ import pytest
 
 from bindery import read_queue
 from bindery.api.settings import JobSettings
-from bindery.jobs.control.packages import KAFKA_JARS
+from bindery.jobs.control.connectors import KAFKA_JARS
 from tests.servers.kafka import Broker, spark_jars
 from tests.service.conftest import Server
 

@@ -15,12 +15,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from deltalake import DeltaTable
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from bindery.router.engine import Router
 from bindery.router.message import to_batch
 from bindery.store.paths import DataDir
-from bindery.store.tables import dataset
 from bindery.store.topology import TopologyStore
 from tests.faults.real.ledger import Ledger
 from tests.faults.real.traffic import TRANSIENT
@@ -28,6 +29,12 @@ from tests.faults.real.traffic import TRANSIENT
 UNROUTABLE: Final = "(unroutable)"
 _ID: Final = re.compile(r'"id": "(s[0-9-]+)"')
 _EXAMPLES: Final = 5
+
+
+def _dataset(path: str) -> ds.Dataset:
+    """A table as deltalake sees it, read by Arrow's own file system: deltalake's can abort a process that ends."""
+    return DeltaTable(path).to_pyarrow_dataset(filesystem=SubTreeFileSystem(path, LocalFileSystem()))
+
 
 Identity = tuple[str, int, int]
 #: A table, and the batch of some rows in it: batch id, topology version, clock.
@@ -124,7 +131,7 @@ def _read(path: str, table: str) -> Iterator[Copy]:
         return
     lost = table == UNROUTABLE
     columns = ["exchange", "routing_key", "application_properties", "routing", "routed_at"]
-    rows = dataset(path, DeltaTable(path)).to_table(columns=columns + ["raw", "reason"] * lost).combine_chunks()
+    rows = _dataset(path).to_table(columns=columns + ["raw", "reason"] * lost).combine_chunks()
     if not rows.num_rows:
         return
     values = pc.map_lookup(rows["application_properties"].combine_chunks(), pa.scalar("id"), "first")
@@ -262,7 +269,7 @@ def _check_manifest(
     born: dict[str, int],
 ) -> None:
     """Each batch is ended once, and counts for each table what the table holds of it."""
-    rows = dataset(data.manifest, DeltaTable(data.manifest)).to_table().to_pylist()
+    rows = _dataset(data.manifest).to_table().to_pylist()
     ended = Counter((row["app_id"], row["batch_id"]) for row in rows)
     verdict.batches.update(row["stream"] for row in rows)
     for batch, times in ended.items():
