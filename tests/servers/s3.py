@@ -82,20 +82,21 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def s3_root(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+def s3_root(s3_server: S3Server) -> Iterator[str]:
     """`s3://bindery-tests/<unique>`: a prefix that no other test uses, and the environment to reach it."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name, value in s3_server.environment().items():
-        monkeypatch.setenv(name, value)
-    return f"s3://{BUCKET}/{secrets.token_hex(8)}"
+    with pytest.MonkeyPatch.context() as environment:  # of its own: tests undo what they have patched
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            environment.delenv(name)
+        for name, value in s3_server.environment().items():
+            environment.setenv(name, value)
+        yield f"s3://{BUCKET}/{secrets.token_hex(8)}"
 
 
 @pytest.fixture
-def faulty_s3(s3_root: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyS3]:
+def faulty_s3(s3_root: str, s3_server: S3Server) -> Iterator[FaultyS3]:
     """The proxy, to which the environment leads from now on; without a fault it only counts."""
-    with FaultyS3(s3_server.url) as proxy:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
+    with FaultyS3(s3_server.url) as proxy, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_ENDPOINT_URL", proxy.url)
         yield proxy
 
 
