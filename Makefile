@@ -12,7 +12,7 @@ SCRATCH ?= $(shell test -d /dev/shm -a -w /dev/shm && echo /dev/shm || echo $${T
 export SPARK_LOCAL_DIRS ?= $(SCRATCH)/bindery-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-oldest constraints lint format bench bench-match bench-filters bench-api bench-files bench-commit bench-endurance \
+.PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-files bench-commit bench-endurance \
 	bench-maintenance bench-storage faults fuzz random mutate faults-real conformance clean
 
 help: ## Show this help
@@ -31,6 +31,9 @@ demo: $(STAMP) ## Route a year of flights through four exchange types (data in D
 
 test: $(STAMP) ## Run every test
 	$(BIN)/python -m pytest
+
+nightly: $(STAMP) ## Run the tests that are left out of `make test`: servers that are killed, many messages
+	BINDERY_NIGHTLY=1 $(BIN)/python -m pytest -m nightly
 
 test-oldest: ## Run every test with the oldest packages that are allowed (in .venv-oldest)
 	$(MAKE) test VENV=.venv-oldest CONSTRAINTS=configs/constraints/oldest.txt

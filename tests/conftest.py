@@ -58,12 +58,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Whatever stands in tests/spark needs the session: `-m "not spark"` runs without Java.
 
-    Tests that are `local_only` do not run on an object store.
+    Tests that are `local_only` do not run on an object store, and `nightly` ones where the night is asked for.
     """
-    items[:] = [item for item in items if not (item.get_closest_marker("local_only") and _is_remote(item))]
+    left_out = [item for item in items if item.get_closest_marker("local_only") and _is_remote(item)]
+    if not os.environ.get("BINDERY_NIGHTLY"):
+        left_out += [item for item in items if item.get_closest_marker("nightly")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         if _FOLDER / "spark" in item.path.parents:
             item.add_marker("spark")

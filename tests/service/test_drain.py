@@ -307,6 +307,7 @@ def test_what_no_record_can_hold_is_recorded_and_acknowledged(
 # -- how often, and how many ------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_twenty_thousand_messages_arrive_once(rabbitmq: RabbitMQ, data: DataDir, queue: str, stream: str) -> None:
     publish(rabbitmq, queue, range(10_000))
     assert run(rabbitmq, data, queue, "--until-empty") == (
@@ -320,6 +321,7 @@ def test_twenty_thousand_messages_arrive_once(rabbitmq: RabbitMQ, data: DataDir,
     assert numbers(data) == Counter(range(20_000))
 
 
+@pytest.mark.nightly
 def test_a_stream_is_drained_exactly_once_by_drains_that_are_killed(
     rabbitmq: RabbitMQ, data: DataDir, stream: str
 ) -> None:
@@ -335,6 +337,7 @@ def test_a_stream_is_drained_exactly_once_by_drains_that_are_killed(
     assert numbers(data) == Counter(range(6_100))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("ids", [True, False])
 def test_a_queue_loses_nothing_to_drains_that_are_killed(
     rabbitmq: RabbitMQ, data: DataDir, queue: str, ids: bool
@@ -395,6 +398,7 @@ def test_repeats_are_kept_where_that_is_asked_for(
     assert numbers(data) == Counter([*range(5), *range(5)])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kill", [False, True])
 @pytest.mark.parametrize("arguments", [{}, {"x-queue-type": "quorum"}, STREAM], ids=["classic", "quorum", "stream"])
 def test_a_broker_that_goes_away_and_comes_back(
@@ -448,6 +452,7 @@ def test_a_place_is_kept_before_anything_is_committed(
     assert numbers(data) == Counter((2, 3, 4))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("until_empty", [True, False])
 def test_another_stream_of_the_name_is_not_taken_for_it(
     rabbitmq: RabbitMQ, data: DataDir, until_empty: bool, monkeypatch: pytest.MonkeyPatch
@@ -463,6 +468,7 @@ def test_another_stream_of_the_name_is_not_taken_for_it(
     assert numbers(data) == Counter(range(10))
 
 
+@pytest.mark.nightly
 def test_what_a_stream_has_removed_is_not_passed_over(
     rabbitmq: RabbitMQ, data: DataDir, stream: str, request: pytest.FixtureRequest
 ) -> None:

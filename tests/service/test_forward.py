@@ -190,6 +190,7 @@ def test_a_batch_that_is_too_large_is_sent_row_by_row_and_a_row_that_is_is_named
     assert arrived(kafka, topic).keys() == wanted.keys() - rows(range(2, 3), 10).keys()
 
 
+@pytest.mark.nightly
 def test_forwarders_that_are_killed_lose_nothing(queue: Queue, kafka: Broker) -> None:
     topic = kafka.topic(partitions=2)
     total = 0
@@ -206,6 +207,7 @@ def test_forwarders_that_are_killed_lose_nothing(queue: Queue, kafka: Broker) ->
     assert arrived(kafka, topic).keys() == rows(range(total), 50).keys()
 
 
+@pytest.mark.nightly
 def test_a_broker_that_goes_away_and_comes_back_misses_nothing(queue: Queue, tmp_path: Path) -> None:
     with Broker(tmp_path / "kafka") as broker:
         topic = broker.topic()
@@ -266,6 +268,7 @@ def test_what_says_secrets_in_clear_is_refused_and_what_refers_to_them_shows_non
     assert "hunter2" not in said
 
 
+@pytest.mark.nightly
 def test_a_submitted_forwarder_through_a_kill_a_stop_and_a_start_over(
     tmp_path: Path, kafka: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,6 +127,7 @@ def test_spark_submit_routes_on_executors_that_got_the_code_as_a_zip(
     assert (row["records"], dict(row["unroutable"])) == (1000, {"filtered": 500})
 
 
+@pytest.mark.nightly
 def test_spark_submit_stops_at_executors_whose_image_has_another_bindery(
     tmp_path: Path, archive: Path, spark_home: Path, data: DataDir
 ) -> None:

@@ -36,6 +36,7 @@ def copied_at(data: DataDir, point: str, number: int, to: Path) -> Iterator[None
         yield
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("point", STEPS)
 def test_a_stream_goes_on_from_a_copy_of_each_step(point: str, installation: Installation, tmp_path: Path) -> None:
     for queue in ("a", "b"):

@@ -246,6 +246,7 @@ with faults.installed(at("batch.appending", lambda: os.killpg(0, signal.SIGKILL)
 """
 
 
+@pytest.mark.nightly
 def test_a_job_that_is_killed_in_the_midst_of_a_batch(jobs: Jobs, tmp_path: Path) -> None:
     topic = jobs.broker.topic(partitions=2)
     for number in range(20):
@@ -281,6 +282,7 @@ def environment() -> dict[str, str]:
     return kept | {KAFKA_JARS: ",".join(spark_jars())}
 
 
+@pytest.mark.nightly
 def test_a_hundred_thousand_messages_once_into_twenty_queues(jobs: Jobs) -> None:
     topic = jobs.broker.topic(partitions=4)
     for number in range(20):
@@ -407,6 +409,7 @@ def test_a_topic_that_was_deleted_and_made_again(jobs: Jobs) -> None:
     assert f"partition {topic}-0 ends at offset 3 and the stream is to go on at 5" in jobs.fails(topic).message
 
 
+@pytest.mark.nightly
 def test_a_broker_that_goes_away(jobs: Jobs, tmp_path: Path) -> None:
     with Broker(tmp_path / "kafka") as broker:
         own = Jobs(jobs.installation, broker)

@@ -176,6 +176,7 @@ def archive(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.nightly
 def test_workers_and_drivers_fail_and_every_message_is_there_once(
     s3_root: str, cluster: Cluster, archive: Path
 ) -> None:
