@@ -24,13 +24,13 @@ from typing import Final
 from bindery.router.errors import StorageFailed, UnsupportedTable
 from bindery.router.model import Topology
 from bindery.store import effects, tables
-from bindery.store.log import TableLog
+from bindery.store.log import TableLog, entry_name
 from bindery.store.paths import DataDir
 from bindery.store.places import at
 
 #: Age, in nanoseconds, from which on a folder's time stamp is trusted.
 _SETTLED_NS: Final = 100_000_000
-_FIRST, _SECOND = (f"{version:020}.json" for version in (0, 1))
+_FIRST, _SECOND = entry_name(0), entry_name(1)
 _WORKERS: Final = 4
 #: Tables from which on they are opened by several threads.
 _MANY: Final = 16

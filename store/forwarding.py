@@ -18,6 +18,7 @@ import pyarrow as pa
 from bindery.router.errors import Fenced, Refused, UnsupportedTable
 from bindery.store import effects, file_rows, tables
 from bindery.store.actions import AddFile, actions_of, added_file
+from bindery.store.log import entry_of
 from bindery.store.paths import DataDir, encode_name
 from bindery.store.places import Place, at
 from bindery.store.statistics import stated_span
@@ -219,7 +220,7 @@ class QueueLog:
         )
 
     def _appended(self, version: int) -> list[AddFile]:
-        content = effects.read(at(self.path, "_delta_log", f"{version:020}.json"))
+        content = effects.read(entry_of(self.path, version))
         if content is None:
             raise UnsupportedTable("its entry in the log is gone", where=self.path)
         added: list[AddFile] = []

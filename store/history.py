@@ -12,7 +12,7 @@ from typing import Any, Final
 from bindery.router.definitions import as_entry
 from bindery.router.errors import NotFound, UnsupportedTable
 from bindery.router.model import Object, ObjectKey, Sequence, Topology, object_key
-from bindery.store.places import at
+from bindery.store.log import entry_of
 
 _AUTHOR: Final = "bindery.author"
 _REASON: Final = "bindery.reason"
@@ -118,9 +118,8 @@ def read_history(table: str, newest: int, *, limit: int | None = None) -> list[V
 
 def read_version(table: str, version: int) -> VersionInfo:
     """What the commit of a version says about itself; raises UnsupportedTable when it is damaged."""
-    place = at(table, "_delta_log", f"{version:020}.json")
     try:
-        actions = map(json.loads, (place.read() or b"").decode().splitlines())
+        actions = map(json.loads, (entry_of(table, version).read() or b"").decode().splitlines())
         entry = next(action["commitInfo"] for action in actions if "commitInfo" in action)
         summary = json.loads(entry.get(_SUMMARY) or "{}")
         return VersionInfo(

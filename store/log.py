@@ -40,6 +40,16 @@ _AT_ONCE: Final = 16
 _OF_FILES: Final = ('{"add"', '{"remove"')
 
 
+def entry_name(version: int) -> str:
+    """The name of an entry in the folder of its log."""
+    return f"{version:020}.json"
+
+
+def entry_of(table: str, version: int) -> Place:
+    """An entry of the log of a table."""
+    return at(table, _LOG, entry_name(version))
+
+
 class TableLog:
     """The log of one table, followed; not safe between threads.
 
@@ -214,7 +224,7 @@ class TableLog:
     # -- reading ------------------------------------------------------------------------------------
 
     def _path(self, version: int) -> Place:
-        return self._folder / f"{version:020}.json"
+        return self._folder / entry_name(version)
 
     def _stamp(self, version: int) -> tuple[object, ...] | None:
         """What tells an entry from another one of the same number; None when it is not there."""
@@ -242,7 +252,7 @@ class TableLog:
     def _entries(self, first: int, number: int) -> list[str]:
         """Consecutive entries, up to the first one that is not there."""
         try:
-            names = [f"{version:020}.json" for version in range(first, first + number)]
+            names = [entry_name(version) for version in range(first, first + number)]
             return [content.decode() for content in self._folder.read_on(names)]
         except (OSError, UnicodeDecodeError) as error:
             raise self._unreadable(error) from error
@@ -381,7 +391,7 @@ def create_log(
     effects.make_folder(folder)
     token = uuid.uuid4().hex
     state = TableState(str(uuid.uuid4()), configuration, 1, 2, (), schema.to_json())
-    first = folder / f"{0:020}.json"
+    first = folder / entry_name(0)
     content = entry_text((), transactions, {"operation": "CREATE TABLE"}, token, state, create=True)
     try:
         return effects.put_new(first, content.encode()) is not None
@@ -398,6 +408,6 @@ def is_table(path: str) -> bool:
     """Whether a Delta table stands at that path: its log has a first entry or a checkpoint."""
     folder = at(path, _LOG)
     with effects.looking(folder):
-        if (folder / f"{0:020}.json").stat() is not None:
+        if (folder / entry_name(0)).stat() is not None:
             return True
         return any(name == "_last_checkpoint" or _CHECKPOINT.fullmatch(name) for name in folder.files())

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bindery.store import file_rows, tables
-from bindery.store.log import TableLog
+from bindery.store.log import TableLog, entry_of
 from bindery.store.manifest import MANIFEST, SUMMED
 from bindery.store.paths import DataDir
 from bindery.store.places import at
@@ -165,7 +165,7 @@ class ManifestTotals:
         """The rows that versions added; a version that only rewrote rows has none."""
         folder = at(self._data.manifest)
         for version in range(first, last + 1):
-            entry = (folder / "_delta_log" / f"{version:020}.json").read()
+            entry = entry_of(self._data.manifest, version).read()
             if entry is None:
                 raise FileNotFoundError(f"entry {version} of {folder} is gone")
             for line in entry.decode().splitlines():

@@ -12,6 +12,7 @@ import pyarrow as pa
 from bindery.router.errors import UnsupportedTable
 from bindery.store.actions import Transaction, actions_of
 from bindery.store.copying.point import Commit
+from bindery.store.log import entry_name
 from bindery.store.maintenance.listing import LogFiles
 from bindery.store.places import Place, at
 from bindery.store.redrive_plans import STREAM_PREFIX
@@ -139,11 +140,6 @@ def read_history(path: str, name: str, table_id: str, log: LogFiles, oldest: int
             except (ValueError, KeyError, TypeError) as error:
                 raise UnsupportedTable(f"cannot read entry {version} of {path}: {error}", where=path) from error
     return History(path, name, table_id, log, base, max(oldest, base, 0), files, recorded, tuple(entries))
-
-
-def entry_name(version: int) -> str:
-    """The name of an entry in its log."""
-    return f"{version:020}.json"
 
 
 def _read_checkpoint(part: Place, files: dict[str, int], recorded: dict[str, int]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bindery.store import effects
+from bindery.store.log import entry_name
 from bindery.store.places import Place, at
 
 _ENTRY: Final = re.compile(r"(\d{20})\.json")
@@ -59,11 +60,11 @@ class LogFiles:
 
     def entry(self, version: int) -> Place:
         """The path of an entry."""
-        return self.folder / f"{version:020}.json"
+        return self.folder / entry_name(version)
 
     def modified_ms(self, version: int) -> int:
         """When an entry was made, in milliseconds since 1970; 0 for one that is not there."""
-        return self.modified.get(f"{version:020}.json", 0)
+        return self.modified.get(entry_name(version), 0)
 
     def version_at(self, moment_ms: int) -> int | None:
         """The newest version made at or before a time; None when all are newer."""
