@@ -78,7 +78,7 @@ class Checkpoint:
 def _newest(folder: Place) -> int:
     """The newest batch that has a file in a folder of the checkpoint."""
     with effects.looking(folder):
-        return max((int(name) for name in folder.files() if name.isdecimal()), default=-1)
+        return max(folder.numbers(), default=-1)
 
 
 def checkpoint_id(folder: str) -> str:

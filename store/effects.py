@@ -115,14 +115,15 @@ def append_line(place: LocalPlace, line: str, *, mode: int = 0o600) -> None:
             os.close(descriptor)
 
 
-def write_parquet(place: Place, rows: pa.Table, **options: Any) -> int:
+def write_parquet(place: Place, rows: pa.Table, *, durable: bool = True, **options: Any) -> int:
     """Write a Parquet file under a name that nothing refers to yet; its size in bytes. Raises StorageFailed.
 
-    What is left of a file that could not be written is removed at once: a full disk needs the room.
+    What is left of a file that could not be written is removed at once: a full disk needs the room. Without
+    `durable` the caller will `sync` it, together with others.
     """
     with _effect("write", place), _output(place) as output:
         pq.write_table(rows, output.sink, **options)
-        return output.finish()
+        return output.finish(durable=durable)
 
 
 def put_parquet(place: Place, rows: pa.Table) -> None:
@@ -188,9 +189,7 @@ class ParquetFiles:
     def write(self, place: Place, rows: pa.Table, **options: Any) -> int:
         """Write a file under a name that nothing refers to yet; its size in bytes. Raises StorageFailed."""
         if isinstance(place, LocalPlace):
-            with _effect("write", place), _output(place) as output:
-                pq.write_table(rows, output.sink, **options)
-                size = output.finish(durable=False)
+            size = write_parquet(place, rows, durable=False, **options)
             self._local.append(place)
             return size
         for sent in [sent for sent in self._sent if sent.done()]:
@@ -209,7 +208,8 @@ class ParquetFiles:
 
     def finish(self) -> None:
         """Wait until everything is durable. Raises StorageFailed."""
-        self._sync()
+        sync(self._local)
+        self._local = []
         try:
             for sent in self._sent:
                 sent.result()
@@ -237,10 +237,6 @@ class ParquetFiles:
             with self._room:
                 self._in_flight -= size
                 self._room.notify()
-
-    def _sync(self) -> None:
-        sync(self._local)
-        self._local = []
 
 
 class ParquetDraft:

@@ -66,8 +66,12 @@ class Forwarding:
             found = None if start_over else _read(self._folder, newest)
             self.position = None if found is None else found.position
             self._number = newest + 1
-            if effects.put_new(self._record(self._number), self._content()):
+            if not effects.put_new(self._record(self._number), self._content()):
+                continue
+            if _newest(self._folder) == self._number:
                 break
+            # a listing may show neither a record that is removed meanwhile nor the one that replaces it
+            effects.remove(self._record(self._number))
         for number in _numbers(self._folder):
             if number < self._number:
                 effects.remove(self._record(number))
@@ -127,8 +131,7 @@ def _folder(data: DataDir) -> Place:
 
 def _numbers(folder: Place) -> list[int]:
     with effects.looking(folder):
-        stems = (name.removesuffix(".json") for name in folder.files() if name.endswith(".json"))
-        return [int(stem) for stem in stems if stem.isdecimal()]
+        return folder.numbers(".json")
 
 
 def _newest(folder: Place) -> int:

@@ -86,9 +86,7 @@ class Pins:
         """Forget the pins of batches that no replay can ask for once this one is finished."""
         if self._present is None:
             with effects.looking(self._folder):
-                names = self._folder.files()
-            stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
-            self._present = {int(stem) for stem in stems if stem.isdecimal()}
+                self._present = set(self._folder.numbers(".json"))
         for older in [older for older in self._present if older < batch_id - _KEPT]:
             effects.remove(self._path(older))
             self._present.discard(older)

@@ -6,7 +6,6 @@ Numbers grow with time: plans are marked and delivered in their order.
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from bindery.store.writer import BATCH_SCHEMA, SEQ
 
 #: Streams of redrives begin so; there is one for each vhost.
 STREAM_PREFIX: Final = "redrive:"
-_NAME: Final = re.compile(r"(\d+)\.parquet")
 _VERSION: Final = b"bindery.topology_version"
 _CLOCK: Final = b"bindery.clock_ms"
 #: What makes plans of one millisecond differ.
@@ -85,14 +83,14 @@ class Plans:
         with effects.looking(self._folder):
             # what is left of plans that were never whole, or are done, has a suffix
             older = [name for name in self._folder.folders() if "." not in name]
-            files = self._folder.files()
+            numbers = self._folder.numbers(".parquet")
         if older:
             raise UnsupportedTable(
                 f"{self._folder / older[0]} is a plan of an older version",
                 where=str(self._folder),
                 hint="finish it with the version that began it",
             )
-        return sorted(int(found[1]) for found in map(_NAME.fullmatch, files) if found)
+        return numbers
 
     def read(self, number: int) -> Plan | None:
         """A plan; None when somebody else has finished it. Raises UnsupportedTable for a damaged one."""

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from bindery.cli.progress import StreamProgress
 from bindery.jobs.control.config import JobFile
+from bindery.jobs.control.connect import refuse_connect
 from bindery.jobs.control.connectors import Connector, connectors_of
 from bindery.jobs.java import JavaEnded, java_needed
 from bindery.jobs.plan import check_fit
@@ -30,7 +31,11 @@ def default_log(stream: str) -> Path:
 def local_session(
     stream: str, progress: StreamProgress, *, master: str, needs: Sequence[Connector], log: Path
 ) -> Iterator[SparkSession]:
-    """A session for one job, with what it needs, stopped at the end; one that is there already is left alone."""
+    """A session for one job, with what it needs, stopped at the end; one that is there already is left alone.
+
+    Raises InvalidInput for a master that is Spark Connect's, and what build_session does.
+    """
+    refuse_connect(master=master)
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active

@@ -13,6 +13,7 @@ from typing import Final
 
 from bindery.jobs.control.config import FileSource, JobFile
 from bindery.store.paths import DataDir
+from bindery.store.places import normalised
 
 #: The jar that belongs to the delta-spark release of pyproject.toml and its Spark and Scala versions.
 DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
@@ -64,11 +65,10 @@ _PROVIDERS: Final = (
 
 def connectors(addresses: Iterable[str], source: str = "") -> tuple[Connector, ...]:
     """What a job needs that reads a source of that format, and reads and writes at those paths and URLs."""
-    schemes = {address.partition("://")[0].lower() for address in addresses if "://" in address}
     found = (
         (DELTA, source in ("delta", "queue")),
         (KAFKA, source == "kafka"),
-        (S3A, bool(schemes & {"s3", "s3a", "s3n"})),
+        (S3A, any(normalised(address).startswith("s3://") for address in addresses)),
     )
     return tuple(connector for connector, wanted in found if wanted)
 

@@ -13,7 +13,7 @@ from bindery.jobs.control.config import FileSource, JobFile, QueueSource
 from bindery.jobs.sources.files import spark_reason
 from bindery.jobs.sources.records import Records
 from bindery.store.paths import DataDir
-from bindery.store.places import hadoop_address, normalised
+from bindery.store.places import hadoop_address
 
 
 def read_delta(spark: SparkSession, data: DataDir, source: FileSource, file: JobFile) -> Records:
@@ -32,7 +32,7 @@ def read_queue(spark: SparkSession, data: DataDir, source: QueueSource, file: Jo
 def _stream(spark: SparkSession, path: str, options: dict[str, str], file: JobFile, key: tuple[str, ...]) -> Records:
     reader = spark.readStream.format("delta").options(**options).option("skipChangeCommits", "true")
     try:
-        frame = reader.load(hadoop_address(normalised(path)))
+        frame = reader.load(hadoop_address(path))
     except AnalysisException as error:
         raise file.error(key, f"no Delta table to stream from at {path!r}: {spark_reason(error)}") from None
     return Records(frame, tuple(frame.columns), {})

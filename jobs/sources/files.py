@@ -18,7 +18,7 @@ from bindery.jobs.sources.format import FileFormat
 from bindery.jobs.sources.lines import LINE_ENDS
 from bindery.jobs.sources.records import CORRUPT, Records
 from bindery.store.paths import DataDir
-from bindery.store.places import hadoop_address, normalised
+from bindery.store.places import hadoop_address
 
 #: A line may have so many times the bytes of the largest record: JSON writes a byte of a binary as two.
 LINE_FACTOR: Final = 2
@@ -156,4 +156,4 @@ def _load(reader: DataStreamReader, source: FileSource, file: JobFile) -> DataFr
 
 def _absolute(path: str) -> str:
     """A relative path is one of this process, wherever the JVM was started; URLs are left alone."""
-    return hadoop_address(normalised(path)) if "://" in path else str(Path(path).absolute())
+    return hadoop_address(path) if "://" in path else str(Path(path).absolute())

@@ -54,9 +54,8 @@ class Refusals:
 
     def forget_older(self) -> None:
         """Remove what was noted for batches before this one, which are done."""
-        with effects.looking(self._path):
-            names = self._path.parent.files()
-        for name in names:
-            stem = name.removesuffix(".json")
-            if stem.isdecimal() and int(stem) < int(self._path.stem):
-                effects.remove(self._path.parent / name)
+        folder = self._path.parent
+        with effects.looking(folder):
+            older = [number for number in folder.numbers(".json") if number < int(self._path.stem)]
+        for number in older:
+            effects.remove(folder / f"{number}.json")

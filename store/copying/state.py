@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from bindery.store import streams, tables
 from bindery.store.copying.history import Moved
+from bindery.store.maintenance.holds import delta_offsets
 from bindery.store.paths import DataDir
 from bindery.store.places import Place, at
 from bindery.store.streams import StreamEpoch
@@ -94,7 +95,7 @@ class Checkpoints:
             return "its checkpoint is damaged"
         if found != epoch.checkpoint_id:
             return "its checkpoint is another one than it last ran on"
-        batches = [int(name) for name in (self.folder(epoch) / "offsets").files() if name.isdecimal()]
+        batches = (self.folder(epoch) / "offsets").numbers()
         if planned is not None and max(batches, default=-1) < planned - epoch.first_batch:
             return "its checkpoint is older than the tables"
         return None
@@ -107,12 +108,8 @@ class Checkpoints:
             name: -1 if number is None else number - stream.epoch.first_batch
             for name, number in (("offsets", stream.planned), ("commits", stream.ended), ("refused", stream.planned))
         }
-        found = {}
-        for name in folder.within():
-            if _belongs(name, limits):
-                content = (folder / name).read()
-                if content is not None:  # lists of files are replaced by one that holds them all, which is listed, too
-                    found[(folder / name).below(root)] = content
+        # lists of files that go meanwhile are replaced by one that holds them all, which is listed, too
+        found = _contents(root, (folder / name for name in folder.within() if _belongs(name, limits)))
         newest = limits["offsets"]
         if newest >= 0 and (folder / f"offsets/{newest}").below(root) not in found:
             raise Moved(f"Spark has removed its plan of batch {newest} in {folder}")
@@ -138,15 +135,10 @@ def _belongs(name: str, limits: Mapping[str, int]) -> bool:
 def _versions_read(offsets: bytes) -> dict[str, int]:
     """The least versions of Delta tables, by id, that hold what a batch reads up to."""
     found: dict[str, int] = {}
-    for line in offsets.decode("utf-8", "replace").splitlines():
-        try:
-            offset = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(offset, dict) and {"reservoirId", "reservoirVersion"} <= offset.keys():
-            # a negative index stands for the beginning of a version: nothing of it has been read
-            version = int(offset["reservoirVersion"]) - (int(offset.get("index", 0)) < 0)
-            found[str(offset["reservoirId"])] = version
+    for offset in delta_offsets(offsets.decode("utf-8", "replace")):
+        # a negative index stands for the beginning of a version: nothing of it has been read
+        version = int(offset["reservoirVersion"]) - (int(offset.get("index", 0)) < 0)
+        found[str(offset["reservoirId"])] = version
     return found
 
 
@@ -154,13 +146,8 @@ def pins(data: DataDir, app_id: str, *, ended: int | None, begun: int | None) ->
     """The pins of the newest batches that an app id has at a point. Raises Moved when that of a begun one is gone."""
     root, folder = at(data.root), at(data.pins(app_id))
     last = ended if begun is None else begun
-    found = {}
-    for name in folder.files():
-        number = name.removesuffix(".json")
-        if last is not None and name.endswith(".json") and number.isdecimal() and int(number) <= last:
-            content = (folder / name).read()
-            if content is not None:
-                found[(folder / name).below(root)] = content
+    kept = [] if last is None else [number for number in folder.numbers(".json") if number <= last]
+    found = _contents(root, (folder / f"{number}.json" for number in kept))
     if begun is not None and (folder / f"{begun}.json").below(root) not in found:
         raise Moved(f"the pin of batch {begun} of {app_id} is gone")
     return found
@@ -169,14 +156,20 @@ def pins(data: DataDir, app_id: str, *, ended: int | None, begun: int | None) ->
 def plans(data: DataDir) -> dict[str, bytes]:
     """The plans of redrives that are not finished."""
     root, folder = at(data.root), at(data.root, "redrives")
-    found = {}
-    for name in folder.within():
-        parts = name.split("/")
-        if len(parts) > 1 and parts[1].removesuffix(".parquet").isdecimal() and not parts[-1].startswith("."):
-            content = (folder / name).read()
-            if content is not None:
-                found[(folder / name).below(root)] = content
-    return found
+    paths = {name: name.split("/") for name in folder.within()}
+    return _contents(
+        root,
+        (
+            folder / name
+            for name, parts in paths.items()
+            if len(parts) > 1 and parts[1].removesuffix(".parquet").isdecimal() and not parts[-1].startswith(".")
+        ),
+    )
+
+
+def _contents(root: Place, places: Iterable[Place]) -> dict[str, bytes]:
+    """What files hold, by their address relative to the data directory; without those that are gone meanwhile."""
+    return {place.below(root): content for place in places if (content := place.read()) is not None}
 
 
 def users(data: DataDir, *, on_object_store: bool) -> dict[str, bytes]:

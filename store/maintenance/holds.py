@@ -67,12 +67,17 @@ def _of(checkpoint: Place) -> Iterator[Hold]:
 
 
 def _offsets(place: Place) -> Iterator[dict[str, Any]]:
-    """The offsets of Delta sources in a file of offsets, one JSON object a line."""
+    """The offsets of Delta sources in a file of offsets; none in one that cannot be read."""
     try:
-        lines = (place.read() or b"").decode().splitlines()
+        text = (place.read() or b"").decode()
     except (OSError, UnicodeDecodeError):
         return
-    for line in lines:
+    yield from delta_offsets(text)
+
+
+def delta_offsets(text: str) -> Iterator[dict[str, Any]]:
+    """The offsets of Delta sources in what Spark has planned for a batch, one JSON object a line."""
+    for line in text.splitlines():
         try:
             found = json.loads(line)
         except ValueError:

@@ -46,4 +46,5 @@ def delta_options(address: str) -> dict[str, str]:
 
 def hadoop_address(address: str) -> str:
     """The address by which Spark finds the same place."""
-    return f"s3a:{address.removeprefix('s3:')}" if address.startswith("s3://") else address
+    own = normalised(address)
+    return f"s3a:{own.removeprefix('s3:')}" if own.startswith("s3://") else own

@@ -117,6 +117,11 @@ class Place(ABC):
     def files(self) -> dict[str, Stat]:
         """The files in a folder by name, in order of names; none when it is not there."""
 
+    def numbers(self, suffix: str = "") -> list[int]:
+        """The numbers that files of a folder are named by, ascending; names that are none, and a suffix, stay away."""
+        stems = (name.removesuffix(suffix) for name in self.files() if name.endswith(suffix))
+        return sorted(int(stem) for stem in stems if stem.isdecimal())
+
     @abstractmethod
     def folders(self) -> list[str]:
         """The names of the folders in a folder, in order; none when it is not there."""

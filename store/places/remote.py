@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -45,11 +45,17 @@ class RemotePlace(Place):
     def is_remote(self) -> bool:
         return True
 
-    def stat(self) -> Stat | None:
+    @contextmanager
+    def _asked(self, kind: str) -> Iterator[Any]:
+        """What asks the store, for a request of that kind; what it raises is told as OSError."""
         store = self.store
+        with store.asked(kind, self.address):
+            yield store.client
+
+    def stat(self) -> Stat | None:
         try:
-            with store.asked("head", self.address):
-                return self._as_stat(obstore.head(store.client, self._key))
+            with self._asked("head") as client:
+                return self._as_stat(obstore.head(client, self._key))
         except FileNotFoundError:
             return None
 
@@ -57,9 +63,8 @@ class RemotePlace(Place):
         return self.stat() is not None or self.is_folder()
 
     def is_folder(self) -> bool:
-        store = self.store
-        with store.asked("list", self.address):
-            return any(obstore.list(store.client, self._key, chunk_size=1))
+        with self._asked("list") as client:
+            return any(obstore.list(client, self._key, chunk_size=1))
 
     def files(self) -> dict[str, Stat]:
         return {_name(one["path"]): self._as_stat(one) for one in self._listed()["objects"]}
@@ -68,18 +73,17 @@ class RemotePlace(Place):
         return [_name(path) for path in self._listed()["common_prefixes"]]
 
     def within(self) -> dict[str, Stat]:
-        store = self.store
         start = len(self._key) + 1 if self._key else 0
-        with store.asked("list", self.address):
+        with self._asked("list") as client:
             return {
-                one["path"][start:]: self._as_stat(one)
-                for chunk in obstore.list(store.client, self._key)
-                for one in chunk
+                one["path"][start:]: self._as_stat(one) for chunk in obstore.list(client, self._key) for one in chunk
             }
 
     def read(self, *, last: int | None = None) -> bytes | None:
-        found = self._tail(last) if last is not None else self.known()
-        return found if found is None or isinstance(found, bytes) else found[0]
+        if last is not None:
+            return self._tail(last)
+        known = self.known()
+        return None if known is None else known[0]
 
     def read_on(self, names: Sequence[str]) -> list[bytes]:
         if len(names) == 1:
@@ -91,18 +95,16 @@ class RemotePlace(Place):
         return [content for content in contents[:present] if content is not None]
 
     def known(self) -> tuple[bytes, tuple[object, ...]] | None:
-        store = self.store
         try:
-            with store.asked("get", self.address):
-                found = obstore.get(store.client, self._key)
+            with self._asked("get") as client:
+                found = obstore.get(client, self._key)
                 return bytes(found.bytes()), self._as_stat(found.meta).identity
         except FileNotFoundError:
             return None
 
     def open(self) -> pa.NativeFile:
-        store = self.store
-        with store.asked("get", self.address):
-            found = obstore.get(store.client, self._key)
+        with self._asked("get") as client:
+            found = obstore.get(client, self._key)
             if found.meta["size"] <= _IN_MEMORY:
                 return pa.BufferReader(pa.py_buffer(found.bytes()))
             # mapped by Arrow itself: its threads may outlive whatever Python holds
@@ -130,25 +132,17 @@ class RemotePlace(Place):
         yield ds.ParquetFileFormat().make_fragment(self.open(), row_groups=row_groups)
 
     def put_new(self, content: bytes) -> tuple[object, ...] | None:
-        store = self.store
-        store.prove(self._key.rpartition("/")[0])
         try:
-            with store.asked("put", self.address):
-                made = obstore.put(store.client, self._key, content, mode="create")
+            return self._identity(self._put_if("create", content))
         except (AlreadyExistsError, PreconditionError):
             return None
-        return self._identity(made)
 
     def replace(self, content: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
         self._put(content)
 
     def replace_same(self, content: bytes, identity: tuple[object, ...] | None, *, mode: int = 0o644) -> bool:
-        store = self.store
-        store.prove(self._key.rpartition("/")[0])
-        condition: Any = "create" if identity is None else same_as(*identity)
         try:
-            with store.asked("put", self.address):
-                obstore.put(store.client, self._key, content, mode=condition)
+            self._put_if("create" if identity is None else same_as(*identity), content)
         except (AlreadyExistsError, PreconditionError, FileNotFoundError):
             # the first of two attempts of the same put may have been the one that was done
             return self.read() == content
@@ -158,28 +152,22 @@ class RemotePlace(Place):
         return _Upload(self)
 
     def remove(self) -> None:
-        store = self.store
-        try:
-            with store.asked("delete", self.address):
-                obstore.delete(store.client, self._key)
-        except FileNotFoundError:
-            pass
+        with suppress(FileNotFoundError), self._asked("delete") as client:
+            obstore.delete(client, self._key)
 
     def remove_folder(self) -> None:
-        store = self.store
         keys = [f"{self._key}/{name}" for name in self.within()]
         if keys:
-            with store.asked("delete", self.address):
-                obstore.delete(store.client, keys)
+            with self._asked("delete") as client:
+                obstore.delete(client, keys)
 
     def make_folder(self, *, mode: int = 0o777) -> None:
         pass  # a folder is there as soon as something is in it
 
     def rename(self, to: Self) -> None:
-        store = self.store
         try:
-            with store.asked("copy", self.address):
-                obstore.copy(store.client, self._key, to._key, overwrite=True)
+            with self._asked("copy") as client:
+                obstore.copy(client, self._key, to._key, overwrite=True)
         except FileNotFoundError:
             return
         self.remove()
@@ -194,16 +182,20 @@ class RemotePlace(Place):
         return found["e_tag"], found.get("version") if self._root.startswith("gs:") else None
 
     def _put(self, content: Any) -> None:
-        store = self.store
-        with store.asked("put", self.address):
-            obstore.put(store.client, self._key, content)
+        with self._asked("put") as client:
+            obstore.put(client, self._key, content)
+
+    def _put_if(self, condition: Any, content: bytes) -> Any:
+        """Put under a condition, which the store has proven to heed; raises obstore's error when it is not met."""
+        self.store.prove(self._key.rpartition("/")[0])
+        with self._asked("put") as client:
+            return obstore.put(client, self._key, content, mode=condition)
 
     def _tail(self, size: int) -> bytes | None:
         """The last bytes, so many at most; None when it is not there."""
-        store = self.store
         try:
-            with store.asked("get", self.address):
-                return bytes(obstore.get(store.client, self._key, options={"range": {"suffix": size}}).bytes())
+            with self._asked("get") as client:
+                return bytes(obstore.get(client, self._key, options={"range": {"suffix": size}}).bytes())
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -212,9 +204,8 @@ class RemotePlace(Place):
         return self.read()  # some stores refuse a range that is longer than the object
 
     def _listed(self) -> Any:
-        store = self.store
-        with store.asked("list", self.address):
-            return obstore.list_with_delimiter(store.client, self._key)
+        with self._asked("list") as client:
+            return obstore.list_with_delimiter(client, self._key)
 
 
 class _Upload:

@@ -11,9 +11,9 @@ from bindery.cli.filter import app
 from bindery.store.commit import BatchCommitter
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
-from tests.unit.store.conftest import data, declare_queues, deliver, store
+from tests.unit.store.conftest import data, declare_queues, deliver, root, store
 
-__all__ = ["data", "store"]  # fixtures
+__all__ = ["data", "root", "store"]  # fixtures
 
 SET = '{"f": {"descriptor": "amqp:properties-filter", "value": {"subject": "&s:EU", "to": "q"}}}'
 

@@ -64,7 +64,12 @@ def test_a_session_of_somebody_else_is_looked_at(tmp_path: Path) -> None:
         replay(remote, nothing, nothing, nothing, vhost="/", span=Span())
 
 
-def test_the_command_line_says_it_in_a_line_and_a_hint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("active", [None, object()])
+def test_the_command_line_says_it_in_a_line_and_a_hint(
+    active: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether or not a session is there that would be taken."""
+    monkeypatch.setattr("bindery.cli.local.SparkSession.getActiveSession", lambda: active)
     (tmp_path / "job.yaml").write_text("stream: s\nsource: {format: parquet, path: /in}\n")
     TopologyStore(DataDir.open(tmp_path / "data", create=True)).create()
     options = ["route", "--config", str(tmp_path / "job.yaml"), "--data", str(tmp_path / "data"), "--master", "sc://h"]
