@@ -98,7 +98,9 @@ def create_app(settings: Settings) -> FastAPI:
             limit=settings.metrics_series,
             depths=settings.metrics_depths,
         )
-        app.router.routes.extend(metrics.router(exposed, open_to_all=settings.metrics == "open").routes)
+        app.router.routes.extend(
+            metrics.router(exposed, open_to_all=settings.metrics == "open", token=settings.metrics_token()).routes
+        )
         app.add_middleware(Latencies, histogram=exposed.requests)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # the way that the framework offers
     errors.install(app)

@@ -20,6 +20,8 @@ from bindery.store.maintenance.options import MaintenanceOptions
 CONFIG_VARIABLE: Final = "BINDERY_CONFIG"
 #: Shortest password of the first administrator where other machines reach the service.
 _SHORTEST_PASSWORD: Final = 12
+#: Shortest token for scrapers, whose attempts nobody counts.
+_SHORTEST_TOKEN: Final = 32
 
 
 def _address(value: object) -> object:
@@ -43,6 +45,19 @@ class MaintenanceSettings(MaintenanceOptions):
 
     enabled: bool = Field(default=True, description="maintain the data directory while the service runs")
     every: float = Field(default=3_600.0, ge=1, description="seconds between two passes over all tables")
+
+
+def _secret_text(file: Path, setting: str) -> str:
+    """What a file says but for line ends at its end. Raises ValueError, naming the setting, if that is nothing."""
+    try:
+        text = file.read_text("utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise ValueError(f"{setting}: cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{setting}: {file} is not UTF-8") from None
+    if not text:
+        raise ValueError(f"{setting}: {file} is empty")
+    return text
 
 
 class Settings(BaseSettings):
@@ -73,6 +88,9 @@ class Settings(BaseSettings):
     docs: bool = Field(True, description="serve /docs and /openapi.json")
     metrics: Literal["off", "authenticated", "open"] = Field(
         "authenticated", description="serve /metrics: to nobody, to users with the tag monitoring, or to everybody"
+    )
+    metrics_token_file: Path | None = Field(
+        None, description="a file with a token, which as a bearer token reads /metrics and nothing else"
     )
     metrics_series: int = Field(
         1_000, ge=0, le=100_000, description="exchanges, queues, bindings … with a series of their own, per metric"
@@ -109,6 +127,17 @@ class Settings(BaseSettings):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    def metrics_token(self) -> str | None:
+        """The token of the file that is named for it. Raises ValueError for one that is unreadable or short."""
+        if self.metrics_token_file is None:
+            return None
+        token = _secret_text(self.metrics_token_file, "metrics_token_file")
+        if len(token) < _SHORTEST_TOKEN:
+            raise ValueError(
+                f"metrics_token_file: {self.metrics_token_file} has less than {_SHORTEST_TOKEN} characters"
+            )
+        return token
 
     @classmethod
     def configured(cls, config: Path | None = None, **given: Any) -> Self:
@@ -150,15 +179,7 @@ class Settings(BaseSettings):
             return {name: value for name, value in values.items() if name != "admin_password_file"}
         if values.get("admin_password"):
             raise ValueError("BINDERY_ADMIN_PASSWORD and BINDERY_ADMIN_PASSWORD_FILE are both given: give one of them")
-        try:
-            password = Path(file).read_text("utf-8").rstrip("\r\n")
-        except OSError as error:
-            raise ValueError(f"admin_password_file: cannot read {file}: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise ValueError(f"admin_password_file: {file} is not UTF-8") from None
-        if not password:
-            raise ValueError(f"admin_password_file: {file} is empty")
-        return {**values, "admin_password": SecretStr(password)}
+        return {**values, "admin_password": SecretStr(_secret_text(Path(file), "admin_password_file"))}
 
     @model_validator(mode="after")
     def _refuse_unsafe(self) -> Self:
@@ -174,6 +195,9 @@ class Settings(BaseSettings):
             raise ValueError(
                 "BINDERY_ADMIN_USER and BINDERY_ADMIN_PASSWORD, or BINDERY_ADMIN_PASSWORD_FILE, belong together"
             )
+        if self.metrics_token_file is not None and self.metrics != "authenticated":
+            raise ValueError(f"metrics_token_file: nobody is asked for a token with metrics: {self.metrics}")
+        self.metrics_token()
         if self.admin_password is not None:
             self._refuse_weak(self.admin_password.get_secret_value())
         for network in self.trusted_proxies:

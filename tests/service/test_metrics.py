@@ -130,6 +130,28 @@ def test_the_default_is_to_ask_for_the_monitoring_tag(metered: Server) -> None:
     assert scrape(metered, metered.client("mon", "wrong")).status == 401
 
 
+def test_a_token_opens_it_and_nothing_else(tmp_path: Path) -> None:
+    token = "0123456789abcdef" * 2
+    (tmp_path / "token").write_text(token + "\n")
+    server = Server(tmp_path / "data", metrics_token_file=tmp_path / "token").start()
+
+    def bearer(word: str) -> Client:
+        client = server.client(None)
+        client.headers["authorization"] = word
+        return client
+
+    try:
+        assert scrape(server, bearer(f"Bearer {token}")).status == 200
+        assert scrape(server, bearer(f"bearer  {token} ")).status == 200
+        for wrong in (token[:-1], token + "0", "", "é"):
+            assert scrape(server, bearer(f"Bearer {wrong}")).status == 401, wrong
+        assert scrape(server, bearer(f"Basic {token}")).status == 401
+        assert scrape(server).status == 200, "users are let in as before"
+        assert bearer(f"Bearer {token}").get("/overview").status == 401
+    finally:
+        server.stop()
+
+
 @pytest.mark.parametrize(("setting", "status"), [("open", 200), ("off", 404)])
 def test_a_setting_opens_it_or_takes_it_away(tmp_path: Path, setting: str, status: int) -> None:
     server = Server(tmp_path / "data", metrics=setting).start()
