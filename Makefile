@@ -13,7 +13,7 @@ export SPARK_LOCAL_DIRS ?= $(SCRATCH)/bindery-spark
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-files bench-commit bench-endurance \
-	bench-maintenance bench-storage faults fuzz random mutate faults-real conformance clean
+	bench-maintenance bench-storage faults fuzz random mutate faults-real compose-check conformance clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ faults: $(STAMP) ## Random schedules of operations and faults against a model: m
 
 faults-real: $(STAMP) ## Kill the real programs, fill their disk: make faults-real KILLS=50 FILLINGS=10 SEED=1 (15 minutes on two idle cores)
 	TMPDIR=$(SCRATCH) $(BIN)/python -m tests.faults.real --kills $(or $(KILLS),50) --fillings $(or $(FILLINGS),10) $(if $(SEED),--seed $(SEED))
+
+compose-check: $(STAMP) ## Build and run docker-compose.yml, and send a message from Kafka into a queue table
+	$(BIN)/python -m tests.compose.check
 
 random: $(STAMP) ## Run the random tests of filters and engine on more examples: make random TIMES=50
 	BINDERY_EXAMPLES=$(or $(TIMES),20) $(BIN)/python -m pytest tests/unit/filters tests/unit/engine -k "agree or against"

@@ -29,7 +29,7 @@ from bindery.store.topology import TopologyStore
 
 JOB = """\
 stream: {stream}
-source: {{format: parquet, path: {path}, options: {{maxFilesPerTrigger: 2}}}}
+source: {{format: parquet, path: {path}, options: {{maxFilesPerTrigger: {files}}}}}
 """
 #: Batches that are not counted: they open tables and start what starts once.
 WARM_UP = 3
@@ -42,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", help="a URL below which the benchmark makes a data directory of its own")
     parser.add_argument("--messages", type=int, default=10_000, help="messages of a batch")
     parser.add_argument("--batches", type=int, default=20)
+    parser.add_argument("--files", type=int, default=2, help="files that the messages of a batch come in")
+    parser.add_argument("--tasks", type=int, help="tasks of a batch; by default as many as the job takes")
     options = parser.parse_args(arguments)
     with scratch() as folder:
         run(folder, options)
@@ -51,24 +53,34 @@ def run(folder: Path, options: argparse.Namespace) -> None:
     console = Console(width=150)
     source = folder / "source"
     source.mkdir()
-    # two files a batch, one for each task
-    for number in range(2 * options.batches):
-        pq.write_table(workload.messages(options.messages // 2, seed=number), source / f"{number:04}.parquet")
+    for number in range(options.files * options.batches):
+        messages = workload.messages(options.messages // options.files, seed=number)
+        pq.write_table(messages, source / f"{number:04}.parquet")
     places = {"folder": str(folder / "data")}
     if options.data:
         places["object store"] = f"{options.data.rstrip('/')}/bench-{time.time_ns()}"
-    spark = build_session("bench", master="local[2]", needs=connectors(places.values()), log_file=folder / "spark.log")
-    medians = {name: measure(console, spark, name, place, source) for name, place in places.items()}
+    settings = {} if options.tasks is None else {"spark.sql.files.minPartitionNum": str(options.tasks)}
+    # each file a piece of its own, so that it is the number of tasks that decides
+    settings["spark.sql.files.openCostInBytes"] = "1"
+    spark = build_session(
+        "bench",
+        master="local[2]",
+        needs=connectors(places.values()),
+        settings=settings,
+        log_file=folder / "spark.log",
+    )
+    job = JOB.format(stream="bench", path=source, files=options.files)
+    medians = {name: measure(console, spark, name, place, job) for name, place in places.items()}
     spark.stop()
     if options.data:
         console.print(f"ratio object store/folder: {medians['object store'] / medians['folder']:.1f}")
 
 
-def measure(console: Console, spark: SparkSession, name: str, place: str, source: Path) -> float:
+def measure(console: Console, spark: SparkSession, name: str, place: str, job: str) -> float:
     """The median seconds of a batch, printed with its stages and requests."""
     data = DataDir.open(place, create=True)
     TopologyStore(data).edit(declare, author="bench")
-    file: JobFile = parse_job(JOB.format(stream="bench", path=source))
+    file: JobFile = parse_job(job)
     reports: list[BatchReport] = []
     RouteJob(spark, data, file, report=reports.append).run(available_now=True)
     counted = reports[WARM_UP:]

@@ -104,9 +104,9 @@ class Planner:
             self._committer.release_pin(number)
             return self._begun(number, source, clock_ms)
 
-    def finished(self) -> None:
-        """A batch has ended; the next one may be split by the cores that there are now."""
-        self._splits.use_own()
+    def finished(self, *, enough: int | None = None) -> None:
+        """A batch has ended; the next one may be split by the cores that there are now, into `enough` tasks."""
+        self._splits.use_own(enough=enough)
 
     def _begun(self, number: int, source: str, clock_ms: int) -> Begun[Broadcast[Router]]:
         return self.driver.begin(number, self._topologies.load(), clock_ms, source=source, splits=self._splits.in_force)

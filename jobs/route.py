@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bindery.jobs.checkpoint import Checkpoint
@@ -34,7 +34,7 @@ from bindery.jobs.routers import Routers
 from bindery.jobs.session import build_session, configure
 from bindery.jobs.shipping import results, shipped
 from bindery.jobs.sources import SOURCES
-from bindery.jobs.splits import Splits
+from bindery.jobs.splits import Joined, Splits, enough_tasks
 from bindery.jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask
 from bindery.router.error_text import render_error
 from bindery.router.errors import BinderyError
@@ -111,6 +111,9 @@ class RouteJob:
         self._intake = intake(spark, records, projection, data.checkpoint(self.job.stream), stop_at_unreadable=stop)
         self._planner: Planner | None = None
         self._batch_records = min(_FIRST_BATCH_RECORDS, self.job.max_batch_records)
+        #: Tasks that the last batch needed, None for as many as there may be.
+        self._enough: int | None = None
+        self._joined = Joined()
         self._error: BaseException | None = None
         #: Requests of this process up to the last batch.
         self._asked = Counter(requests())
@@ -206,7 +209,7 @@ class RouteJob:
             try:
                 assert self._planner is not None  # noqa: S101  # run() has made it
                 self._report(self._route(frame, batch_id, self._planner))
-                self._planner.finished()
+                self._planner.finished(enough=self._enough)
             except BaseException as error:
                 self._error = error
                 raise
@@ -241,6 +244,9 @@ class RouteJob:
             mean = max(1, counts.bytes // counts.records)
             self._batch_records = min(max(1, GROUP_BYTES // mean), self.job.max_batch_records)
         files = [WrittenFile(**file) for result in outcomes for file in result["files"]]
+        if files:
+            self._enough = enough_tasks(files)
+            self._joined.learn(counts.records, self._enough)
         asked = Counter(requests())
         counts.requests += asked - self._asked
         self._asked = asked
@@ -252,9 +258,15 @@ class RouteJob:
     def _run_tasks(self, batch: Batch, task: RouteTask) -> list[dict[str, Any]]:
         """What the tasks of a batch give, and the driver for what was left out of it."""
         batch.session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self._batch_records))
-        rows, left_out = batch.rows(
-            lambda read: read.mapInArrow(shipped(task), RESULT_SCHEMA).collect(), clock_ms=task.stamp.clock_ms
-        )
+        joined = None
+        if batch.numbers is not None and getattr(self.job.source, "min_partitions", None) is None:
+            joined = self._joined.tasks(batch.numbers.end)
+
+        def routed(read: DataFrame) -> list[Row]:
+            frame = read if joined is None else read.coalesce(joined)
+            return frame.mapInArrow(shipped(task), RESULT_SCHEMA).collect()
+
+        rows, left_out = batch.rows(routed, clock_ms=task.stamp.clock_ms)
         found = list(results(rows))
         return [*found, task.refuse(left_out)] if left_out else found
 

@@ -1,12 +1,30 @@
 #!/bin/sh
-# Runs a command after the secret is there that Spark's processes prove to each other (spark.authenticate). It is made
-# once, on the volume that all of them mount as their configuration, and stands on no command line.
+# with-secret.sh KIND COMMAND…: runs a command after a secret is there. It is made once, on a volume that those mount
+# who need it, and stands on no command line and in no container's settings.
 set -eu
-conf="$SPARK_CONF_DIR/spark-defaults.conf"
-if [ ! -s "$conf" ]; then
+case "$1" in
+    spark) # what Spark's processes prove to each other
+        file="$SPARK_CONF_DIR/spark-defaults.conf"
+        text='spark.authenticate true\nspark.authenticate.secret %s\n'
+        ;;
+    store) # the keys of the object store, as a profile
+        file="$AWS_SHARED_CREDENTIALS_FILE"
+        text='[default]\naws_access_key_id = bindery\naws_secret_access_key = %s\n'
+        ;;
+    metrics) # the token of whoever scrapes the metrics
+        file="$BINDERY_METRICS_TOKEN_FILE"
+        text='%s\n'
+        ;;
+    *)
+        echo "no such kind of secret: $1" >&2
+        exit 2
+        ;;
+esac
+shift
+if [ ! -s "$file" ]; then
     umask 077
-    secret="$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')"
-    printf 'spark.authenticate true\nspark.authenticate.secret %s\n' "$secret" >"$conf.new"
-    mv "$conf.new" "$conf"
+    # shellcheck disable=SC2059
+    printf "$text" "$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')" >"$file.new"
+    mv "$file.new" "$file"
 fi
 exec "$@"

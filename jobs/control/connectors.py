@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from bindery.jobs.control.config import FileSource, JobFile
@@ -33,6 +34,10 @@ class Connector:
     jar: str
     excludes: tuple[str, ...] = ()
     named_by: str = ""
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether a folder has the jars, under their own names or Ivy's, which begin with the group."""
+        return any(any(folder.glob(pattern)) for pattern in (self.jar, f"*_{self.jar}"))
 
 
 DELTA: Final = Connector((DELTA_PACKAGE,), "delta-spark_*.jar")

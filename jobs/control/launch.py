@@ -79,7 +79,7 @@ class Launcher:
         submit = spark_submit()
         command = [str(submit), "--master", self.master, "--name", f"bindery {encode_name(record.stream)}"]
         given = {"spark.jars", "spark.jars.packages"} & conf.keys()
-        missing = [one for one in needs if not any(submit.parents[1].glob(f"jars/{one.jar}"))]
+        missing = [one for one in needs if not one.is_in(submit.parents[1] / "jars")]
         if missing and not given:
             conf |= jar_settings(missing)
         for name, value in conf.items():

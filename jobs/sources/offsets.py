@@ -27,6 +27,11 @@ class OffsetNumbers:
     ranges: Mapping[tuple[str, int], tuple[int, int]]
     width: int
 
+    @property
+    def end(self) -> int:
+        """The sum of the offsets where the batch ends, which grows by what each batch has."""
+        return sum(end for _, end in self.ranges.values())
+
     @classmethod
     def of(cls, ends: Mapping[str, Mapping[int, int]]) -> OffsetNumbers:
         """The numbers of the batch that ends before those offsets, by topic and partition."""

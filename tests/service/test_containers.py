@@ -1,104 +1,28 @@
 """The image and the compose file on a Docker engine that is there: started, used, restarted, and looked into.
 
 Nothing is started when there is no engine. The project has a name, a port, networks and volumes of its own, which
-are removed at the end; the image `bindery:test` stays, as the next run builds on it.
+are removed at the end; the images with the tag `test` stay, as the next run builds on them.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import secrets
-import shutil
-import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.service.http import Client
+from tests.servers.compose import ADMIN, PASSWORD, Compose, engine, until
 
 pytestmark = pytest.mark.service
 
-PROJECT = Path(__file__).parents[2]
-ADMIN, PASSWORD = "admin", "correct horse battery"
-#: What differs from the compose file: names of its own, and cores for one submitted job beside the streaming job.
+#: What differs from the compose file beside names: one core for the streaming job and one for a submitted one.
 CHANGES = {
-    "name: bindery\n": f"name: bindery-test-{secrets.token_hex(4)}\n",
-    "image: bindery:0.1.0": "image: bindery:test",
-    "build: .": f"build: {PROJECT}",
-    "172.28.": "10.213.",
-    '- --cores\n      - "4"': '- --cores\n      - "3"',
+    '- --cores\n    - "2"': '- --cores\n    - "1"',
+    "- spark.cores.max=2": "- spark.cores.max=1",
 }
-_SECONDS = 180
 
-
-class Compose:
-    """The services of the compose file, under a name of their own."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
-        self.environment = {
-            **os.environ,
-            "BINDERY_ADMIN_USER": ADMIN,
-            "BINDERY_ADMIN_PASSWORD": PASSWORD,
-            "BINDERY_PORT": str(self.port),
-        }
-        text = (PROJECT / "docker-compose.yml").read_text()
-        for before, after in CHANGES.items():
-            assert before in text, before
-            text = text.replace(before, after)
-        self.file = folder / "docker-compose.yml"
-        self.file.write_text(text)
-
-    def call(self, *words: str, given: str = "", seconds: float = _SECONDS) -> str:
-        """What `docker compose` prints."""
-        done = subprocess.run(
-            ["docker", "compose", "--file", str(self.file), *words],
-            env=self.environment,
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
-        assert done.returncode == 0, f"{words}: {done.stderr[-2_000:]}"
-        return done.stdout
-
-    def run(self, service: str, *words: str, given: str = "") -> str:
-        """What a command in a service's container prints."""
-        return self.call("exec", "-T", service, *words, given=given)
-
-    def client(self, user: str = ADMIN, password: str = PASSWORD) -> Client:
-        """A client of the control plane, by its published port."""
-        return Client(self.port, user, password)
-
-    def arrive(self, name: str, number: int, key: str = "eu.paid") -> None:
-        """A file of messages appears in `incoming`."""
-        message = json.dumps({"exchange": "amq.topic", "routing_key": key}) + "\n"
-        place = "cd /var/lib/bindery/incoming && cat >.draft && mv .draft " + name
-        self.run("incoming", "sh", "-c", place, given=message * number)
-
-
-def engine() -> bool:
-    """Whether there is a Docker engine, with `docker compose`, that this user may use."""
-    if shutil.which("docker") is None:
-        return False
-    asked = (["docker", "info"], ["docker", "compose", "version"])
-    return all(subprocess.run(words, capture_output=True, check=False, timeout=60).returncode == 0 for words in asked)
-
-
-def until(look: Callable[[], Any], fine: Callable[[Any], bool]) -> Any:
-    end = time.monotonic() + _SECONDS
-    while not fine(found := look()):
-        assert time.monotonic() < end, f"still {found}"
-        time.sleep(1)
-    return found
+WORKERS = ("spark-worker-1", "spark-worker-2")
 
 
 @pytest.fixture(scope="module")
@@ -106,16 +30,16 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
     """Everything runs and is healthy."""
     if not engine():
         pytest.skip("no Docker engine that may be used")
-    running = Compose(tmp_path_factory.mktemp("containers"))
+    running = Compose(tmp_path_factory.mktemp("containers"), tag="test", changes=CHANGES)
     try:
-        running.call("build", "control-plane", seconds=1_200)
-        running.call("up", "--wait", "--wait-timeout", str(_SECONDS), seconds=2 * _SECONDS)
+        running.build()
+        running.up()
         client = running.client()
         assert client.put("/queues/%2F/orders", {"durable": True}).status == 201
         assert client.post("/bindings/%2F/e/amq.topic/q/orders", {"routing_key": "eu.*"}).status == 201
         yield running
     finally:
-        running.call("down", "--volumes", "--timeout", "5")
+        running.down(forget=True)
 
 
 def rows(compose: Compose) -> int:
@@ -138,10 +62,10 @@ def test_a_file_that_arrives_is_routed(compose: Compose) -> None:
 def test_the_job_goes_on_after_the_master_has_restarted(compose: Compose) -> None:
     expect_routed(compose, "2.json", 1)
     compose.call("restart", "spark-master")
-    compose.call("up", "--wait", "--no-recreate", "--wait-timeout", str(_SECONDS), seconds=2 * _SECONDS)
+    compose.up()
     expect_routed(compose, "3.json", 2)
     compose.call("kill", "spark-master")
-    compose.call("up", "--wait", "--no-recreate", "--wait-timeout", str(_SECONDS), seconds=2 * _SECONDS)
+    compose.up()
     expect_routed(compose, "4.json", 4)
 
 
@@ -175,19 +99,20 @@ def test_submitted_jobs_leave_no_jars_and_say_when_they_wait(compose: Compose) -
     assert (ended[waiting]["waiting"], ended[waiting]["error"]) == (None, None)
     client.post(f"/jobs/{waiting}/stop")
     until(states, lambda jobs: {job["state"] for job in jobs.values()} == {"stopped"})
-    for service in ("spark-worker", "control-plane", "incoming"):
+    for service in (*WORKERS, "control-plane", "incoming"):
         assert compose.run(service, "find", "/tmp", "-name", "*.jar") == "", service
-    kib = compose.run("spark-worker", "du", "-sk", "/tmp/work").split()[0]
-    assert int(kib) < 1_024
+    for worker in WORKERS:
+        kib = compose.run(worker, "du", "-sk", "/tmp/work").split()[0]
+        assert int(kib) < 1_024
 
 
 def test_sparks_processes_know_each_other_by_a_secret_that_nobody_else_reads(compose: Compose) -> None:
-    secret = compose.run("spark-worker", "cat", "/etc/spark/spark-defaults.conf").split()[-1]
+    secret = compose.run(WORKERS[0], "cat", "/etc/spark/spark-defaults.conf").split()[-1]
     assert len(secret) == 64
     names = compose.call("ps", "--quiet").split()
     shown = subprocess.run(["docker", "inspect", *names], capture_output=True, text=True, check=True).stdout
     assert secret not in shown
-    assert secret not in compose.run("spark-worker", "sh", "-c", "cat /proc/*/cmdline")
+    assert secret not in compose.run(WORKERS[0], "sh", "-c", "cat /proc/*/cmdline")
     # who does not know it gets no answer, and there are no pages to ask instead
 
     def asked(*options: str) -> str:
@@ -199,7 +124,7 @@ def test_sparks_processes_know_each_other_by_a_secret_that_nobody_else_reads(com
     assert answered in asked("-Dspark.authenticate=true", f"-Dspark.authenticate.secret={secret}")
     assert answered not in asked("-Dspark.authenticate=true", "-Dspark.authenticate.secret=wrong")
     assert answered not in asked()
-    for host, port in (("spark-master", 8080), ("spark-worker", 8081)):
+    for host, port in (("spark-master", 8080), (WORKERS[0], 8081)):
         tried = f"import socket\ntry: socket.create_connection(('{host}', {port}), 5)\nexcept OSError: print('refused')"
         assert compose.run("control-plane", "python", "-c", tried).strip() == "refused"
 
@@ -217,7 +142,7 @@ def test_an_administrator_who_was_deleted_stays_deleted(compose: Compose) -> Non
     ann = compose.client("ann", PASSWORD + "!")
     assert ann.delete(f"/users/{ADMIN}").status == 204
     compose.call("restart", "control-plane")
-    compose.call("up", "--wait", "--no-recreate", "--wait-timeout", str(_SECONDS), seconds=2 * _SECONDS)
+    compose.up()
     assert [user["name"] for user in ann.get("/users").json] == ["ann"]
     assert compose.client().get("/whoami").status == 401
     assert "/api/whoami" in compose.call("logs", "control-plane")

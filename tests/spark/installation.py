@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,6 +104,11 @@ class Installation:
     def table(self, queue: str) -> pa.Table:
         """What a queue holds."""
         return DeltaTable(self.data.queue("/", queue)).to_pyarrow_table()
+
+    def files(self, queue: str) -> dict[int, int]:
+        """How many files each batch has written for a queue."""
+        read = (pq.read_table(file) for file in DeltaTable(self.data.queue("/", queue)).file_uris())
+        return dict(Counter(file["routing"][0].as_py()["batch_id"] for file in read))
 
     def unroutable(self) -> list[dict[str, Any]]:
         path = self.data.unroutable("/")

@@ -118,6 +118,23 @@ def test_the_exchange_is_the_topic_s_unless_another_is_named(jobs: Jobs) -> None
     assert jobs.rows()[0]["routing_key"] == "x' OR \\"
 
 
+def test_partitions_are_put_together_where_their_files_would_be_small(jobs: Jobs) -> None:
+    topic = jobs.broker.topic(partitions=6)
+
+    def produce(count: int) -> None:
+        jobs.broker.produce(topic, ({"value": b"v", "partition": number % 6} for number in range(count)))
+
+    produce(120)
+    jobs.route(topic, "max_offsets_per_trigger: 60")
+    tasks = [(row["routing"]["batch_id"], row["source"]["partition"]) for row in jobs.rows()]
+    assert Counter(tasks) == {(batch, partition): 10 for batch in (0, 1) for partition in range(6)}
+    files = jobs.installation.files("all")
+    assert [files[0], files[1]] == [6, 1], "files of each batch"
+    produce(120)
+    jobs.route(topic, "max_offsets_per_trigger: 60", "min_partitions: 6")
+    assert jobs.installation.files("all") == {0: 6, 1: 1, 2: 6, 3: 6}
+
+
 def test_every_column_can_be_an_expression(jobs: Jobs) -> None:
     topic = jobs.broker.topic()
     jobs.broker.produce(topic, [{"key": b"k", "value": b'{"a": 5}', "headers": [("h", b"1"), ("h", b"2")]}])

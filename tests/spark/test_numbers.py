@@ -86,13 +86,15 @@ def as_queue(installation: Installation) -> str:
     return "stream: s\nsource: {format: queue, queue: source}\nmessage: {exchange: \"'amq.topic'\"}\n"
 
 
-def crash_between_two_tables(installation: Installation, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Route the first batch into queue "one" only."""
+def crash_between_two_tables(
+    installation: Installation, text: str, monkeypatch: pytest.MonkeyPatch, *, batch: int = 0
+) -> None:
+    """Route batches, the last one into queue "one" only."""
     for name in ("one", "two"):
         installation.queue(name)
     job = installation.job(text)
     monkeypatch.setattr(BatchCommitter.__init__, "__kwdefaults__", {"workers": 1, "claim": True})  # in order of name
-    dies = faults.installed(at("batch.appending", crash, where=installation.data.queue("/", "two")))
+    dies = faults.installed(at("batch.appending", crash, where=installation.data.queue("/", "two"), number=batch + 1))
     with dies, pytest.raises(Crash):
         job.run(available_now=True)
     monkeypatch.undo()
@@ -146,6 +148,20 @@ def test_only_the_batch_that_was_begun_is_split_as_before(
 
     found = numbers(installation, "one")
     assert {seq >> 40 for batch, seq in found.values() if batch == 1} == {0}
+
+
+def test_small_batches_are_put_together_and_a_replay_of_one_is_too(
+    installation: Installation, settings: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first batch of a run is split for the cores; what it has written says how many tasks are enough."""
+    settings.conf.set(OPEN, "100")
+    text = as_parquet(installation).replace("path: INBOX", "path: INBOX, options: {maxFilesPerTrigger: 3}")
+    crash_between_two_tables(installation, text, monkeypatch, batch=1)
+    tasks = {(batch, seq >> 40) for batch, seq in numbers(installation, "one").values()}
+    assert tasks >= {(0, 0), (0, 1), (1, 0)}
+    assert {task for batch, task in tasks if batch == 1} == {0}
+    installation.route(text)
+    assert_numbered_once(installation)
 
 
 def test_a_replay_under_another_master_gives_every_message_its_number_again(

@@ -28,6 +28,8 @@ PROJECT = Path(__file__).parents[2]
 FILE = PROJECT / "docker-compose.yml"
 LOADER = PROJECT / "tests" / "compose"
 ADMINISTRATOR = {"BINDERY_ADMIN_USER": "admin", "BINDERY_ADMIN_PASSWORD": "correct horse battery"}
+WORKERS = ("spark-worker-1", "spark-worker-2")
+CONFIGS = PROJECT / "configs" / "compose"
 #: Paths in the image -> where they come from.
 IMAGE = {"/opt/bindery/jobs": PROJECT / "jobs", "/opt/bindery/configs": PROJECT / "configs"}
 
@@ -93,7 +95,7 @@ def test_there_is_no_default_password(loader: list[str]) -> None:
     ("before", "after"),
     [
         ("condition: service_healthy", "condition: service_happy"),
-        ("\nvolumes:\n  bindery:", "\nvolumes:\n  other:"),
+        ("  bindery:\n  object-store:\n", "  other:\n  object-store:\n"),
         ("    stop_grace_period: 40s", "    stop_grace: 40s"),
         ("    networks: [inside, edge]", "    networks: [inside, outside]"),
     ],
@@ -110,20 +112,30 @@ def test_the_loader_would_notice(loader: list[str], tmp_path: Path, before: str,
 
 
 def test_the_control_plane_starts_with_settings_that_it_accepts(
-    compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    program, name, *arguments = command(compose, "control-plane")
+    started = command(compose, "control-plane")
+    assert started[2] == "metrics"
+    program, name, *arguments = started[3:]
     assert program == "bindery"
     with typer.main.get_command(app).commands[name].make_context(name, arguments) as context:  # type: ignore[attr-defined]
         config = in_project(str(context.params["config"]))
-    for variable, value in ADMINISTRATOR.items():
+    token = tmp_path / "token"
+    token.write_text("0" * 64)
+    stated = compose["services"]["control-plane"]["environment"]
+    own = {name: str(value) for name, value in stated.items() if name in ("BINDERY_DATA", "BINDERY_STATE")}
+    assert stated["BINDERY_METRICS_TOKEN_FILE"] == "/etc/bindery/metrics/token"
+    for variable, value in {**ADMINISTRATOR, **own, "BINDERY_METRICS_TOKEN_FILE": str(token)}.items():
         monkeypatch.setenv(variable, value)
     settings = Settings.configured(config)
+    assert settings.data == "s3://bindery/data"
     assert settings.environment == "production"
     published = compose["services"]["control-plane"]["ports"]
     assert published == [f"127.0.0.1:${{BINDERY_PORT:-{settings.port}}}:{settings.port}"], "plain HTTP stays here"
     volume = compose["x-bindery"]["volumes"][0].partition(":")[2]
-    assert all(str(path).startswith(volume + "/") for path in (settings.data, *settings.jobs.roots))
+    folder, broker = settings.jobs.roots
+    assert all(path.startswith(volume + "/") for path in (folder, own["BINDERY_STATE"]))
+    assert broker == "kafka://kafka:9092"
     edge = {name: IPv4Network(value) for name, value in compose["networks"]["edge"]["ipam"]["config"][0].items()}
     (proxy,) = map(IPv4Network, settings.trusted_proxies)
     assert proxy.subnet_of(edge["subnet"])
@@ -136,7 +148,7 @@ def test_the_control_plane_starts_with_settings_that_it_accepts(
 
 def test_the_image_starts_the_control_plane_as_the_compose_file_does(compose: dict[str, Any]) -> None:
     (started,) = re.findall(r"^CMD (\[.*\])$", (PROJECT / "Dockerfile").read_text(), re.MULTILINE)
-    assert yaml.safe_load(started) == command(compose, "control-plane")
+    assert yaml.safe_load(started) == command(compose, "control-plane")[3:]
 
 
 def test_the_streaming_job_is_one_that_runs(compose: dict[str, Any]) -> None:
@@ -147,7 +159,8 @@ def test_the_streaming_job_is_one_that_runs(compose: dict[str, Any]) -> None:
     job = load_job(in_project(options[options.index("--config") + 1])).job
     config = Settings.configured(PROJECT / "configs" / "production.yaml")
     assert job.source.path in config.jobs.roots  # type: ignore[union-attr]
-    assert options[options.index("--data") + 1] == str(config.data)
+    data = options[options.index("--data") + 1]
+    assert data == compose["services"]["control-plane"]["environment"]["BINDERY_DATA"]
     # a job file that is not there is reported by the job itself, once its own parser has read the options
     options[options.index("--config") + 1] = "/no/such/job.yaml"
     done = subprocess.run(
@@ -187,9 +200,9 @@ def test_spark_reads_the_options_of_the_streaming_job(compose: dict[str, Any]) -
     assert "Unrecognized option: --mistress" in read(broken).stderr
 
 
-@pytest.mark.parametrize("service", ["spark-master", "spark-worker"])
+@pytest.mark.parametrize("service", ["spark-master", *WORKERS])
 def test_sparks_own_classes_are_there(compose: dict[str, Any], service: str) -> None:
-    program, name = command(compose, service)[2:4] if service == "spark-master" else command(compose, service)[:2]
+    program, name = command(compose, service)[3:5] if service == "spark-master" else command(compose, service)[:2]
     assert (Path(pyspark.__file__).parent / program.removeprefix("/opt/spark/")).is_file()
     (jar,) = (Path(pyspark.__file__).parent / "jars").glob("spark-core_*.jar")
     with zipfile.ZipFile(jar) as archive:
@@ -199,7 +212,7 @@ def test_sparks_own_classes_are_there(compose: dict[str, Any], service: str) -> 
 # -- safety --------------------------------------------------------------------------------------------
 
 
-def test_every_service_is_confined_watched_and_shares_the_volume(compose: dict[str, Any]) -> None:
+def test_every_service_is_confined_and_watched(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
         assert service["read_only"], name
         assert service["cap_drop"] == ["ALL"], name
@@ -207,51 +220,134 @@ def test_every_service_is_confined_watched_and_shares_the_volume(compose: dict[s
         assert service["healthcheck"]["test"], name
         assert "privileged" not in service, name
         assert service["hostname"] == name
-        if name != "spark-master":
-            assert service["volumes"] == ["bindery:/var/lib/bindery", "spark-conf:/etc/spark:ro"], name
         assert service["logging"]["options"].keys() == {"max-size", "max-file"}, name
         assert service["mem_limit"], name
         assert service["pids_limit"], name
-        if name != "control-plane":
-            assert "ports" not in service, name
+        for port in service.get("ports", ()):
+            assert port.startswith("127.0.0.1:"), name
+        assert ("edge" in service["networks"]) == ("ports" in service), name
     assert compose["networks"]["inside"]["internal"]
 
 
-@pytest.mark.parametrize("service", ["control-plane", "spark-master", "spark-worker", "incoming"])
+def test_each_volume_is_mounted_by_those_who_need_it(compose: dict[str, Any]) -> None:
+    mounted: dict[str, set[str]] = {}
+    for name, service in compose["services"].items():
+        for volume in service["volumes"]:
+            mounted.setdefault(volume.partition(":")[0], set()).add(name + (":ro" if volume.endswith(":ro") else ""))
+    assert {name for name in mounted if not name.startswith(".")} == compose["volumes"].keys()
+    drivers = {"control-plane", "incoming", *WORKERS}
+    assert mounted["bindery"] == drivers
+    assert mounted["spark-conf"] == {"spark-master", *(f"{name}:ro" for name in drivers)}
+    assert mounted["store-keys"] == {"object-store", *(f"{name}:ro" for name in drivers)}
+    assert mounted["metrics-token"] == {"control-plane", "prometheus:ro"}
+    for own in ("object-store", "kafka", "prometheus", "grafana", "spark-master"):
+        assert mounted[own] == {own}
+
+
+def test_whoever_reads_or_writes_data_knows_where_the_store_is(compose: dict[str, Any]) -> None:
+    for name in ("control-plane", "incoming", *WORKERS):
+        environment = compose["services"][name]["environment"]
+        assert compose["x-store"].items() <= environment.items(), name
+    keys = compose["x-store"]["AWS_SHARED_CREDENTIALS_FILE"]
+    assert compose["services"]["object-store"]["environment"] == {"AWS_SHARED_CREDENTIALS_FILE": keys}
+    named = {word for service in compose["services"].values() for word in service.get("environment", {})}
+    assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} & named
+
+
+OWN_SERVICES = (
+    "control-plane",
+    "spark-master",
+    *WORKERS,
+    "incoming",
+    "object-store",
+    "kafka",
+    "prometheus",
+)
+
+
+@pytest.mark.parametrize("service", OWN_SERVICES)
 def test_what_a_health_check_runs_is_python(compose: dict[str, Any], service: str) -> None:
     how, program, option, code = compose["services"][service]["healthcheck"]["test"]
     assert (how, program, option) == ("CMD", "python", "-c")
     compile(code, service, "exec")
 
 
-def test_the_image_runs_as_a_user_of_its_own_with_what_it_copies() -> None:
-    text = (PROJECT / "Dockerfile").read_text()
-    stages = text.split("\nFROM ")
-    assert "USER bindery" in stages[-1]
+@pytest.mark.parametrize("dockerfile", ["Dockerfile", "configs/compose/Dockerfile"])
+def test_images_run_as_a_user_of_their_own_with_what_they_copy(dockerfile: str) -> None:
+    text = (PROJECT / dockerfile).read_text()
+    started = [stage for stage in text.split("\nFROM ") if "\nCMD " in stage]
+    assert started
+    for stage in started:
+        assert "\nUSER bindery\n" in stage
     kept = {line[1:] for line in (PROJECT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     for line in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
         for path in line.split():
             assert (PROJECT / path).exists(), path
-            assert path in kept, f"{path} is left out by .dockerignore"
+            assert Path(path).parts[0] in kept, f"{path} is left out by .dockerignore"
 
 
-def test_sparks_processes_share_a_secret_and_show_no_pages(compose: dict[str, Any], tmp_path: Path) -> None:
-    script = in_project(command(compose, "spark-master")[1])
-    spoken = []
-    for _ in range(2):
-        made = subprocess.run(
-            ["/bin/sh", str(script), "/bin/cat", str(tmp_path / "spark-defaults.conf")],
-            env={**os.environ, "SPARK_CONF_DIR": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        spoken.append(made.stdout)
-    assert re.fullmatch(r"spark.authenticate true\nspark.authenticate.secret [0-9a-f]{64}\n", spoken[0])
-    assert spoken[0] == spoken[1], "the secret is made once"
-    assert stat.S_IMODE((tmp_path / "spark-defaults.conf").stat().st_mode) == 0o600
-    for service in ("spark-master", "spark-worker"):
+@pytest.mark.parametrize(
+    ("kind", "service", "variable", "name", "text"),
+    [
+        ("spark", "spark-master", "SPARK_CONF_DIR", "", r"spark.authenticate true\nspark.authenticate.secret {}\n"),
+        (
+            "store",
+            "object-store",
+            "AWS_SHARED_CREDENTIALS_FILE",
+            "credentials",
+            r"\[default\]\naws_access_key_id = bindery\naws_secret_access_key = {}\n",
+        ),
+        ("metrics", "control-plane", "BINDERY_METRICS_TOKEN_FILE", "token", r"{}\n"),
+    ],
+)
+def test_a_secret_is_made_once_and_read_by_nobody_else(
+    compose: dict[str, Any], tmp_path: Path, kind: str, service: str, variable: str, name: str, text: str
+) -> None:
+    words = started_by(compose, service)
+    assert words[2] == kind
+    file = tmp_path / (name or "spark-defaults.conf")
+    environment = {**os.environ, variable: str(tmp_path / name)}
+    call = ["/bin/sh", str(PROJECT / "configs" / "compose" / Path(words[1]).name), kind, "/bin/cat", str(file)]
+    made = [subprocess.run(call, env=environment, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert re.fullmatch(text.format("[0-9a-f]{64}"), made[0])
+    assert made[0] == made[1], "the secret is made once"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def started_by(compose: dict[str, Any], service: str) -> list[str]:
+    """The command of a service, or of the image that it is built of."""
+    stated = compose["services"][service]
+    if "command" in stated:
+        return command(compose, service)
+    text = (PROJECT / stated["build"]["dockerfile"]).read_text()
+    (stage,) = (stage for stage in text.split("\nFROM ") if stage.startswith(f"base AS {stated['build']['target']}\n"))
+    words: list[str] = yaml.safe_load(stage.partition("\nCMD ")[2])
+    return words
+
+
+def test_sparks_pages_are_for_their_containers(compose: dict[str, Any]) -> None:
+    for service in ("spark-master", *WORKERS):
         assert compose["services"][service]["environment"]["SPARK_LOCAL_IP"] == "127.0.0.1"
+
+
+def test_kafkas_tools_are_what_the_image_links_to() -> None:
+    known = re.findall(r"^    (kafka-[a-z-]+)\) class=", (CONFIGS / "kafka" / "tool.sh").read_text(), re.MULTILINE)
+    text = (CONFIGS / "Dockerfile").read_text()
+    assert sorted(known) == sorted(set(re.findall(r"kafka-(?:topics|console-\w+|consumer-groups)", text)))
+
+
+def test_grafana_finds_the_dashboard(compose: dict[str, Any]) -> None:
+    grafana = compose["services"]["grafana"]
+    (mounted,) = (volume.split(":") for volume in grafana["volumes"] if volume.startswith("./"))
+    assert grafana["environment"]["GF_PATHS_PROVISIONING"] == f"{mounted[1]}/provisioning"
+    folder = PROJECT / mounted[0]
+    (provider,) = yaml.safe_load((folder / "provisioning" / "dashboards" / "bindery.yml").read_text())["providers"]
+    assert provider["options"]["path"] == mounted[1]
+    assert (folder / "bindery-dashboard.json").is_file()
+    (source,) = yaml.safe_load((folder / "provisioning" / "datasources" / "bindery.yml").read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    assert "prometheus" in compose["services"]
 
 
 def running_job(folder: Path) -> tuple[Path, str]:
@@ -261,7 +357,7 @@ def running_job(folder: Path) -> tuple[Path, str]:
     process.mkdir(parents=True)
     (process / "cmdline").write_bytes(b"/opt/venv/bin/python\0/opt/venv/lib/site-packages/bindery/jobs/route.py\0")
     checkpoint = folder / "checkpoint"
-    kept = DataDir("/var/lib/bindery/data").checkpoint("incoming")
+    kept = DataDir("s3://bindery/data").checkpoint("incoming")
     assert f'"{kept}"' in code
     changed = code.replace('"/proc"', repr(str(folder / "proc"))).replace(f'"{kept}"', repr(str(checkpoint)))
     for part in ("offsets", "commits"):
@@ -289,7 +385,8 @@ def test_a_job_whose_batch_does_not_end_is_not_healthy(
     done_ = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done_.returncode == 0) == well, done_.stderr
     (tmp_path / "proc" / "7" / "cmdline").write_bytes(b"java\0-cp\0x")
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode != 0
+    gone = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "the driver does not run" in gone.stderr
 
 
 def test_jobs_find_deltas_jars_in_the_image() -> None:

@@ -283,10 +283,11 @@ def test_the_command_line_carries_no_text_of_the_document(data: DataDir) -> None
     assert f"spark.jars.packages={DELTA_PACKAGE}" in command
 
 
+@pytest.mark.parametrize("group", ["", "io.delta_"])
 def test_a_spark_that_has_delta_downloads_nothing(
-    data: DataDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: DataDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str
 ) -> None:
-    for name in ("bin/spark-submit", "jars/delta-spark_4.2_2.13-4.4.0.jar"):
+    for name in ("bin/spark-submit", f"jars/{group}delta-spark_4.2_2.13-4.4.0.jar"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).touch()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
