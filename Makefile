@@ -13,7 +13,7 @@ export SPARK_LOCAL_DIRS ?= $(SCRATCH)/bindery-spark
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-files bench-commit bench-endurance \
-	bench-maintenance bench-storage faults fuzz random mutate faults-real compose-check conformance clean
+	bench-maintenance bench-storage bench-executors faults fuzz random mutate faults-real compose-check conformance clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ bench-maintenance: $(STAMP) ## What maintenance costs a stream into 100 queues
 
 bench-storage: $(STAMP) ## Small batches on a folder and on an object store: make bench-storage DATA=s3://bucket/prefix
 	$(BIN)/python -m benchmarks.bench_storage $(if $(findstring ://,$(DATA)),--data $(DATA))
+
+bench-executors: $(STAMP) ## Two executors of one core against one, on a cluster of this machine
+	$(BIN)/python -m benchmarks.bench_executors
 
 fuzz: $(STAMP) ## Fuzz the parsers (needs the fuzz extra: .venv/bin/pip install -e '.[fuzz]')
 	$(BIN)/python -m tests.fuzz
