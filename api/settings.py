@@ -89,7 +89,7 @@ class Settings(BaseSettings):
     metrics: Literal["off", "authenticated", "open"] = Field(
         "authenticated", description="serve /metrics: to nobody, to users with the tag monitoring, or to everybody"
     )
-    metrics_token_file: Path | None = Field(
+    metrics_token_file: Annotated[Path | None, BeforeValidator(lambda value: value or None)] = Field(
         None, description="a file with a token, which as a bearer token reads /metrics and nothing else"
     )
     metrics_series: int = Field(
@@ -133,6 +133,10 @@ class Settings(BaseSettings):
         if self.metrics_token_file is None:
             return None
         token = _secret_text(self.metrics_token_file, "metrics_token_file")
+        if not (token.isascii() and token.isprintable()) or " " in token:
+            raise ValueError(
+                f"metrics_token_file: {self.metrics_token_file} has more than printable ASCII without spaces"
+            )
         if len(token) < _SHORTEST_TOKEN:
             raise ValueError(
                 f"metrics_token_file: {self.metrics_token_file} has less than {_SHORTEST_TOKEN} characters"

@@ -245,7 +245,7 @@ class RouteJob:
             self._batch_records = min(max(1, GROUP_BYTES // mean), self.job.max_batch_records)
         files = [WrittenFile(**file) for result in outcomes for file in result["files"]]
         if files:
-            self._enough = enough_tasks(files)
+            self._enough = enough_tasks(counts.records, files)
             self._joined.learn(counts.records, self._enough)
         asked = Counter(requests())
         counts.requests += asked - self._asked

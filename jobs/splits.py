@@ -24,22 +24,24 @@ _LEAF: Final = "spark.sql.leafNodeDefaultParallelism"
 #: (store.writer.NUMBERS_PER_TASK for each piece).
 MOST_PARTITIONS: Final = 2_048
 #: What a file should have, one of the two, so far as fewer tasks give it that: to begin a file costs about as much as
-#: to fill it so far (docs/benchmarks.md).
+#: to fill it so far (docs/storage.md).
 FILE_ROWS: Final = 400
 FILE_BYTES: Final = 64 * 1024
+#: Records that are not left to one task, however small its files are.
+TASK_RECORDS: Final = 20_000
 #: What a file of a queue has of schema and statistics, about, whatever its rows are.
 EMPTY_BYTES: Final = 8 * 1024
 
 
-def enough_tasks(files: Sequence[WrittenFile]) -> int:
-    """How many tasks would have written these files as large as they should be; 1 at least.
+def enough_tasks(records: int, files: Sequence[WrittenFile]) -> int:
+    """How many tasks would have written these files as large as they should be, out of so many records; 1 at least.
 
     Each task writes a file for each table that its records go to. Another number of tasks gives about the same answer.
     """
     tables = max(1, len({(file.kind, file.vhost, file.name) for file in files}))
     rows = sum(file.rows for file in files)
     size = sum(max(0, file.size - EMPTY_BYTES) for file in files)
-    return max(1, rows // (tables * FILE_ROWS), size // (tables * FILE_BYTES))
+    return max(1, rows // (tables * FILE_ROWS), size // (tables * FILE_BYTES), records // TASK_RECORDS)
 
 
 class Joined:

@@ -12,7 +12,7 @@ case "$1" in
         text='[default]\naws_access_key_id = bindery\naws_secret_access_key = %s\n'
         ;;
     metrics) # the token of whoever scrapes the metrics
-        file="$BINDERY_METRICS_TOKEN_FILE"
+        file="$BINDERY_METRICS_TOKEN_FILE" # none where nobody is to scrape them by a token
         text='%s\n'
         ;;
     *)
@@ -21,10 +21,12 @@ case "$1" in
         ;;
 esac
 shift
-if [ ! -s "$file" ]; then
-    umask 077
-    # shellcheck disable=SC2059
-    printf "$text" "$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')" >"$file.new"
-    mv "$file.new" "$file"
+if [ -n "$file" ] && [ ! -s "$file" ]; then
+    (
+        umask 077
+        # shellcheck disable=SC2059
+        printf "$text" "$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')" >"$file.new"
+        mv "$file.new" "$file"
+    )
 fi
 exec "$@"

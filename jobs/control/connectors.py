@@ -54,8 +54,7 @@ S3A: Final = Connector(
         "software.amazon.awssdk:sts:2.35.4",
     ),
     "hadoop-aws-*.jar",
-    # commons-logging, for which Spark brings a bridge, would start Log4j before Spark has told it what to log
-    excludes=("software.amazon.awssdk:bundle", "commons-logging:commons-logging"),
+    excludes=("software.amazon.awssdk:bundle",),
 )
 #: Where credentials are taken from: each counts where the environment names what it reads, the last one always.
 _PROVIDERS: Final = (

@@ -48,8 +48,8 @@ def main() -> int:
         compose = Compose(Path(folder), tag="check")
         try:
             check(compose)
-        except AssertionError as error:
-            sys.stderr.write(f"\nerror: {error}\n")
+        except Exception as error:
+            sys.stderr.write(f"\nerror: {error!r}\n")
             sys.stderr.write(compose.call("logs", "--tail", "40", "--no-color"))
             return 1
         finally:
@@ -79,6 +79,7 @@ def check(compose: Compose) -> None:
         compose.call("restart", seconds=600)
         compose.up()
     with step("what was there is there, and a second message goes through"):
+        resume(compose)
         through(compose, "first", "second")
     with step("down and up"):
         compose.down()
@@ -117,11 +118,11 @@ def submit(compose: Compose) -> None:
 
 
 def resume(compose: Compose) -> None:
-    """Start the job again, which ended with the container that it ran in, unless it was started again with it."""
-    client = compose.client()
-    if job(compose)["state"] in ("stopped", "failed", "lost"):
-        answer = client.post(f"/jobs/{STREAM}/restart")
-        assert answer.status in (201, 202), answer.raw
+    """Start the job again, which was killed with the container that it ran in."""
+    ended = until(lambda: job(compose), lambda found: found["state"] == "failed")
+    assert ended["error"]["code"] == "killed", ended
+    answer = compose.client().post(f"/jobs/{STREAM}/restart")
+    assert answer.status in (201, 202), answer.raw
 
 
 def job(compose: Compose) -> dict[str, Any]:
@@ -132,7 +133,6 @@ def job(compose: Compose) -> dict[str, Any]:
 
 def through(compose: Compose, *names: str) -> None:
     """The last of these messages is produced; all of them, each once, are read back on this machine."""
-    resume(compose)
     compose.produce(TOPIC, f"name:{names[-1]}\teu.{names[-1]}\thello {names[-1]}\n")
     until(lambda: compose.client().get(f"/queues/%2F/{QUEUE}").json["messages"], lambda found: found == len(names))
     body = {"count": len(names) + 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
@@ -142,6 +142,8 @@ def through(compose: Compose, *names: str) -> None:
     table = DeltaTable(str(DataDir("s3://bindery/data").queue("/", QUEUE)), storage_options=compose.store_options())
     rows = table.to_pyarrow_table().to_pylist()
     assert sorted(row["routing_key"] for row in rows) == sorted(f"eu.{name}" for name in names), rows
+    running = job(compose)
+    assert (running["state"] in ("running", "idle"), running["error"]) == (True, None), running
 
 
 def measured(compose: Compose) -> None:

@@ -46,15 +46,16 @@ class Compose:
     def __init__(self, folder: Path, *, tag: str, changes: Mapping[str, str] | None = None) -> None:
         ports = _free_ports(len(_PORTS))
         self.ports = dict(zip(_PORTS, ports, strict=True))
+        self.project = f"bindery-{tag}-{secrets.token_hex(4)}"
+        outside = {name: value for name, value in os.environ.items() if not name.startswith(("BINDERY_", "COMPOSE_"))}
         self.environment = {
-            **os.environ,
+            **outside,
             "BINDERY_ADMIN_USER": ADMIN,
             "BINDERY_ADMIN_PASSWORD": PASSWORD,
             **{name: str(port) for name, port in self.ports.items()},
         }
         text = (PROJECT / "docker-compose.yml").read_text()
         own = {
-            "name: bindery\n": f"name: bindery-{tag}-{secrets.token_hex(4)}\n",
             ":0.1.0\n": f":{tag}\n",
             "build: .\n": f"build: {PROJECT}\n",
             "context: .,": f"context: {PROJECT},",
@@ -70,7 +71,7 @@ class Compose:
     def call(self, *words: str, given: str = "", seconds: float = SECONDS) -> str:
         """What `docker compose` prints."""
         done = subprocess.run(
-            ["docker", "compose", "--file", str(self.file), *words],
+            ["docker", "compose", "--project-name", self.project, "--file", str(self.file), *words],
             env=self.environment,
             input=given,
             capture_output=True,
@@ -109,7 +110,7 @@ class Compose:
 
     def produce(self, topic: str, records: str) -> None:
         """Records for Kafka, a line each: headers (name:value,…), key and value, separated by tabs."""
-        options = ["--bootstrap-server", "kafka:9092", "--topic", topic]
+        options = ["--bootstrap-server", "kafka:9092", "--topic", topic, "--compression-codec", "zstd"]
         for option in ("parse.headers=true", "parse.key=true"):
             options += ["--reader-property", option]
         self.run("kafka", "kafka-console-producer", *options, given=records)

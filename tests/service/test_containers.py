@@ -113,17 +113,17 @@ def test_sparks_processes_know_each_other_by_a_secret_that_nobody_else_reads(com
     shown = subprocess.run(["docker", "inspect", *names], capture_output=True, text=True, check=True).stdout
     assert secret not in shown
     assert secret not in compose.run(WORKERS[0], "sh", "-c", "cat /proc/*/cmdline")
-    # who does not know it gets no answer, and there are no pages to ask instead
+    # the master does what is asked by who knows it and by nobody else, and there are no pages to ask instead
 
-    def asked(*options: str) -> str:
+    def asked(driver: str, *options: str) -> bool:
         java = "JDK_JAVA_OPTIONS=" + " ".join(options)
-        client = "/opt/spark/bin/spark-class org.apache.spark.deploy.Client kill spark://spark-master:7077 driver-1"
-        return compose.call("exec", "-T", "--env", java, "control-plane", "sh", "-c", f"{client} 2>&1 || true")
+        client = f"/opt/spark/bin/spark-class org.apache.spark.deploy.Client kill spark://spark-master:7077 {driver}"
+        compose.call("exec", "-T", "--env", java, "control-plane", "sh", "-c", f"{client} 2>&1 || true")
+        return f"Driver {driver} has already finished or does not exist" in compose.call("logs", "spark-master")
 
-    answered = "driver-1 has already finished or does not exist"
-    assert answered in asked("-Dspark.authenticate=true", f"-Dspark.authenticate.secret={secret}")
-    assert answered not in asked("-Dspark.authenticate=true", "-Dspark.authenticate.secret=wrong")
-    assert answered not in asked()
+    assert asked("driver-1", "-Dspark.authenticate=true", f"-Dspark.authenticate.secret={secret}")
+    assert not asked("driver-2", "-Dspark.authenticate=true", "-Dspark.authenticate.secret=wrong")
+    assert not asked("driver-3")
     for host, port in (("spark-master", 8080), (WORKERS[0], 8081)):
         tried = f"import socket\ntry: socket.create_connection(('{host}', {port}), 5)\nexcept OSError: print('refused')"
         assert compose.run("control-plane", "python", "-c", tried).strip() == "refused"

@@ -71,6 +71,7 @@ def test_there_is_a_file_per_environment() -> None:
         ({"admin_password_file": "/etc/hostname"}, "belong together"),
         ({"metrics_token_file": "/no/such/file"}, "metrics_token_file: cannot read /no/such/file"),
         ({"metrics_token_file": "/proc/sys/kernel/ostype"}, "less than 32 characters"),
+        ({"metrics_token_file": "/proc/version"}, "more than printable ASCII without spaces"),
         ({"metrics_token_file": "/dev/null", "metrics": "open"}, "nobody is asked for a token with metrics: open"),
         ({"metrics_token_file": "/dev/null", "metrics": "off"}, "nobody is asked"),
         ({"host": EVERYWHERE, "insecure": True, "admin_user": "x", "admin_password": "guest"}, "shorter than 12"),

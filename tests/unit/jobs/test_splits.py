@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bindery.jobs.splits import EMPTY_BYTES, FILE_BYTES, FILE_ROWS, Joined, enough_tasks
+from bindery.jobs.splits import EMPTY_BYTES, FILE_BYTES, FILE_ROWS, TASK_RECORDS, Joined, enough_tasks
 from bindery.store.commit import WrittenFile
 
 
@@ -27,13 +27,19 @@ def written(name: str, rows: int = 1, size: int = EMPTY_BYTES, *, vhost: str = "
     ],
 )
 def test_files_are_to_have_a_size(files: list[tuple[int, int]], enough: int) -> None:
-    assert enough_tasks([written("q", rows, size) for rows, size in files]) == enough
+    assert enough_tasks(1, [written("q", rows, size) for rows, size in files]) == enough
+
+
+def test_many_records_are_not_left_to_one_task() -> None:
+    files = [written(f"q{number}") for number in range(2_000)]
+    assert enough_tasks(TASK_RECORDS - 1, files) == 1
+    assert enough_tasks(25 * TASK_RECORDS, files) == 25
 
 
 def test_each_table_counts_once() -> None:
     files = [written("a", FILE_ROWS), written("b", FILE_ROWS), written("b", 2 * FILE_ROWS)]
-    assert enough_tasks(files) == 2
-    assert enough_tasks([*files, written("a", vhost="v"), written("a", kind="unroutable")]) == 1
+    assert enough_tasks(1, files) == 2
+    assert enough_tasks(1, [*files, written("a", vhost="v"), written("a", kind="unroutable")]) == 1
 
 
 def test_however_many_tasks_wrote_a_batch_the_same_number_is_enough() -> None:
@@ -41,8 +47,8 @@ def test_however_many_tasks_wrote_a_batch_the_same_number_is_enough() -> None:
         rows, content = 40 * FILE_ROWS // tasks, 40 * FILE_BYTES // tasks
         many = [written(name, rows) for name in ("a", "b") for _ in range(tasks)]
         large = [written(name, 1, EMPTY_BYTES + content) for name in ("a", "b") for _ in range(tasks)]
-        assert enough_tasks(many) == 40
-        assert enough_tasks(large) in (39, 40)
+        assert enough_tasks(1, many) == 40
+        assert enough_tasks(1, large) in (39, 40)
 
 
 def test_a_batch_has_tasks_for_its_records() -> None:
