@@ -32,8 +32,8 @@ demo: $(STAMP) ## Route a year of flights through four exchange types (data in D
 test: $(STAMP) ## Run every test
 	$(BIN)/python -m pytest
 
-nightly: $(STAMP) ## Run the tests that are left out of `make test`: servers that are killed, many messages
-	BINDERY_NIGHTLY=1 $(BIN)/python -m pytest -m nightly
+nightly: $(STAMP) ## Run the tests that are left out of `make test`: servers that are killed, many messages, the longest on an object store
+	BINDERY_NIGHTLY=1 $(BIN)/python -m pytest -m "nightly or long"
 
 test-oldest: ## Run every test with the oldest packages that are allowed (in .venv-oldest)
 	$(MAKE) test VENV=.venv-oldest CONSTRAINTS=configs/constraints/oldest.txt

@@ -61,11 +61,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Whatever stands in tests/spark needs the session: `-m "not spark"` runs without Java.
 
-    Tests that are `local_only` do not run on an object store, and `nightly` ones where the night is asked for.
+    Tests that are `local_only` do not run on an object store; `nightly` ones, and `long` ones on an object store, run
+    where the night is asked for.
     """
     left_out = [item for item in items if item.get_closest_marker("local_only") and _is_remote(item)]
     if not os.environ.get("BINDERY_NIGHTLY"):
         left_out += [item for item in items if item.get_closest_marker("nightly")]
+        left_out += [item for item in items if item.get_closest_marker("long") and _is_remote(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)

@@ -199,6 +199,7 @@ def _die() -> None:
     raise Crash
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("death", DEATHS)
 @pytest.mark.parametrize("begin", ["nothing", "a position"])
 def test_a_death_at_any_point_loses_nothing(
@@ -256,6 +257,7 @@ def test_following_takes_what_comes_until_it_is_stopped(bench: Bench, stream: St
     assert bench.run() == Progress(rows=0)
 
 
+@pytest.mark.long
 def test_brokers_that_do_not_answer_are_named_and_nothing_moves(bench: Bench, stream: Stream) -> None:
     bench.run()
     stream.run(1)
@@ -265,6 +267,7 @@ def test_brokers_that_do_not_answer_are_named_and_nothing_moves(bench: Bench, st
     assert bench.run() == Progress(rows=3)
 
 
+@pytest.mark.long
 def test_a_stop_while_brokers_are_away_is_heard(bench: Bench, stream: Stream) -> None:
     stream.run(1)
     forwarder = bench.forwarder(trigger="1 second", bootstrap_servers="127.0.0.1:9")

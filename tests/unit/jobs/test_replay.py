@@ -176,6 +176,7 @@ def test_files_of_one_message_stand_in_one_group(data: DataDir, recorded: Topolo
     assert len(joined) == 7
 
 
+@pytest.mark.long
 def test_maintenance_changes_no_result_and_groups_stay_small(
     data: DataDir, recorded: TopologyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

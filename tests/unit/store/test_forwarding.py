@@ -186,6 +186,7 @@ def test_a_table_that_is_another_one_is_refused(data: DataDir, stream: Stream) -
     log.check(log.latest())
 
 
+@pytest.mark.long
 def test_what_has_gone_by_the_retention_is_refused(data: DataDir, stream: Stream, clock: Clock) -> None:
     log = QueueLog(data, "/", "a")
     appended, held = log.latest(), log.earliest()
@@ -200,6 +201,7 @@ def test_what_has_gone_by_the_retention_is_refused(data: DataDir, stream: Stream
         assert "--start-over" in str(refused.value.hint)
 
 
+@pytest.mark.long
 def test_maintenance_keeps_what_is_not_forwarded_yet(data: DataDir, stream: Stream, clock: Clock) -> None:
     right = Forwarding(data, "f")
     right.move(QueueLog(data, "/", "a").latest())
@@ -216,6 +218,7 @@ def test_maintenance_keeps_what_is_not_forwarded_yet(data: DataDir, stream: Stre
     assert data_files_of(data.queue("/", "a")) == set()
 
 
+@pytest.mark.long
 def test_a_snapshot_is_kept_until_it_is_forwarded(data: DataDir, stream: Stream, clock: Clock) -> None:
     stream.run(150)
     begin = QueueLog(data, "/", "a").earliest()

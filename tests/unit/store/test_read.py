@@ -279,6 +279,7 @@ CHANGES: dict[str, Callable[[DataDir], object]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("kind", ["full", "full for ever", "died"])
 def test_whatever_effect_fails_the_rows_are_those_before_or_after(root: str, change: str, kind: str) -> None:

@@ -192,6 +192,7 @@ def points_of(data: DataDir, store: TopologyStore) -> int:
     return len(counted.reached)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["full", "full for ever", "died"])
 def test_whatever_effect_of_a_redrive_fails_the_next_one_comes_to_the_same_end(root: str, kind: str) -> None:
     def lost_in(name: str) -> tuple[DataDir, TopologyStore]:
@@ -243,6 +244,7 @@ with faults.installed(kill):
 """
 
 
+@pytest.mark.long
 def test_killed_again_and_again_it_still_comes_to_the_same_end(data: DataDir, lost: TopologyStore) -> None:
     lost.edit(repair, author="t")
     for step in (("redrive.planned", ""), ("redrive.marked", ""), ("put.after", "/late/_delta_log"),

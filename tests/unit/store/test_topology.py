@@ -221,6 +221,7 @@ def test_commits_read_nothing_back_that_this_process_wrote(
     assert [again.author(("exchange", "/", f"e{n}")) for n in (0, 7, 40)] == ["a0", None, "a40"]
 
 
+@pytest.mark.long
 def test_files_stay_few_and_changes_rewrite_only_their_files(
     data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def on_disk(data: DataDir) -> Counter[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not IO.exists(), reason="the kernel counts no transfers by process here")
 def test_a_batch_costs_no_more_after_hundreds_of_others(data: DataDir, stream: Stream) -> None:
     effects: Counter[str] = Counter()

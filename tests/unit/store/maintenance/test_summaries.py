@@ -82,6 +82,7 @@ def rows_in_all(data: DataDir) -> list[dict[str, Any]]:
     return [one for name in tables.files_of(log) for one in pq.read_table(f"{place.path}/{name}").to_pylist()]
 
 
+@pytest.mark.long
 def test_totals_stay_what_they_were(recorded: DataDir) -> None:
     before, following = totals(recorded), ManifestTotals(recorded)
     following.totals()
@@ -109,6 +110,7 @@ def test_no_reader_takes_a_summary_for_a_batch(recorded: DataDir) -> None:
     assert "batches" not in next(newest_batches(recorded))
 
 
+@pytest.mark.long
 def test_further_days_join_the_month(recorded: DataDir) -> None:
     before = totals(recorded)
     for days in range(12):
