@@ -1,5 +1,8 @@
 """Two executors of one core against one, on a standalone cluster of this machine (`make bench-executors`).
 
+Each worker is held to a core of its own (`taskset`): else one executor, with its threads and Python processes, would
+take what the other one is to add. The driver is held to none, and shares those cores where there are no more.
+
 A master and two workers are started; the same batches into 100 queues are routed in a session with one executor and in
 one with two, each batch cut into the same four tasks. Commits, which the driver makes, are shown apart: they do not get
 faster by executors. Printed at the end is how many times as fast the tasks of a batch, and whole batches, are with two.
@@ -35,14 +38,14 @@ from bindery.store.topology import TopologyStore
 TASKS = 4
 JOB = "stream: bench\nsource: {{format: parquet, path: {path}, options: {{maxFilesPerTrigger: {tasks}}}}}\n"
 #: Batches that are not counted: executors start and compile.
-WARM_UP = 2
+WARM_UP = 4
 _SECONDS = 60
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Two executors of one core against one.")
     parser.add_argument("--messages", type=int, default=100_000, help="messages of a batch")
-    parser.add_argument("--batches", type=int, default=6)
+    parser.add_argument("--batches", type=int, default=10)
     options = parser.parse_args(arguments)
     console = Console(width=120)
     with scratch() as folder, cluster(folder) as master:
@@ -108,10 +111,13 @@ def cluster(folder: Path) -> Iterator[str]:
     master = ["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port())]
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(name: str, words: Sequence[str]) -> Path:
+    cores = sorted(os.sched_getaffinity(0))
+
+    def start(name: str, words: Sequence[str], core: int | None = None) -> Path:
         log = folder / f"{name}.log"
+        held = [] if core is None else ["taskset", "--cpu-list", str(core)]
         with log.open("wb") as output:
-            command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{words[0]}", *words[1:]]
+            command = [*held, str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{words[0]}", *words[1:]]
             started.append(subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=output))
         return log
 
@@ -120,7 +126,7 @@ def cluster(folder: Path) -> Iterator[str]:
         for number in (1, 2):
             worker = ["worker.Worker", "--host", "127.0.0.1", "--port", str(free_port())]
             worker += ["--webui-port", str(free_port()), "-c", "1", "-m", "1g", "-d", str(folder / f"work{number}")]
-            log = start(f"worker{number}", [*worker, f"spark://127.0.0.1:{port}"])
+            log = start(f"worker{number}", [*worker, f"spark://127.0.0.1:{port}"], cores[number - 1])
             end = time.monotonic() + _SECONDS
             while "Successfully registered with master" not in log.read_text(errors="replace"):
                 if time.monotonic() > end:
