@@ -23,8 +23,8 @@ _LEAF: Final = "spark.sql.leafNodeDefaultParallelism"
 #: Pieces are at most about twice as many as asked for; numbers of messages then stay below 2^52
 #: (store.writer.NUMBERS_PER_TASK for each piece).
 MOST_PARTITIONS: Final = 2_048
-#: What a file should have, one of the two, so far as fewer tasks give it that: to begin a file costs about as much as
-#: to fill it so far (docs/storage.md).
+#: What a file should have, one of the two, so far as fewer tasks give it that: to begin a file costs more than to
+#: fill it so far (docs/storage.md).
 FILE_ROWS: Final = 400
 FILE_BYTES: Final = 64 * 1024
 #: Records that are not left to one task, however small its files are.
