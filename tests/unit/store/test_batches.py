@@ -105,8 +105,7 @@ def test_the_steps_of_a_batch_come_in_their_order(driven: Driven) -> None:
         "compile",
         "put.after /pins/s~3A1/0.json",
         "batch.pinned /pins/s~3A1",
-        "write.after /queues/~2F/a/",
-        "write.after /queues/~2F/b/",
+        "written",
         *([] if place(driven.data.root).is_remote else ["sync.after /queues/~2F/a"]),
         "batch.appended /queues/~2F/a",
         "batch.appended /queues/~2F/b",
@@ -114,8 +113,11 @@ def test_the_steps_of_a_batch_come_in_their_order(driven: Driven) -> None:
         "batch.in_manifest /manifest",
         "tell",
     ]
-    places = [reached.index(step) for step in order]
-    assert places == sorted(places)
+    # an object store has several files on their way at once
+    first, last = sorted(reached.index(f"write.after /queues/~2F/{name}/") for name in "ab")
+    for written in (first, last):
+        places = [written if step == "written" else reached.index(step) for step in order]
+        assert places == sorted(places)
     assert [one.name for one in driven.told[0]] == list(QUEUES)
 
 
