@@ -6,20 +6,24 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 
 from bindery import __version__
 from bindery.api import errors
 from bindery.api.control_plane import ControlPlane
+from bindery.api.docs_page import HEADERS, render
 from bindery.api.document import describe
 from bindery.api.metrics import Latencies, Metrics
 from bindery.api.raw_path import RawPath
+from bindery.api.readiness import Readiness
 from bindery.api.routes import (
     bindings,
     capabilities,
     definitions,
     diverts,
     exchanges,
+    health,
     inbox,
     jobs,
     lint,
@@ -45,6 +49,7 @@ booleans and counts may be strings. Errors are `{"error": …, "reason": …}`.
 """
 #: Resources in the order in which their paths are looked at: fixed segments come before parameters.
 _RESOURCES: Final = (
+    health,
     overview,
     users,
     permissions,
@@ -82,12 +87,13 @@ def create_app(settings: Settings) -> FastAPI:
         version=__version__,
         description=_DESCRIPTION,
         redirect_slashes=False,
-        docs_url="/docs" if settings.docs else None,
+        docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json" if settings.docs else None,
         lifespan=lifespan,
     )
     app.state.plane = plane
+    app.state.readiness = Readiness(plane.check)
     for resource in _RESOURCES:
         app.router.routes.extend(resource.router.routes)
     if settings.metrics != "off":
@@ -95,6 +101,7 @@ def create_app(settings: Settings) -> FastAPI:
             plane.topology,
             plane.totals.totals,
             plane.counts,
+            plane.jobs.all,
             limit=settings.metrics_series,
             depths=settings.metrics_depths,
         )
@@ -103,6 +110,25 @@ def create_app(settings: Settings) -> FastAPI:
         )
         app.add_middleware(Latencies, histogram=exposed.requests)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # the way that the framework offers
+    _entrance(app, settings)
     errors.install(app)
     app.add_middleware(RawPath)
     return app
+
+
+def _entrance(app: FastAPI, settings: Settings) -> None:
+    """The page of the operations, and what a browser is told that asks for nothing in particular."""
+    links = {"api": "api/overview", "health": "healthz"}
+    if settings.metrics != "off":
+        links["metrics"] = "metrics"
+
+    @app.get("/", include_in_schema=False)
+    def start() -> Response:
+        # relative, so that it leads on behind a proxy that adds a prefix
+        return RedirectResponse("docs", 302) if settings.docs else JSONResponse({"product": app.title, "links": links})
+
+    if settings.docs:
+
+        @app.get("/docs", include_in_schema=False)
+        def page() -> Response:
+            return HTMLResponse(render(app.openapi()), headers=HEADERS)

@@ -22,7 +22,7 @@ from bindery.api.publisher import Publisher
 from bindery.api.settings import Settings
 from bindery.api.statistics import Statistics
 from bindery.router.declarations import TopologyEditor
-from bindery.router.errors import BinderyError
+from bindery.router.errors import BinderyError, UnsupportedTable
 from bindery.router.model import Topology
 from bindery.router.policies import Policies
 from bindery.store.access import Access, AccessEditor, AccessStore
@@ -30,7 +30,7 @@ from bindery.store.group_commit import GroupCommitter
 from bindery.store.jobs import JobRegistry
 from bindery.store.maintenance import Upkeep
 from bindery.store.paths import DataDir
-from bindery.store.tables import open_log
+from bindery.store.tables import exists, open_log
 from bindery.store.topology import TOPOLOGY, TopologyStore
 from bindery.store.totals import ManifestTotals
 
@@ -128,6 +128,12 @@ class ControlPlane:
     def topology(self) -> Topology:
         """The newest topology; costs a look at the log when nothing has changed."""
         return self.topologies.load()
+
+    def check(self) -> None:
+        """Raise BinderyError unless the topology can be read, and OSError for a data directory that is away."""
+        self.topology()
+        if not exists(self.data.topology):  # what is known of it needs no file
+            raise UnsupportedTable("the topology table is gone", where=self.data.topology)
 
     def author(self, kind: str, vhost: str, name: str) -> str:
         """Who made the last change to an object; predeclared ones come with their vhost."""

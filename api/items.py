@@ -6,7 +6,7 @@ fields out, and so do statistics of something that has none. So no field of a li
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NotRequired, TypeVar
 
 from pydantic import ConfigDict, JsonValue, with_config
 from typing_extensions import TypedDict
@@ -395,6 +395,20 @@ class Health(TypedDict, total=False):
 
 
 @with_config(_EXACT)
+class Alive(TypedDict):
+    """The service answers, and can work where that was asked."""
+
+    status: Literal["ok"]
+
+
+@with_config(_EXACT)
+class Unready(TypedDict):
+    """The service cannot work."""
+
+    status: Literal["unavailable"]
+
+
+@with_config(_EXACT)
 class Routed(TypedDict):
     """Whether a published message reached a queue."""
 
@@ -433,11 +447,12 @@ class Capabilities(TypedDict, total=False):
 
 @with_config(_EXACT)
 class Explained(TypedDict):
-    """What became of each message of a dry run."""
+    """What became of each message of a dry run; of a record that never was a message, what is wrong with it."""
 
     topology_version: int
     proposed: bool
     results: list[dict[str, JsonValue]]
+    refused: NotRequired[dict[str, JsonValue]]
 
 
 @with_config(_EXACT)
@@ -457,19 +472,31 @@ class StageProgress(TypedDict):
 
 
 @with_config(_EXACT)
+class ForwardPosition(TypedDict):
+    """What a forwarder sends next: a file of a version of the queue's table; since `moved_at` (ms since 1970)."""
+
+    table_id: str
+    version: int
+    file: int
+    snapshot: bool
+    moved_at: int
+
+
+@with_config(_EXACT)
 class JobProgress(TypedDict):
-    """What a job has done since its stream began."""
+    """What a job has done since its stream began; of a forwarder the rows before its position, and that."""
 
     batches: int
     records: int
     copies: int
     unroutable: dict[str, int]
     stages: dict[str, StageProgress]
+    position: NotRequired[ForwardPosition | None]
 
 
 @with_config(_LISTED)
 class JobItem(TypedDict, total=False):
-    """A submitted job; `run` once it was started. Times are in milliseconds since 1970."""
+    """A submitted job; `document` for administrators, `run` once it was started. Times are in ms since 1970."""
 
     stream: str
     vhost: str
@@ -486,6 +513,15 @@ class JobItem(TypedDict, total=False):
     run: dict[str, JsonValue]
 
 
+@with_config(_EXACT)
+class JobLog(TypedDict):
+    """The last lines of a run's log, and the numbers of the runs whose logs there are."""
+
+    run: int
+    lines: list[str]
+    runs: list[int]
+
+
 #: Documents that are described on pages of their own, and lists of things that there never are.
 Document = dict[str, JsonValue]
-Nothing = paged(JsonValue)
+Nothing = paged(Document)

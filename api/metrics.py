@@ -6,10 +6,11 @@ data directory count; latencies are of this process. Names and labels are listed
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, get_args
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
@@ -17,12 +18,15 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bindery.api.counts import Counts
+from bindery.router.errors import BinderyError
 from bindery.router.model import Topology
+from bindery.store.jobs import Found, State
 from bindery.store.totals import Totals
 
 Labels = tuple[str, ...]
 Family = CounterMetricFamily | GaugeMetricFamily | SummaryMetricFamily
 
+_LOGGER: Final = logging.getLogger("bindery.api")
 #: The value of every label of the series that sums what has no series of its own.
 OTHER: Final = "__other__"
 #: Characters of a filter's text that a label shows.
@@ -64,11 +68,13 @@ class RoutingCollector(Collector):
         topology: Callable[[], Topology],
         totals: Callable[[], Totals],
         counts: Counts,
+        jobs: Callable[[], Sequence[Found]],
         *,
         limit: int,
         depths: bool,
     ) -> None:
         self._topology = topology
+        self._jobs = jobs
         self._counts = counts
         self._totals = totals
         self._depths = depths
@@ -95,6 +101,7 @@ class RoutingCollector(Collector):
         yield objects
         yield from self._of_streams(totals)
         yield from self._of_objects(topology, totals)
+        yield from self._of_jobs()
         if self._depths:
             yield from self._depths_of(topology)
 
@@ -123,6 +130,8 @@ class RoutingCollector(Collector):
         yield stages
         text = "Messages that reached no queue."
         yield self._counter("bindery_unroutable", text, ("stream", "reason"), totals.unroutable)
+        text = "Records that are no messages, by what is wrong with them."
+        yield self._counter("bindery_invalid_records", text, ("stream", "kind"), totals.invalid)
         text = "Evaluations of a filter that met run-time trouble, such as arithmetic on text."
         yield self._counter("bindery_filter_unknowns", text, ("filter",), _by_filter(totals.filter_unknowns))
         text = "Evaluations of a filter that failed because of a defect in Bindery; copies may be missing."
@@ -173,6 +182,36 @@ class RoutingCollector(Collector):
             yield self._counter(name, text, ("vhost", "queue"), queues)
         rows = {(vhost,): float(n) for (kind, vhost, _), n in totals.rows.items() if kind == "unroutable"}
         yield self._counter("bindery_unroutable_rows", "Rows of a vhost's unroutable table.", ("vhost",), rows)
+
+    def _of_jobs(self) -> Iterator[Family]:
+        """The states of submitted jobs: gauges, so that those of jobs without a series of their own are left out."""
+        try:
+            jobs = {(found.record.stream,): found for found in self._jobs()}
+        except BinderyError as error:  # a damaged record hides the jobs, and not everything else
+            _LOGGER.warning("the metrics lack the jobs: %s", error.message)
+            return
+        own, _ = self._split("bindery_job", dict.fromkeys(jobs, 0.0))
+        states = GaugeMetricFamily(
+            "bindery_job_state",
+            "1 for the state that a submitted job is in, 0 for the others.",
+            labels=["stream", "state"],
+        )
+        lag = GaugeMetricFamily(
+            "bindery_job_lag_seconds", "Since when a running job has not caught up; 0 when it has.", labels=["stream"]
+        )
+        waiting = GaugeMetricFamily(
+            "bindery_job_waiting", "1 for a running job that has no executor, or cannot send.", labels=["stream"]
+        )
+        for (stream,) in own:
+            found = jobs[stream,]
+            for state in get_args(State):
+                states.add_metric([stream, state], float(found.state == state))
+            said = (found.status.progress or {}) if found.status is not None else {}
+            if found.alive:
+                waiting.add_metric([stream], float(said.get("waiting") is not None))
+                if "lag" in said:
+                    lag.add_metric([stream], said["lag"]["seconds"])
+        yield from (states, lag, waiting)
 
     def _depths_of(self, topology: Topology) -> Iterator[Family]:
         depth = GaugeMetricFamily("bindery_queue_depth", "Rows that a queue holds.", labels=["vhost", "queue"])
@@ -240,6 +279,7 @@ class Metrics:
         topology: Callable[[], Topology],
         totals: Callable[[], Totals],
         counts: Counts,
+        jobs: Callable[[], Sequence[Found]],
         *,
         limit: int,
         depths: bool,
@@ -252,5 +292,5 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self.registry.register(RoutingCollector(topology, totals, counts, limit=limit, depths=depths))
+        self.registry.register(RoutingCollector(topology, totals, counts, jobs, limit=limit, depths=depths))
         ProcessCollector(registry=self.registry)

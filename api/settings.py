@@ -7,14 +7,23 @@ from the YAML file that `--config` or `BINDERY_CONFIG` names, else it has the de
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    YamlConfigSettingsSource,
+)
 
 from bindery.jobs.control.connect import refuse_connect
+from bindery.jobs.control.logs import LogFormat
 from bindery.store.maintenance.options import MaintenanceOptions
 
 CONFIG_VARIABLE: Final = "BINDERY_CONFIG"
@@ -22,6 +31,25 @@ CONFIG_VARIABLE: Final = "BINDERY_CONFIG"
 _SHORTEST_PASSWORD: Final = 12
 #: Shortest token for scrapers, whose attempts nobody counts.
 _SHORTEST_TOKEN: Final = 32
+
+
+#: Where one folder or address ends and the next begins: `:` before an absolute path or a scheme.
+_NEXT_ROOT: Final = re.compile(r":(?=/(?!/)|[A-Za-z][A-Za-z0-9+.-]*://)")
+
+
+def _roots(value: object) -> object:
+    """A list as it is, as JSON, or separated by `:` as in PATH; addresses keep their own colons."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return json.loads(value)
+    roots = [root for root in _NEXT_ROOT.split(value) if root]
+    for root in roots:
+        if ":" in root and "://" not in root:
+            raise ValueError(
+                f"{root!r}: folders are separated by `:` and begin with `/`; give a list as JSON for others"
+            )
+    return roots
 
 
 def _address(value: object) -> object:
@@ -35,7 +63,9 @@ class JobSettings(BaseModel):
 
     master: str = Field(default="local[2]", description="the Spark master")
     conf: dict[str, str] = Field(default={}, description="more settings of Spark")
-    roots: tuple[str, ...] = Field(default=(), description="folders or addresses that sources of jobs may lie in")
+    roots: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_roots)] = Field(
+        default=(), description="folders or addresses that sources of jobs may lie in"
+    )
     secrets: Path | None = Field(default=None, description="a folder of files that job documents refer to by name")
     stop_wait: float = Field(default=30.0, gt=0, description="seconds that a restart waits for the job's end")
 
@@ -45,6 +75,10 @@ class MaintenanceSettings(MaintenanceOptions):
 
     enabled: bool = Field(default=True, description="maintain the data directory while the service runs")
     every: float = Field(default=3_600.0, ge=1, description="seconds between two passes over all tables")
+
+
+#: A file with a secret; an empty variable stands for none, as in other images that take a password from a file.
+_SecretFile = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
 
 
 def _secret_text(file: Path, setting: str) -> str:
@@ -80,16 +114,17 @@ class Settings(BaseSettings):
         (), description="addresses or networks of the proxies that speak TLS for this service"
     )
     access_log: bool = Field(False, description="write a line per request")
+    log_format: LogFormat = Field("text", description="lines of the log: text, or one JSON object each")
 
     admin_user: str | None = Field(None, description="name of the first administrator")
     admin_password: SecretStr | None = Field(None, description="password of the first administrator")
-    admin_password_file: Path | None = Field(None, description="a file with that password, instead of it")
+    admin_password_file: _SecretFile = Field(None, description="a file with that password, instead of it")
 
     docs: bool = Field(True, description="serve /docs and /openapi.json")
     metrics: Literal["off", "authenticated", "open"] = Field(
         "authenticated", description="serve /metrics: to nobody, to users with the tag monitoring, or to everybody"
     )
-    metrics_token_file: Annotated[Path | None, BeforeValidator(lambda value: value or None)] = Field(
+    metrics_token_file: _SecretFile = Field(
         None, description="a file with a token, which as a bearer token reads /metrics and nothing else"
     )
     metrics_series: int = Field(
@@ -177,10 +212,9 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _read_password(cls, values: dict[str, Any]) -> dict[str, Any]:
-        # an empty variable stands for none, as in other images that take a password from a file
         file = values.get("admin_password_file")
         if not file:
-            return {name: value for name, value in values.items() if name != "admin_password_file"}
+            return values
         if values.get("admin_password"):
             raise ValueError("BINDERY_ADMIN_PASSWORD and BINDERY_ADMIN_PASSWORD_FILE are both given: give one of them")
         return {**values, "admin_password": SecretStr(_secret_text(Path(file), "admin_password_file"))}

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -34,6 +33,7 @@ from bindery.jobs.route import BatchReport, RouteJob
 from bindery.jobs.session import build_session
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
+from tests.servers.ports import free_port
 
 TASKS = 4
 JOB = "stream: bench\nsource: {{format: parquet, path: {path}, options: {{maxFilesPerTrigger: {tasks}}}}}\n"
@@ -138,13 +138,6 @@ def cluster(folder: Path) -> Iterator[str]:
             process.terminate()
         for process in started:
             process.wait()
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

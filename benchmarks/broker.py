@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from benchmarks.scratch import scratch
+from tests.servers.ports import free_ports
 
 #: The management URL of a broker that runs, with user and password: http://guest:guest@localhost:15672
 URL_VARIABLE = "BINDERY_BENCH_BROKER"
@@ -63,7 +64,7 @@ def yardstick(url: str | None) -> Iterator[Service | None]:
 @contextmanager
 def _node(program: str, epmd: str, folder: Path) -> Iterator[Service]:
     """A node on loopback ports and in a folder of its own, with a port mapper of its own."""
-    management, distribution, mapper = _free_ports(3)
+    management, distribution, mapper = free_ports(3)
     service = Service("RabbitMQ", "127.0.0.1", management, "bench", secrets.token_hex(12))
     settings = {
         "listeners.tcp": "none",
@@ -120,11 +121,3 @@ def _answers(port: int) -> bool:
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False
-
-
-def _free_ports(number: int) -> list[int]:
-    found = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [one.getsockname()[1] for one in found]
-    for one in found:
-        one.close()
-    return ports

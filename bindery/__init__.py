@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bindery.analytics.directory import Directory as Directory
+    from bindery.analytics.directory import Queue as Queue
+    from bindery.analytics.directory import Snapshot as Snapshot
+    from bindery.analytics.directory import open as open
+    from bindery.analytics.directory import spark as spark
     from bindery.store.read import read_queue as read_queue
 
-__all__ = ["read_queue"]
+__all__ = ["Directory", "Queue", "Snapshot", "open", "read_queue", "spark"]
 __version__ = "0.1.0"
 
 
@@ -17,4 +22,8 @@ def __getattr__(name: str) -> Any:
         from bindery.store.read import read_queue  # noqa: PLC0415  # lazily, see above
 
         return read_queue
+    if name in __all__:
+        from bindery.analytics import directory  # noqa: PLC0415  # lazily, see above
+
+        return getattr(directory, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,6 +6,7 @@ its reason, a detail and its raw form; it never stops the stream.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bindery.jobs.consume import Consumer
+from bindery.jobs.reread import Layout
 from bindery.router.errors import InvalidInput
 from bindery.router.message import SENT_SCHEMA, SOURCE, VALUE, VALUE_MAP, Message, to_batch
 from bindery.router.utf8 import repaired, rows_not_utf8
+from bindery.store.problems import Problem, misfit, shown
 from bindery.store.writer import BATCH_SCHEMA
 
 #: What folds a list of named binaries to a map section, in the place of a member of the VALUE union.
@@ -27,8 +30,10 @@ HEADERS: Final = "headers"
 
 Bools = npt.NDArray[np.bool_]
 
-#: Columns that a job adds to the mapped ones: text of an unparsable record, raw form of a failed one, place.
+#: Columns that a job adds to the mapped ones: text of an unparsable record, which of its columns are null (see
+#: jobs.reread.Layout), raw form of a failed one, place.
 CORRUPT_COLUMN: Final = "__corrupt"
+MARKS_COLUMN: Final = "__marks"
 RAW_COLUMN: Final = "__raw"
 SOURCE_COLUMN: Final = "__source"
 
@@ -38,7 +43,9 @@ class MappedColumn:
     """A column of the mapped DataFrame and the place in the message that it fills.
 
     `column` is a column of SENT_SCHEMA, `name` a member or map key of it ("" = the column itself).
-    `guarded` columns arrive as struct<v>, null where the expression failed; `shown` is the expression.
+    `guarded` columns arrive as struct<v>, null where the expression failed; `shown` is the expression, `uses` the
+    columns of the source that it reads and whether each is binary, `cast` the type in SQL where it does nothing but
+    cast the one.
     `member` is the field of the VALUE union for a map entry or a value, or HEADERS ("" = no folding needed).
     `boxed` structs arrive as lists of one: for a null struct Spark would write a null to every member of
     Arrow's, one by one, and most messages use few of them.
@@ -51,16 +58,22 @@ class MappedColumn:
     shown: str = ""
     member: str = ""
     boxed: bool = False
+    uses: tuple[tuple[str, bool], ...] = ()
+    cast: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Records that are no messages: whatever could be read of them, and per row why."""
+    """Records that are no messages: whatever could be read of them, and per row why.
+
+    `problems` are those of the invalid ones alone.
+    """
 
     batch: pa.RecordBatch
     reason: pa.Array
     detail: pa.Array
     raw: pa.Array
+    problems: Sequence[Problem]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +84,7 @@ class Fold:
     consumer          of a bridge: which messages are read at all
     overrides         of a bridge: columns that the mapping puts in the place of the read ones
     text              the one column holds messages in JSON form, one per row
+    layout            how the text of a record is read again that Spark could not parse
     max_record_bytes  a record above is too_large
     """
 
@@ -79,6 +93,7 @@ class Fold:
     max_record_bytes: int
     consumer: Consumer | None = None
     overrides: tuple[MappedColumn, ...] = ()
+    layout: Layout | None = None
 
     def __call__(
         self, batch: pa.RecordBatch, seq: pa.Array, *, clock_ms: int = 0
@@ -116,8 +131,9 @@ class Fold:
         refused = Refused(
             batch=folded.take(places),
             reason=_REASONS.take(pa.array(problems.reason[bad])),
-            detail=pa.array([problems.detail.get(row) for row in bad.tolist()], pa.string()),
+            detail=pa.array([problems.detail[row] for row in bad.tolist()], pa.string()),
             raw=self._raw(batch).take(places),
+            problems=[problems.invalid[row] for row in bad.tolist() if row in problems.invalid],
         )
         return folded.take(pa.array(np.flatnonzero(problems.reason < 0))), refused
 
@@ -126,15 +142,20 @@ class Fold:
     ) -> list[pa.Array]:
         rows = batch.num_rows
         if CORRUPT_COLUMN in batch.schema.names:
-            corrupt = _valid(batch.column(CORRUPT_COLUMN))
-            problems.add(corrupt, _INVALID, "the record does not parse by the schema of the source")
+            assert self.layout is not None  # noqa: S101  # the mapping gives both
+            texts = batch.column(CORRUPT_COLUMN)
+            places = pa.array(np.flatnonzero(_valid(texts)))
+            marks = batch.column(MARKS_COLUMN).take(places).to_pylist()
+            for row, text, mark in zip(places.to_pylist(), _texts(texts.take(places)), marks, strict=True):
+                problems.add_invalid(row, self.layout.problem(text, mark))
         parts: dict[str, dict[str, tuple[MappedColumn, pa.Array]]] = {}
         for mapped in columns:
             array = batch.column(mapped.arrow)
             if mapped.guarded:
-                failed = ~_valid(array)
-                where = mapped.column + (f".{mapped.name}" if mapped.name else "")
-                problems.add(failed, _INVALID, f"message.{where}: {mapped.shown} failed")
+                failed = np.flatnonzero(~_valid(array) & (problems.reason < 0))
+                if len(failed):
+                    for row, raw in zip(failed.tolist(), _texts(self._raw(batch).take(pa.array(failed))), strict=True):
+                        problems.add_invalid(row, _failure(mapped, raw))
                 array = array.flatten()[0]
             if mapped.boxed:
                 array = _unboxed(array)
@@ -147,7 +168,7 @@ class Fold:
             try:
                 messages.append(Message.from_json(json.loads((raw or b"").decode())))
             except (InvalidInput, ValueError, RecursionError) as error:
-                problems.add_one(row, _INVALID, _described(error))
+                problems.add_invalid(row, Problem("message", _described(error)))
                 messages.append(Message())
         return list(to_batch(messages).columns)
 
@@ -177,17 +198,46 @@ class _Problems:
     def __init__(self, rows: int) -> None:
         self.reason = np.full(rows, -1, np.int8)
         self.detail: dict[int, str] = {}
+        self.invalid: dict[int, Problem] = {}
         self.found = False
 
-    def add(self, rows: Bools, reason: int, detail: str) -> None:
-        for row in np.flatnonzero(rows & (self.reason < 0)).tolist():
-            self.add_one(row, reason, detail)
+    def add_invalid(self, row: int, problem: Problem) -> None:
+        if self.reason[row] < 0:
+            self.invalid[row] = problem
+            self.add_one(row, _INVALID, problem.detail)
 
     def add_one(self, row: int, reason: int, detail: str) -> None:
         if self.reason[row] < 0:
             self.reason[row] = reason
             self.detail[row] = detail
             self.found = True
+
+
+def _failure(mapped: MappedColumn, raw: str) -> Problem:
+    """Why an expression failed, with the values that it read as far as the raw form of the record has them."""
+    where = "message." + mapped.column + (f".{mapped.name}" if mapped.name else "")
+    try:
+        record = json.loads(raw)
+    except (ValueError, RecursionError):
+        record = {}
+    values = {name: _stated(record[name], binary=binary) for name, binary in mapped.uses if name in record}
+    if mapped.cast and values:
+        ((name, value),) = values.items()
+        return misfit(name, value, mapped.cast, f"{where}: {mapped.shown}")
+    read = ", ".join(f"{name} is '{shown(value)}'" for name, value in values.items())
+    said = f"{where}: {mapped.shown} failed" + (f", {read}" if read else "")
+    return Problem("expression", said)
+
+
+def _stated(value: object, *, binary: bool) -> str:
+    if binary:
+        return base64.b64decode(str(value)).decode("utf-8", "replace")  # as to_json writes it
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _texts(array: pa.Array) -> list[str]:
+    """Texts, or binaries that should be; what is not UTF-8 in them is replaced."""
+    return [(raw or b"").decode("utf-8", "replace") for raw in array.cast(pa.binary()).to_pylist()]
 
 
 def _described(error: Exception) -> str:
@@ -203,7 +253,7 @@ def _readable(batch: pa.RecordBatch, problems: _Problems) -> pa.RecordBatch:
         bad = rows_not_utf8(columns[place])
         if len(bad):
             for row in bad.tolist():
-                problems.add_one(row, _INVALID, f"message.{name}: text that is not UTF-8")
+                problems.add_invalid(row, Problem("not-utf-8", f"message.{name}: text that is not UTF-8"))
             columns[place] = repaired(columns[place])
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 

@@ -24,9 +24,10 @@ from bindery.jobs.sources.format import FileFormat
 from bindery.jobs.sources.lines import long_lines
 from bindery.jobs.sources.offsets import OffsetNumbers
 from bindery.jobs.sources.planned import PlannedFile, place_of, planned_ends, planned_files
-from bindery.jobs.sources.records import Records
+from bindery.jobs.sources.records import CORRUPT, Records
 from bindery.jobs.sources.refused import Refusals, RefusedPart
 from bindery.jobs.sources.storage import FileState, Storage
+from bindery.router.error_text import visible
 from bindery.router.errors import Refused
 from bindery.store import effects
 from bindery.store.places import Place, at, hadoop_address
@@ -37,6 +38,11 @@ Action = Callable[[DataFrame], list[Row]]
 _COPIES: Final = "shortened"
 #: How Spark says that a file could not be read.
 _READ_ERROR: Final = "FAILED_READ_FILE"
+#: How Spark says that the header of a CSV file is not the schema.
+_OTHER_HEADER: Final = re.compile(r"CSV header does not conform|[Nn]umber of columns? in CSV header")
+#: Bytes of a file among which its header is shown, and characters of a header that are.
+_HEADER_BYTES: Final = 64 * 1024
+_HEADER_CHARS: Final = 300
 _PLACE: Final = "put a file right under a new name: write it elsewhere, and rename it into the folder when it is whole"
 
 
@@ -218,11 +224,26 @@ class _FileBatch:
             self._storage.check_bytes(file.address)
         except Py4JJavaError as fault:
             raise Refused(
-                f"source file {file.place}: the storage does not give it: {_reason(fault)}",
+                f"source file {file.place}: the storage does not give it: {innermost_reason(fault)}",
                 where=file.place,
                 hint="see to the storage or to the permissions, and start again; nothing of this batch is lost",
             ) from error
-        return f"the file cannot be read: {_reason(error)}"
+        if _OTHER_HEADER.search(innermost_reason(error)):
+            return self._other_header(file)
+        return f"the file cannot be read: {innermost_reason(error)}"
+
+    def _other_header(self, file: PlannedFile) -> str:
+        """Both headers of a CSV file: its own, and the one that the schema makes."""
+        form = self._intake.format
+        stated = {option.lower(): value for option, value in form.options.items()}
+        with self._storage.content(file.address) as content:
+            text = content.read(0, _HEADER_BYTES).decode(stated.get("encoding", "utf-8"), "replace").lstrip("\ufeff")
+        own = next(filter(None, map(str.strip, text.splitlines())), "")
+        wanted = form.quoting["separator"].join(name for name in form.schema.names if name != CORRUPT)
+        return (
+            f"its header is '{_header(own)}', and the columns of source.schema are '{_header(wanted)}'; "
+            "name the columns of the schema in the order of the file"
+        )
 
     def _run(
         self,
@@ -327,12 +348,16 @@ class _Shortened:
             effects.remove_folder(self._folder)
 
 
+def _header(text: str) -> str:
+    return visible(text if len(text) <= _HEADER_CHARS else text[:_HEADER_CHARS] + "…")
+
+
 def _url(place: Place) -> str:
     """The URL by which Spark knows a place."""
     return hadoop_address(str(place)) if place.is_remote else f"file://{place}"
 
 
-def _reason(error: Exception) -> str:
+def innermost_reason(error: Exception) -> str:
     """The first line of what the innermost cause of a JVM's error says."""
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if cause is None:

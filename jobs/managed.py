@@ -8,11 +8,11 @@ A forwarder (jobs/forwarding) runs the same way, without spark-submit.
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from bindery.jobs.control.connectors import connectors_of
 from bindery.jobs.control.document_rules import DocumentRules
 from bindery.jobs.control.forward import Forward, forward_of, is_forward, submitted
 from bindery.jobs.control.launch import this_process
+from bindery.jobs.control.logs import about, set_up
 from bindery.jobs.control.references import masked, resolved
 from bindery.router.errors import BinderyError, Refused
 from bindery.store.jobs import JobFolder, RunStatus
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from bindery.jobs.route import BatchReport
 
+_LOGGER: Final = logging.getLogger("bindery.jobs")
 #: Seconds between two looks at the query, and between two reports without news.
 _LOOK: Final = 1.0
 _HEARTBEAT: Final = 10.0
@@ -141,6 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--run", required=True, help="the id of this run")
     parser.add_argument("--root", action="append", default=[], help="a folder that jobs may read")
     parser.add_argument("--secrets", type=Path, help="a folder of secrets")
+    parser.add_argument("--log-format", choices=("text", "json"), default="text", help="lines of the log")
     parser.add_argument("--new-epoch", action="store_true", help="accept another checkpoint than the last one")
     options = parser.parse_args(arguments)
     folder = JobFolder(options.job)
@@ -148,9 +151,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reporter = Reporter(folder, options.run)
     threading.Thread(target=stopping.follow, args=(folder, options.run), name="stop requests", daemon=True).start()
     secrets: list[str] = []
-    try:
-        data = DataDir.open(options.data)
-        document = _document(folder, options.run)
+    set_up(options.log_format, secrets=secrets)
+    with about(run=options.run):
+        try:
+            _do(options, folder, reporter, stopping, secrets)
+        except Exception as error:  # every way to fail is told to the operator
+            _LOGGER.exception("the run has failed")
+            reporter.failed(_as_data(error, secrets))
+            return error.exit_code if isinstance(error, BinderyError) else 1
+        _LOGGER.info("the run has ended")
+    reporter.stopped()
+    return 0
+
+
+def _do(
+    options: argparse.Namespace, folder: JobFolder, reporter: Reporter, stopping: _Stopping, secrets: list[str]
+) -> None:
+    data = DataDir.open(options.data)
+    document = _document(folder, options.run)
+    with about(stream=document.get("stream")):
+        _LOGGER.info("the run begins")
         if is_forward(document):
             submitted(document, options.root)
             plain = _with_secrets(document, options.secrets, secrets)
@@ -158,12 +178,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             file = _checked(document, DocumentRules(data, tuple(options.root)), options.secrets, secrets)
             _run(data, file, reporter, stopping, new_epoch=options.new_epoch)
-    except Exception as error:  # every way to fail is told to the operator
-        sys.stderr.write(masked(traceback.format_exc(), secrets))
-        reporter.failed(_as_data(error, secrets))
-        return error.exit_code if isinstance(error, BinderyError) else 1
-    reporter.stopped()
-    return 0
 
 
 class _Stoppable(Protocol):

@@ -21,7 +21,16 @@ from pyspark.sql.types import DataType
 
 from bindery.jobs.control.config import JobFile
 from bindery.jobs.determinism import HINT, variation
-from bindery.jobs.fold import CORRUPT_COLUMN, HEADERS, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn
+from bindery.jobs.fold import (
+    CORRUPT_COLUMN,
+    HEADERS,
+    MARKS_COLUMN,
+    RAW_COLUMN,
+    SOURCE_COLUMN,
+    Fold,
+    MappedColumn,
+)
+from bindery.jobs.reread import Layout
 from bindery.jobs.sources.files import spark_reason
 from bindery.jobs.sources.records import CORRUPT, Records
 from bindery.router.errors import InvalidInput
@@ -32,7 +41,6 @@ BATCH_TIME: Final = "batch_time"
 _CLOCK_NAME: Final = re.compile(rf"\b{BATCH_TIME}\b", re.IGNORECASE)
 #: An expression that cannot fail: a column or a member of one, or a text without escapes.
 _CANNOT_FAIL: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]*(\.[A-Za-z_][A-Za-z_0-9]*)*|`[^`]+`|'[^'\\]*'")
-_VALUE_MEMBERS: Final = ("bool", "int", "double", "string", "binary", "timestamp", "nested")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +83,9 @@ def mapped(records: Records, file: JobFile) -> tuple[Projection, Fold]:
     own = _message_columns(records, file) if records.is_queue or not plan.columns else []
     projection = plan.projection(own)
     if own:
-        fold = Fold(tuple(own), False, job.max_record_bytes, records.consumer, tuple(plan.columns))
+        fold = Fold(tuple(own), False, job.max_record_bytes, records.consumer, tuple(plan.columns), plan.layout())
     else:
-        fold = Fold(tuple(plan.columns), False, job.max_record_bytes)
+        fold = Fold(tuple(plan.columns), False, job.max_record_bytes, layout=plan.layout())
     return projection, fold
 
 
@@ -127,6 +135,7 @@ class _Plan:
         self.file = file
         self.columns: list[MappedColumn] = []
         self._selected: list[Column] = []
+        self._uses: set[str] = set()
         self._clocked = _names_clock(records, file)
         self._frame = records.frame
         if self._clocked:
@@ -137,7 +146,8 @@ class _Plan:
         arrow = f"m{len(self.columns)}"
         try:
             parsed = functions.expr(expression)
-            kind = self._frame.select(parsed.alias(arrow)).schema[arrow].dataType
+            chosen = self._frame.select(parsed.alias(arrow))
+            kind = chosen.schema[arrow].dataType
             reason = variation(self._frame, expression)
         except (AnalysisException, ParseException) as error:
             raise self.file.error(
@@ -156,7 +166,11 @@ class _Plan:
             parsed = cast(parsed)
         guarded = not _CANNOT_FAIL.fullmatch(expression.strip())
         self._selected.append((_attempted(parsed) if guarded else parsed).alias(arrow))
-        self.columns.append(MappedColumn(arrow, column, name, guarded, _shown(expression), member))
+        uses, plain_cast = _read_by(chosen, self.records)
+        self._uses.update(name for name, _ in uses)
+        self.columns.append(
+            MappedColumn(arrow, column, name, guarded, _shown(expression), member, uses=uses, cast=plain_cast)
+        )
 
     def add_default(self, key: tuple[str, ...], column: Column) -> None:
         """What the source itself puts in a place; it cannot fail."""
@@ -170,20 +184,67 @@ class _Plan:
     def projection(self, own: Sequence[MappedColumn]) -> Projection:
         """One projection, then the raw form of just those records that failed in it."""
         records = self.records
+        self._uses.update(column.column for column in own)
         failed = [f"{column.arrow} IS NULL" for column in self.columns if column.guarded]
         inner = [*map(_sent, own), *self._selected, *_place(records)]
         raw = None
         if records.may_be_corrupt:
             inner.append(functions.col(CORRUPT).alias(CORRUPT_COLUMN))
             raw = functions.col(CORRUPT_COLUMN)
+            inner.append(self._marks().alias(MARKS_COLUMN))
         if not failed:
             return Projection(tuple(inner), raw, clocked=self._clocked)
-        record = ", ".join(f"`{name.replace('`', '``')}`" for name in records.columns)
+        record = ", ".join(map(_quoted, records.columns))
         inner.append(functions.expr(f"struct({record})").alias("__record"))
         as_json = _attempted(functions.expr("to_json(__record)"))
         chosen = functions.when(functions.expr(" OR ".join(failed)), as_json.getField("v"))
         raw = chosen if raw is None else functions.coalesce(raw, chosen)
         return Projection(tuple(inner), raw, ("__record",), self._clocked)
+
+    def layout(self) -> Layout | None:
+        """How records are read again that Spark could not parse; None where it parses none."""
+        files = self.records.files
+        if files is None or not self.records.may_be_corrupt:
+            return None
+        fields = [field for field in files.schema.fields if field.name in self.records.columns]
+        return Layout(
+            "csv" if files.name == "csv" else "json",
+            tuple((field.name, field.dataType.simpleString().upper()) for field in fields),
+            tuple(place for place, field in enumerate(fields) if field.name in self._read),
+            **files.quoting,
+        )
+
+    @property
+    def _read(self) -> set[str]:
+        """The columns that the job reads; more would refuse records for what nobody asks for."""
+        return set(self.records.columns) if any(column.guarded for column in self.columns) else self._uses
+
+    def _marks(self) -> Column:
+        """See Layout.read; null for what was parsed."""
+        read = [functions.col(_quoted(name)) for name in self.records.columns if name in self._read]
+        marks = [functions.when(column.isNull(), "1").otherwise("0") for column in read]
+        return functions.when(functions.col(CORRUPT).isNotNull(), functions.concat(functions.lit(""), *marks))
+
+
+def _read_by(chosen: DataFrame, records: Records) -> tuple[tuple[tuple[str, bool], ...], str]:
+    """The columns of the source that an expression reads, and the type in SQL if all that it does is cast one.
+
+    See MappedColumn.
+    """
+    plan: Any = chosen._jdf.queryExecution().analyzed()
+    found, names = plan.references().toSeq(), set()
+    for place in range(found.size()):
+        names.add(str(found.apply(place).name()))
+    binary = {field.name for field in records.frame.schema.fields if isinstance(field.dataType, types.BinaryType)}
+    uses = tuple((name, name in binary) for name in records.columns if name in names)
+    top = plan.expressions().apply(0).child()
+    casts = str(top.getClass().getSimpleName()) == "Cast" and len(uses) == 1 and not uses[0][1]
+    plain = casts and str(top.child().getClass().getSimpleName()) == "AttributeReference"
+    return uses, str(top.dataType().sql()) if plain else ""
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def _names_clock(records: Records, file: JobFile) -> bool:

@@ -32,10 +32,10 @@ from bindery.router.engine import REASONS, Deliveries, Router
 from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA, from_batch
 from bindery.router.model import Topology
 from bindery.store.paths import DataDir
+from bindery.store.recorded import UNREADABLE
 from bindery.store.redrive import STREAM_PREFIX
 from bindery.store.routed_files import RoutedFile, batches_of, file_groups, group_of, group_text, identities_of
 from bindery.store.topology import TopologyStore
-from bindery.store.unroutable import UNREADABLE
 
 RESULT_SCHEMA: Final = "result string"
 BATCH_ROWS: Final = 65_536

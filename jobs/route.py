@@ -7,6 +7,7 @@ version and the clock, route and write in the executors, commit each touched tab
 from __future__ import annotations
 
 import argparse
+import logging
 import re
 import signal
 import sys
@@ -26,6 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from bindery.jobs.checkpoint import Checkpoint
 from bindery.jobs.control.config import AVAILABLE_NOW, JobFile, load_job
 from bindery.jobs.control.connectors import connectors_of
+from bindery.jobs.control.logs import about, format_of_environment, set_up
 from bindery.jobs.intake import Batch, intake
 from bindery.jobs.java import java_is_gone, java_needed
 from bindery.jobs.mapping import mapped
@@ -49,6 +51,7 @@ from bindery.store.routed_counts import RoutedCounts
 from bindery.store.streams import StreamEpoch, register
 from bindery.store.topology import TopologyStore
 
+_LOGGER: Final = logging.getLogger("bindery.jobs")
 #: Seconds between two looks at a running query.
 _POLL: Final = 1
 _PYTHON_ERROR: Final = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$", re.MULTILINE)
@@ -73,6 +76,9 @@ class BatchReport:
     seconds: dict[str, float]
     requests: Mapping[str, int] = field(default_factory=dict)
     replayed: bool = False
+    #: Of `unroutable`: how many for each reason, and what is wrong with invalid records (store.problems), shortened.
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    problems: Mapping[str, int] = field(default_factory=dict)
 
 
 class StreamFailed(BinderyError):
@@ -127,7 +133,7 @@ class RouteJob:
         as its pin says, is pinned anew. Raises CheckpointMismatch, Fenced, UnusablePin and what else Bindery
         itself finds; OtherCode, JavaEnded when Spark's process is gone, StreamFailed otherwise.
         """
-        with java_needed(f"stream {self.job.stream!r}"):
+        with about(stream=self.job.stream), java_needed(f"stream {self.job.stream!r}"):
             self._run(available_now=available_now, new_epoch=new_epoch, repin=repin)
 
     def _run(self, *, available_now: bool, new_epoch: bool, repin: bool) -> None:
@@ -203,7 +209,8 @@ class RouteJob:
             raise self._error
 
     def _route_batch(self, frame: DataFrame, batch_id: int) -> None:
-        with self._between_batches:
+        # on a thread of Spark's
+        with self._between_batches, about(stream=self.job.stream, batch=batch_id):
             if self._error is not None or self._stopping.is_set():
                 raise _Stopped  # keeps Spark from recording the batch as done
             try:
@@ -252,8 +259,17 @@ class RouteJob:
         self._asked = asked
         planner.driver.commit(begun, Routed(files, counts, {name: spent * 1000 for name, spent in seconds.items()}))
         seconds["commit"] = time.perf_counter() - routed
-        unroutable = counts.unroutable.total()
-        return BatchReport(number, version, counts.records, counts.copies, unroutable, seconds, counts.requests)
+        return BatchReport(
+            number,
+            version,
+            counts.records,
+            counts.copies,
+            counts.unroutable.total(),
+            seconds,
+            counts.requests,
+            reasons=counts.unroutable,
+            problems=counts.problems,
+        )
 
     def _run_tasks(self, batch: Batch, task: RouteTask) -> list[dict[str, Any]]:
         """What the tasks of a batch give, and the driver for what was left out of it."""
@@ -296,12 +312,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repin", action="store_true", help="pin a batch anew that cannot be routed as it is pinned")
     options = parser.parse_args(arguments)
     try:
+        form = format_of_environment()
+        set_up(form)
         file = load_job(options.config)
         data = DataDir.open(options.data)
         needs = connectors_of(file, data)
         spark = build_session(f"bindery {file.job.stream}", needs=needs)
         with java_needed(f"stream {file.job.stream!r}"):
-            job = RouteJob(spark, data, file, report=_print_report)
+            job = RouteJob(spark, data, file, report=_print_report if form == "text" else _log_report)
         stop_on_signals(job)
         job.run(available_now=options.available_now, new_epoch=options.new_epoch, repin=options.repin)
     except BinderyError as error:
@@ -317,9 +335,16 @@ def stop_on_signals(job: RouteJob) -> None:
 
 
 def _print_report(report: BatchReport) -> None:
-    what = "was committed before" if report.replayed else f"{report.records} records, {report.copies} copies"
-    sys.stdout.write(f"batch {report.batch_id}: {what}\n")
+    sys.stdout.write(f"batch {report.batch_id}: {_outcome(report)}\n")
     sys.stdout.flush()
+
+
+def _log_report(report: BatchReport) -> None:
+    _LOGGER.info("%s", _outcome(report), extra={"batch": report.batch_id})
+
+
+def _outcome(report: BatchReport) -> str:
+    return "was committed before" if report.replayed else f"{report.records} records, {report.copies} copies"
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from bindery.jobs.control.connect import connect_refused, refuse_connect
@@ -28,6 +29,8 @@ _DELTA: Final = DELTA_SETTINGS | {
     # 50 tasks per read of a table's state is Delta's default; queue tables have short logs
     "spark.databricks.delta.snapshotPartitions": "2",
 }
+#: Where the package pyspark-connect is installed, the default is another.
+_CLASSIC: Final = {"spark.api.mode": "classic"}
 _ROUTING: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
@@ -72,12 +75,16 @@ def build_session(
     """
     refuse_connect(master=master or "", conf=settings, environment=os.environ)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if not submitted:
+    if submitted:
+        # what spark-submit was told is known to its JVM alone
+        SparkContext._ensure_initialized()
+        refuse_connect(conf=dict(SparkConf().getAll()))
+    else:
         _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
-    values = _ROUTING | place_settings(needs)
+    values = _CLASSIC | _ROUTING | place_settings(needs)
     values |= {name: value for name, value in _DELTA.items() if not submitted or name.startswith("spark.databricks")}
     if not submitted:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

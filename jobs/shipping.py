@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
 
 #: Parts of the package that tasks import.
-_PARTS: Final = ("jobs", "router", "store")
+_PARTS: Final = ("analytics", "jobs", "router", "store")
 _SOURCES: Final = (".py", ".lark")
 
 

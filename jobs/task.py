@@ -23,6 +23,7 @@ from bindery.router.engine import Router
 from bindery.router.message import SENT_SCHEMA, SOURCE
 from bindery.store.paths import DataDir
 from bindery.store.places import requests
+from bindery.store.problems import Problem
 from bindery.store.routed_counts import RoutedCounts
 from bindery.store.writer import BATCH_SCHEMA, NUMBERS_PER_TASK, BatchStamp, QueueWriter
 
@@ -87,7 +88,7 @@ class RouteTask:
             counts.bytes += batch.nbytes
             if refused is not None:
                 writer.add_refused(refused.batch, reason=refused.reason, detail=refused.detail, raw=refused.raw)
-                counts.refuse(refused.reason)
+                counts.refuse(refused.reason, refused.problems)
             spent["fold"] += (folded := time.perf_counter()) - now
             deliveries = router.route(messages, clock_ms=self.stamp.clock_ms)
             spent["route"] += (routed := time.perf_counter()) - folded
@@ -119,7 +120,8 @@ class RouteTask:
             raw=pa.nulls(rows, pa.binary()),
         )
         counts = RoutedCounts()
-        counts.refuse(reason)
+        invalid = [Problem("file", part.detail) for part in parts if part.reason == "invalid_record"]
+        counts.refuse(reason, invalid)
         return {"files": [asdict(file) for file in writer.close()], "counts": counts.as_data(), "seconds": {}}
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
-from bindery.router.errors import BinderyError, FilterError
+from bindery.router.errors import BinderyError, DefinitionsRefused, FilterError
 
 #: Characters of a line that are shown around the place of an error.
 _WIDTH: Final = 100
@@ -13,7 +14,14 @@ _WIDE: Final = ("W", "F")
 
 
 def render_error(error: BinderyError) -> str:
-    """An error with its place: for a filter, the line and a caret under the offending text."""
+    """An error with its place: for a filter, the line and a caret under the offending text; of files every error."""
+    if isinstance(error, DefinitionsRefused):
+        problems = error.problems
+        if problems and all("file" in one for one in problems):
+            lines = [line for problem in problems for line in _of_file(problem)]
+            number = "1 error" if len(problems) == 1 else f"{len(problems):,} errors"
+            hint = [] if error.report["errors"] else [f"hint: {error.hint}"]
+            return "\n".join([*lines, f"error: {number}; nothing was changed", *hint])
     lines = [f"error: {error.message}" if error.where is None else f"error: {error.where}: {error.message}"]
     if isinstance(error, FilterError) and error.text:
         lines[0] += f" (line {error.line}, column {error.column})"
@@ -23,6 +31,17 @@ def render_error(error: BinderyError) -> str:
     if error.hint is not None:
         lines.append(f"hint: {error.hint}")
     return "\n".join(lines)
+
+
+def _of_file(problem: Mapping[str, Any]) -> Iterator[str]:
+    """`file:line:column: message`, the filter with a caret, what could have stood there, and what to do."""
+    yield visible(f"{problem['file']}:{problem['line']}:{problem['column']}: {problem['message']}")
+    if "filter" in problem:
+        yield from _pointed(FilterError("", text=problem["filter"], offset=problem["offset"], length=problem["length"]))
+    if problem.get("expected"):
+        yield "  expected: " + ", ".join(problem["expected"])
+    if problem.get("hint"):
+        yield visible(f"  hint: {problem['hint']}")
 
 
 def _pointed(error: FilterError) -> list[str]:

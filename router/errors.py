@@ -25,6 +25,8 @@ An error says what is wrong (`str(error)`), where (`where`) and what to do (`hin
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 
 class BinderyError(Exception):
     """Base of all deliberate errors.
@@ -137,6 +139,11 @@ class DefinitionsRefused(InvalidInput):
     def __init__(self, message: str, *, report: dict[str, object], where: str | None, hint: str | None) -> None:
         super().__init__(message, where=where, hint=hint)
         self.report = report
+
+    @property
+    def problems(self) -> list[dict[str, Any]]:
+        """Every error and conflict of the report."""
+        return [*cast(list[Any], self.report["errors"]), *cast(list[Any], self.report["conflicts"])]
 
     def as_data(self) -> dict[str, object]:
         """The error as JSON-ready data, with the whole report."""

@@ -61,6 +61,7 @@ _NEVER_EXPIRE: Final = "messages do not expire"
 _UNBOUNDED: Final = "a queue is a table without bounds"
 _NO_DEAD_LETTERS: Final = "nothing is dead-lettered: messages neither expire nor overflow"
 _TABLE: Final = "every queue is a Delta table; replication is the storage's business"
+_NO_RETRIES: Final = "nothing is delivered again of itself; readers read the table"
 _NO_CONSUMERS: Final = "there are no consumers that hold messages; readers read the table"
 
 _ACTING: Final = (
@@ -90,7 +91,11 @@ _OF_QUEUES: Final[Mapping[str, str]] = {
     "dead-letter-routing-key": _NO_DEAD_LETTERS,
     "dead-letter-strategy": _NO_DEAD_LETTERS,
     "delivery-limit": "a message is handed out as often as it is asked for",
+    "delayed-retry-type": _NO_RETRIES,
+    "delayed-retry-min": _NO_RETRIES,
+    "delayed-retry-max": _NO_RETRIES,
     "consumer-timeout": _NO_CONSUMERS,
+    "consumer-disconnected-timeout": _NO_CONSUMERS,
     "queue-mode": _TABLE,
     "queue-version": _TABLE,
     "queue-leader-locator": _TABLE,
@@ -98,6 +103,7 @@ _OF_QUEUES: Final[Mapping[str, str]] = {
     "stream-max-segment-size-bytes": _TABLE,
     "stream-filter-size-bytes": _TABLE,
     "initial-cluster-size": _TABLE,
+    "member-placement-tag": _TABLE,
     "quorum-initial-group-size": _TABLE,
     "quorum-target-group-size": _TABLE,
 }
@@ -116,6 +122,13 @@ _OTHERS: Final = (
     Argument("vhost", "default_queue_type", _TABLE, idle=("classic", "undefined")),
     Argument("vhost", "tracing", "nothing is traced; explain tells the way of a message", idle=(False,)),
 )
+_SUPER_STREAM: Final = "the queues of a super stream are queues like others"
+_OF_PLUGINS: Final = (
+    Argument("exchange", "x-super-stream", _SUPER_STREAM),
+    Argument("exchange", "x-internal-purpose", "exchanges and queues of plugins are like others"),
+    Argument("queue", "x-internal-purpose", "exchanges and queues of plugins are like others"),
+    Argument("binding", "x-stream-partition-order", _SUPER_STREAM),
+)
 _OF_QUEUE_ARGUMENTS: Final = (
     Argument("queue", "x-max-priority", "messages are kept in the order in which they were routed"),
     Argument("queue", "x-queue-type", _TABLE, idle=("classic",)),
@@ -133,8 +146,12 @@ _OF_POLICIES: Final[Mapping[str, str]] = {
         ),
         _TABLE,
     ),
+    "target-group-size": _TABLE,
     "federation-upstream": _UNLINKED,
     "federation-upstream-set": _UNLINKED,
+    "federation-upstream-pattern": _UNLINKED,
+    "shards-per-node": "there are no sharded exchanges",
+    "routing-key": "there are no sharded exchanges",
 }
 #: Values of arguments and policy keys alike that ask for nothing.
 _IDLE: Final[Mapping[str, tuple[Value, ...]]] = {"queue-mode": ("default", "lazy")}
@@ -142,6 +159,7 @@ _IDLE: Final[Mapping[str, tuple[Value, ...]]] = {"queue-mode": ("default", "lazy
 
 def _table() -> Iterator[Argument]:
     yield from _ACTING
+    yield from _OF_PLUGINS
     yield from _OF_QUEUE_ARGUMENTS
     for name, meaning in _OF_QUEUES.items():
         yield Argument("queue", f"x-{name}", meaning, idle=_IDLE.get(name, ()))

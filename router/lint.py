@@ -5,8 +5,11 @@ A code never changes its meaning, and has one section on its rule's page.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
+
+from bindery.router.errors import InvalidInput
 
 Severity = Literal["error", "warning", "info"]
 #: Severities from the gravest.
@@ -28,6 +31,10 @@ class Rule:
         """Where the code is documented."""
         return f"{self.document}#{self.code.lower()}"
 
+    def page(self) -> list[str]:
+        """The paragraphs of its section: what and why, an example, what to do; in Markdown."""
+        return [self.explanation]
+
 
 #: Every rule of the linters that are loaded, by code.
 RULES: Final[dict[str, Rule]] = {}
@@ -40,6 +47,15 @@ def register(rule: RuleType) -> RuleType:
         raise ValueError(f"two rules have the code {rule.code}")
     RULES[rule.code] = rule
     return rule
+
+
+def prefixes(codes: str, rules: Iterable[str], *, where: str) -> list[str]:
+    """Codes of rules or beginnings of codes, separated by commas; raises InvalidInput for one that no rule has."""
+    named = [code.strip().upper() for code in codes.split(",") if code.strip()]
+    for prefix in named:
+        if not any(code.startswith(prefix) for code in rules):
+            raise InvalidInput(f"no rule {prefix!r}", where=where, hint="`bindery rule` lists the rules")
+    return named
 
 
 @dataclass(frozen=True, slots=True)

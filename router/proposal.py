@@ -1,85 +1,336 @@
-"""A topology as it would be after a change that nobody has made yet.
+"""A change of a topology as documents state it: made, or only tried.
 
-A proposal is JSON: a definitions document, whose objects are declared over the base (objects that exist
-get the properties given), or an object with any of
+A document is a definitions document, whose objects are declared over what exists (objects that exist get the
+properties given), or an object with any of
 
-    {"delete": {"bindings": [3], "diverts": ["d"], "queues": ["q"], "exchanges": ["x"]},
-     "definitions": {…},
-     "replace": false}
+    {"delete": {"bindings": [3], "queues": ["q"], …}, "definitions": {…}, "replace": false}
 
-What is under `delete` goes first. With `replace` the vhost is empty before the definitions are applied.
+What is under `delete` goes first. With `replace`, what the definitions do not name goes too, in the vhosts that they
+name. Kinds of `delete`, each a list of names, or of objects that state the vhost too:
+
+    exchanges, queues, diverts, policies, operator_policies, limits, vhosts, global_parameters
+    parameters      objects with `component` and `name`
+    bindings        ids, or objects with `source`, `destination` and what else a binding has
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from bindery.router.arguments import decode_arguments
 from bindery.router.declarations import TopologyEditor
-from bindery.router.definitions import apply, parse_definitions
-from bindery.router.errors import InvalidInput, NotFound
-from bindery.router.model import Topology, Vhost
+from bindery.router.definitions import Definitions, Report, apply, parse_definitions, protection_key, read_definitions
+from bindery.router.definitions.document import Entry
+from bindery.router.definitions.keys import unknown_key
+from bindery.router.documents import Source
+from bindery.router.errors import BinderyError, InUse, InvalidInput, NotFound
+from bindery.router.limits import LIMITS_KIND, LIMITS_NAME, limits_of
+from bindery.router.model import (
+    Binding,
+    Divert,
+    Exchange,
+    Object,
+    ObjectKey,
+    Queue,
+    Setting,
+    Topology,
+    Vhost,
+    object_key,
+)
+from bindery.router.model.objects import GLOBAL_PARAMETER, PARAMETER_PREFIX, RESERVED_PREFIX
+from bindery.router.policies import OPERATOR_POLICY, POLICY
+from bindery.router.values import Table
 
 _KEYS: Final = frozenset({"delete", "definitions", "replace"})
+#: What can be deleted, in the order in which it is -> the kind of its keys.
+_KINDS: Final[Mapping[str, str]] = {
+    "bindings": "binding",
+    "diverts": "divert",
+    "queues": "queue",
+    "exchanges": "exchange",
+    "policies": POLICY,
+    "operator_policies": OPERATOR_POLICY,
+    "limits": "limit",
+    "parameters": PARAMETER_PREFIX,
+    "global_parameters": GLOBAL_PARAMETER,
+    "vhosts": "vhost",
+}
+_MEMBERS: Final[Mapping[str, frozenset[str]]] = {
+    "bindings": frozenset({"vhost", "source", "destination", "destination_type", "routing_key", "arguments"}),
+    "parameters": frozenset({"vhost", "component", "name"}),
+    "global_parameters": frozenset({"name"}),
+    "vhosts": frozenset({"name"}),
+}
+_NAMED: Final = frozenset({"vhost", "name"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Deletion:
+    """What is to go: its key (of a binding its id, or itself), and where that is said."""
+
+    path: str
+    target: ObjectKey | Binding
+    source: Source | None
+
+
+@dataclass(slots=True)
+class Change:
+    """What documents ask for; `problems` refuse it, `ignored` says what of them has no effect, and why.
+
+    `emptied` are the vhosts from which goes what the definitions do not name.
+    """
+
+    definitions: Definitions
+    deletions: list[_Deletion] = field(default_factory=list)
+    emptied: set[str] = field(default_factory=set)
+    problems: list[dict[str, Any]] = field(default_factory=list)
+    ignored: list[dict[str, Any]] = field(default_factory=list)
+
+    def carry_out(self, editor: TopologyEditor) -> Report:
+        """Make the change through an editor, which is to be thrown away when it is refused.
+
+        Raises DefinitionsRefused, with everything that is wrong, for documents of files. For others a deletion that
+        is refused raises its own error.
+        """
+        problems = list(self.problems)
+        found: list[tuple[_Deletion, Object]] = []
+        for deletion in self.deletions:
+            with _noted(deletion, problems):
+                found.append((deletion, _resolved(editor.topology, deletion)))
+        for deletion, item in found:
+            with _noted(deletion, problems):
+                _remove(editor, item, deletion.target)
+        for vhost in sorted(self.emptied & editor.topology.vhosts.keys()):
+            _prune(editor, vhost, self.definitions.entries)
+        return apply(self.definitions, editor, overwrite=True, problems=problems)
+
+    def applied_to(self, base: Topology) -> Topology:
+        """The topology after the change; its version stays that of the base. Raises as `carry_out` does."""
+        editor = TopologyEditor(base)
+        self.carry_out(editor)
+        editor.topology.version = base.version
+        return editor.topology
 
 
 def propose(base: Topology, vhost: str, proposal: Any) -> Topology:
-    """The topology after a proposal; its version stays that of the base.
+    """The topology after a change that came as parsed JSON; unknown keys of definitions are ignored.
 
     Raises InvalidInput for a document that cannot be read, DefinitionsRefused for one that cannot be applied.
     """
     base.vhost(vhost)
     if not isinstance(proposal, Mapping):
         raise InvalidInput("a proposal is a JSON object", where="proposal")
-    stated = proposal if proposal.keys() & _KEYS else {"definitions": proposal}
-    unknown = sorted(stated.keys() - _KEYS)
-    if unknown:
-        raise InvalidInput(f"unknown key {unknown[0]!r}", where="proposal", hint=", ".join(sorted(_KEYS)))
-    editor = TopologyEditor(base)
+    stated = proposal if is_change(proposal) else {"definitions": proposal}
+    for error in _misshapen(stated):
+        raise InvalidInput(error.message, where=f"proposal.{error.where}".removesuffix("."), hint=error.hint)
+    change = Change(parse_definitions(stated.get("definitions") or {}, default_vhost=vhost))
+    change.deletions = [_deletion(kind, raw, path, vhost, None) for kind, path, raw in _deletions(stated)]
     if stated.get("replace") is True:
-        _empty(editor, vhost)
-    _delete(editor, vhost, stated.get("delete") or {})
-    document = stated.get("definitions") or {}
-    if not isinstance(document, Mapping):
-        raise InvalidInput("a definitions document is a JSON object", where="proposal.definitions")
-    states_own = any(isinstance(item, Mapping) and "vhost" in item for item in _listed(document))
-    apply(parse_definitions(document, vhost=None if states_own else vhost), editor, overwrite=True)
-    editor.topology.version = base.version
-    return editor.topology
+        change.emptied = _named(change.definitions.entries) or {vhost}
+    return change.applied_to(base)
 
 
-def _listed(document: Mapping[str, Any]) -> list[Any]:
-    return [item for part in document.values() if isinstance(part, list) for item in part]
+def is_change(document: Mapping[str, Any]) -> bool:
+    """Whether a document states more than definitions."""
+    return bool(document.keys() & _KEYS)
 
 
-def _empty(editor: TopologyEditor, vhost: str) -> None:
-    kept: Vhost = editor.topology.vhost(vhost)
-    editor.delete_vhost(vhost)
-    editor.declare_vhost(kept)
+def read_change(sources: Sequence[Source], vhost: str, *, prune: bool = False, replace: bool = False) -> Change:
+    """The change that some documents state together; `vhost` is that of objects of documents that state none.
+
+    With `prune` goes what the definitions do not name, in the vhosts that they name; `replace` empties `vhost`
+    too where they name none.
+    """
+    change = Change(Definitions(()))
+    entries: list[Entry] = []
+    for source in sources:
+        stated, inside = source.value, ""
+        empties = replace
+        if is_change(stated):
+            inside = "definitions"
+            for error in _misshapen(stated):
+                change.problems.append(source.problem(error, error.where or "", key=error.where not in stated))
+            for kind, path, raw in _deletions(stated):
+                try:
+                    change.deletions.append(_deletion(kind, raw, path, vhost, source))
+                except InvalidInput as error:
+                    change.problems.append(source.problem(error, error.where or path, key=error.where != path))
+            empties = replace or stated.get("replace") is True
+        if not inside or isinstance(stated.get(inside), Mapping):
+            definitions, problems, ignored = read_definitions(source, default_vhost=vhost, inside=inside)
+            entries += definitions.entries
+            change.problems += problems
+            change.ignored += ignored
+            if prune or empties:
+                change.emptied |= _named(definitions.entries)
+        if empties and not _named(entries):
+            change.emptied.add(vhost)
+    change.definitions = Definitions(tuple(sorted(entries, key=_rank)))
+    return change
 
 
-def _delete(editor: TopologyEditor, vhost: str, delete: Any) -> None:
-    if not isinstance(delete, Mapping) or delete.keys() - _DELETES.keys():
-        raise InvalidInput("delete is an object of lists", where="proposal.delete", hint=", ".join(_DELETES))
-    for kind, remove in _DELETES.items():
-        names = delete.get(kind, [])
-        if not isinstance(names, list):
-            raise InvalidInput("expected an array", where=f"proposal.delete.{kind}")
-        for name in names:
-            remove(editor, vhost, name)
+_RANKS: Final = (Vhost, Setting, Exchange, Queue, Binding, Divert)
 
 
-def _unbind(editor: TopologyEditor, vhost: str, number: Any) -> None:
-    binding = editor.topology.bindings.get(number) if isinstance(number, int) else None
-    if binding is None or binding.vhost != vhost:
-        raise NotFound(f"no binding with id {number!r} in vhost {vhost!r}", where="proposal.delete.bindings")
-    editor.unbind(binding)
+def _rank(entry: Entry) -> int:
+    """The order in which the objects of several documents are declared: that of the sections of one."""
+    if isinstance(entry.item, Setting) and entry.item.kind != GLOBAL_PARAMETER:
+        return len(_RANKS)
+    return _RANKS.index(type(entry.item))
 
 
-#: What can be deleted, in the order in which it is.
-_DELETES: Final[Mapping[str, Callable[[TopologyEditor, str, Any], None]]] = {
-    "bindings": _unbind,
-    "diverts": lambda editor, vhost, name: editor.delete_divert(vhost, name),
-    "queues": lambda editor, vhost, name: editor.delete_queue(vhost, name),
-    "exchanges": lambda editor, vhost, name: editor.delete_exchange(vhost, name),
-}
+def _named(entries: Iterable[Entry]) -> set[str]:
+    """The vhosts that definitions name."""
+    return {object_key(entry.item)[1] for entry in entries} - {""}
+
+
+def _misshapen(stated: Mapping[str, Any]) -> Iterator[InvalidInput]:
+    """What is wrong with the form of a change document; `where` is the path."""
+    for key in stated.keys() - _KEYS:
+        unknown = unknown_key(key, key, _KEYS)
+        yield InvalidInput(unknown.message, where=key, hint=f"{unknown.hint}; objects stand under 'definitions'")
+    if not isinstance(stated.get("replace", False), bool):
+        yield InvalidInput("replace is true or false", where="replace")
+    if not isinstance(stated.get("definitions") or {}, Mapping):
+        yield InvalidInput("a definitions document is a JSON object", where="definitions")
+    delete = stated.get("delete") or {}
+    if not isinstance(delete, Mapping):
+        yield InvalidInput("delete is an object of lists", where="delete", hint=", ".join(_KINDS))
+        return
+    for kind, listed in delete.items():
+        if kind not in _KINDS:
+            unknown = unknown_key(f"delete.{kind}", kind, frozenset(_KINDS))
+            yield InvalidInput(unknown.message, where=unknown.path, hint=unknown.hint)
+        elif not isinstance(listed, list):
+            yield InvalidInput("expected an array", where=f"delete.{kind}")
+
+
+def _deletions(stated: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Kind, path and statement of everything that is to go, in the order in which it does."""
+    delete = stated.get("delete") or {}
+    for kind in _KINDS if isinstance(delete, Mapping) else ():
+        listed = delete.get(kind)
+        for number, raw in enumerate(listed if isinstance(listed, list) else ()):
+            yield kind, f"delete.{kind}[{number}]", raw
+
+
+def _deletion(kind: str, raw: Any, path: str, vhost: str, source: Source | None) -> _Deletion:
+    """Read what is to go; raises InvalidInput naming the path."""
+    if kind == "bindings" and isinstance(raw, int) and not isinstance(raw, bool):
+        return _Deletion(path, ("binding", vhost, str(raw)), source)
+    if isinstance(raw, str) and kind not in ("bindings", "parameters"):
+        raw = {"name": raw}
+    if not isinstance(raw, Mapping):
+        said = "an id or an object" if kind == "bindings" else "an object" if kind == "parameters" else "a name"
+        raise InvalidInput(f"expected {said}", where=path, hint="write a name in quotes")
+    members = _MEMBERS.get(kind, _NAMED)
+    for key, value in raw.items():
+        if key not in members:
+            unknown = unknown_key(f"{path}.{key}", key, members)
+            raise InvalidInput(unknown.message, where=unknown.path, hint=unknown.hint)
+        if key != "arguments" and not isinstance(value, str):
+            raise InvalidInput(f"{key} is no string", where=f"{path}.{key}", hint="write it in quotes")
+    for key in {"source", "destination"} if kind == "bindings" else members - {"vhost"}:
+        if key not in raw:
+            raise InvalidInput(f"{key} is missing", where=path)
+    there = raw.get("vhost", vhost)
+    if kind == "bindings":
+        if raw.get("destination_type", "queue") not in ("queue", "exchange"):
+            raise InvalidInput("destination_type is queue or exchange", where=f"{path}.destination_type")
+        arguments = decode_arguments(raw.get("arguments") or {}, where=f"{path}.arguments")
+        ends = (raw["source"], raw["destination"], raw.get("destination_type", "queue"), raw.get("routing_key", ""))
+        return _Deletion(path, Binding(0, there, *ends, arguments), source)
+    if kind == "vhosts":
+        return _Deletion(path, ("vhost", raw["name"], ""), source)
+    if kind == "parameters":
+        return _Deletion(path, (PARAMETER_PREFIX + raw["component"], there, raw["name"]), source)
+    return _Deletion(path, (_KINDS[kind], "" if kind == "global_parameters" else there, raw["name"]), source)
+
+
+@contextmanager
+def _noted(deletion: _Deletion, problems: list[dict[str, Any]]) -> Iterator[None]:
+    """Notes an error as a problem of a document that was read from a file; of others it passes."""
+    try:
+        yield
+    except BinderyError as error:
+        if deletion.source is None:
+            raise
+        problems.append(deletion.source.problem(error, deletion.path))
+
+
+def _resolved(topology: Topology, deletion: _Deletion) -> Object:
+    """The object that is to go; raises NotFound."""
+    target = deletion.target
+    where = f"proposal.{deletion.path.partition('[')[0]}"
+    if isinstance(target, Binding):
+        topology.vhost(target.vhost)
+        binding = topology.find_binding(target)
+        if binding is None:
+            between = [
+                repr(one.routing_key)
+                for one in topology.bindings_from(target.vhost, target.source)
+                if (one.destination_type, one.destination) == (target.destination_type, target.destination)
+            ]
+            hint = f"keys of bindings between the two: {', '.join(between[:5])}" if between else None
+            said = f"no such binding of {target.source!r} to {target.destination_type} {target.destination!r}"
+            raise NotFound(f"{said} in vhost {target.vhost!r}", where=where, hint=hint)
+        return binding
+    kind, vhost, name = target
+    if kind == "limit":
+        limits = topology.settings.get((LIMITS_KIND, topology.vhost(vhost).name, LIMITS_NAME))
+        if limits is not None and name in limits_of(limits):
+            return limits
+    elif kind == "vhost":
+        return topology.vhost(vhost)
+    elif kind == "exchange":
+        return topology.exchange(vhost, name)
+    elif (item := topology.get(target)) is not None and object_key(item) == target:
+        return item
+    what = f"with id {name}" if kind == "binding" else repr(name)
+    raise NotFound(f"no {kind} {what}" + (f" in vhost {vhost!r}" if vhost else ""), where=where)
+
+
+def _remove(editor: TopologyEditor, item: Object, target: ObjectKey | Binding) -> None:
+    """Delete an object that was there, unless it has gone with another."""
+    topology = editor.topology
+    if topology.get(object_key(item)) is None:
+        return
+    match item:
+        case Binding():
+            editor.unbind(item)
+        case Divert():
+            editor.delete_divert(item.vhost, item.name)
+        case Queue():
+            editor.delete_queue(item.vhost, item.name)
+        case Exchange():
+            editor.delete_exchange(item.vhost, item.name)
+        case Vhost():
+            if protection_key(item.name) in topology.settings:
+                raise InUse(f"vhost {item.name!r} is protected from deletion", hint="delete its protection too")
+            editor.delete_vhost(item.name)
+        case Setting() if not isinstance(target, Binding) and target[0] == "limit":
+            kept = {
+                key: value for key, value in limits_of(topology.settings[object_key(item)]).items() if key != target[2]
+            }
+            editor.put_setting(Setting(item.kind, item.vhost, item.name, Table(kept)))
+        case Setting():
+            editor.delete_setting(*object_key(item))
+
+
+def _prune(editor: TopologyEditor, vhost: str, entries: Iterable[Entry]) -> None:
+    """Delete what the entries do not name; what every vhost has stays, and what protects it from deletion."""
+    stated: set[object] = set()
+    for entry in entries:
+        stated.add(entry.item.identity if isinstance(entry.item, Binding) else object_key(entry.item))
+    exchanges, queues, bindings, diverts = editor.topology.in_vhost(vhost)
+    settings = [item for item in editor.topology.settings.values() if item.vhost == vhost]
+    items: tuple[Object, ...] = (*bindings, *diverts, *queues, *exchanges, *settings)
+    for item in items:
+        key = item.identity if isinstance(item, Binding) else object_key(item)
+        if isinstance(item, Exchange) and (item.name == "" or item.name.startswith(RESERVED_PREFIX)):
+            continue
+        if key not in stated and key != protection_key(vhost):
+            _remove(editor, item, object_key(item))

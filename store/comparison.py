@@ -49,20 +49,25 @@ def proposed_changes(topology: Topology, document: Definitions) -> Proposed:
     editor = TopologyEditor(topology)
     report = apply(document, editor, overwrite=True, skip_dangling=True)
     after = editor.topology
+    absent = absent_objects(after, document)
+    return Proposed(changes_between(topology, after), absent, report)
+
+
+def absent_objects(topology: Topology, document: Definitions) -> list[ObjectKey]:
+    """What a topology has, in the vhosts that a document names, and the document has not, in a stable order."""
     stated: set[ObjectKey] = set()
     vhosts: set[str] = set()
     for entry in document.entries:
         item = entry.item
-        present = after.find_binding(item) if isinstance(item, Binding) else item
+        present = topology.find_binding(item) if isinstance(item, Binding) else item
         if present is not None:
             stated.add(object_key(present))
         vhosts.add(item.name if isinstance(item, Vhost) else getattr(item, "vhost", ""))
-    absent = [
+    return sorted(
         key
-        for key in map(object_key, after.objects())
+        for key in map(object_key, topology.objects())
         if key[0] not in ("vhost", "sequence") and key[1] in vhosts and key not in stated
-    ]
-    return Proposed(changes_between(topology, after), sorted(absent), report)
+    )
 
 
 def protected_vhosts(present: Topology, changes: Iterable[ObjectChange]) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -19,8 +19,12 @@ from bindery.store import file_rows, tables
 from bindery.store.actions import Transaction
 from bindery.store.data_files import Draft
 from bindery.store.log import TableLog
-from bindery.store.paths import DataDir
+from bindery.store.paths import DataDir, encode_name
 from bindery.store.streams import Claim
+from bindery.store.topology import TOPOLOGY
+
+#: In a commit of an inbox: the version of the unroutable table, by its address, that has what was refused before it.
+AFTER: Final = "bindery.after"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class DrainLog:
         self._inbox = tables.ensure_inbox_table(data, vhost)
         tables.grow(self._inbox, tables.INBOX)
         self._unroutable: TableLog | None = None
+        self._after: dict[str, int] = {}
 
     @property
     def claim(self) -> int:
@@ -70,14 +75,25 @@ class DrainLog:
         Rows of offsets that are recorded already are left out. Raises Fenced when the drain has a newer claim,
         CommitConflict, CommitUnknown and StorageFailed as every commit does.
         """
-        self._append(self._inbox, rows, upto)
+        self._append(self._inbox, rows, upto, {AFTER: self._after} if self._after else {})
+        self._after = {}
 
-    def append_refused(self, rows: Rows, upto: int | None = None) -> None:
-        """Append rows of the unroutable schema to the unroutable table, as `append` does to the inbox."""
+    def topology_version(self) -> int | None:
+        """The topology version that is current; None where there is no topology."""
+        path = self._data.topology
+        return tables.open_log(path, TOPOLOGY).version if tables.exists(path) else None
+
+    def append_refused(self, rows: Rows, upto: int | None = None, *, topology_version: int | None = None) -> None:
+        """Append rows of the unroutable schema to the unroutable table, as `append` does to the inbox.
+
+        `topology_version` is the one that the rows name.
+        """
         if self._unroutable is None:
             self._unroutable = tables.ensure_unroutable_table(self._data, self._vhost)
             tables.grow(self._unroutable, tables.UNROUTABLE)
-        self._append(self._unroutable, rows, upto)
+        said = {} if topology_version is None else {"bindery.topologyVersion": topology_version}
+        self._append(self._unroutable, rows, upto, said)
+        self._after = {f"unroutable/{encode_name(self._vhost)}": self._unroutable.version}
 
     def last_rows(self) -> pa.Table | None:
         """The rows of a queue's last commit; None when there is none, or its version cannot be read any more."""
@@ -96,12 +112,12 @@ class DrainLog:
             return None
         return pa.concat_tables(added, promote_options="permissive") if added else None
 
-    def _append(self, log: TableLog, rows: Rows, upto: int | None) -> None:
+    def _append(self, log: TableLog, rows: Rows, upto: int | None, said: Mapping[str, Any]) -> None:
         recorded = self._recorded(log)
         if upto is not None and recorded is not None and recorded >= upto:
             return
         table = rows.after(recorded)
-        info: Mapping[str, Any] = {"isBlindAppend": True, "bindery.drain": self.app_id}
+        info = {"isBlindAppend": True, "bindery.drain": self.app_id, **said}
         with Draft(log) as draft:
             if table.num_rows:
                 draft.write(table)
@@ -111,7 +127,7 @@ class DrainLog:
                 number = log.version + 1 if upto is None else upto
                 if draft.commit(transactions=[Transaction(self.app_id, number)], info=info) is not None:
                     return
-        self._append(log, rows, upto)  # an older drain was in the middle of its last commit
+        self._append(log, rows, upto, said)  # an older drain was in the middle of its last commit
 
     def _recorded(self, log: TableLog) -> int | None:
         """What the table's newest version has recorded; raises Fenced unless this drain owns it."""

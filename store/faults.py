@@ -3,7 +3,8 @@
 `bindery.store.effects` reaches a point before and after whatever it does to the disk, named
 "<effect>.before" and "<effect>.after", with the path that is touched. A hook that raises at "after" stands for
 an effect that was done and whose answer was lost; one that raises something that nobody catches stands
-for a process that died there. Committers reach points of their own between effects, such as
+for a process that died there. Requests to an object store have points, too, which its places reach:
+"<kind>.asked" and "<kind>.answered". Committers reach points of their own between effects, such as
 "batch.appending". Without a hook a point costs one comparison.
 """
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -43,11 +43,15 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The position of a forwarder, and when it came there, in milliseconds since 1970."""
+    """The position of a forwarder, when it came there, in milliseconds since 1970, and rows before it.
+
+    Rows count from where it began; each of them was acknowledged, or refused and left out.
+    """
 
     name: str
     position: Position
     moved_ms: int
+    rows: int
 
 
 class Forwarding:
@@ -65,6 +69,7 @@ class Forwarding:
             newest = _newest(self._folder)
             found = None if start_over else _read(self._folder, newest)
             self.position = None if found is None else found.position
+            self._rows = 0 if found is None else found.rows
             self._number = newest + 1
             if not effects.put_new(self._record(self._number), self._content()):
                 continue
@@ -85,32 +90,65 @@ class Forwarding:
                 hint="one at a time moves a position; this one stops. Give it a name of its own, if both are wanted",
             )
 
-    def move(self, position: Position) -> None:
-        """Record that everything before the position was forwarded. Raises Fenced and StorageFailed."""
+    def move(self, position: Position, *, rows: int = 0) -> None:
+        """Record that everything before the position was forwarded, so many rows since the last one.
+
+        Raises Fenced and StorageFailed.
+        """
         self.check()
         self.position = position
+        self._rows += rows
         effects.replace(self._record(self._number), self._content())
 
     def _record(self, number: int) -> Place:
         return self._folder / f"{number}.json"
 
     def _content(self) -> bytes:
-        position = {} if self.position is None else asdict(self.position)
-        return json.dumps({"name": self._name, "moved_ms": time.time_ns() // 1_000_000, **position}).encode()
+        return _Found(self._name, time.time_ns() // 1_000_000, self._rows, self.position).content()
 
 
 def recorded(data: DataDir) -> Iterator[Recorded]:
     """The positions of every forwarder; a record that is damaged is passed over."""
-    forwards = _folder(data)
-    with effects.looking(forwards):
-        folders = [forwards / name for name in forwards.folders()]
-    for folder in folders:
+    yield from filter(None, map(_recorded, _folders(data)))
+
+
+def recorded_of(data: DataDir, name: str) -> Recorded | None:
+    """The position of one forwarder; None where there is none, or a record that is damaged."""
+    return _recorded(_folder(data) / encode_name(name))
+
+
+def copied_records(data: DataDir, versions: Mapping[str, int]) -> dict[str, bytes]:
+    """The records of forwarders for a copy, by their address relative to the data directory.
+
+    `versions` has what the copy has of tables, by table id: up to which version, -1 for nothing. No position is beyond
+    that. Each record has the number after the newest one, by which a forwarder of the source has no right to the copy,
+    should that come to lie in the place of the source. A damaged record stays as it is, and so does a position in a
+    table that is not there any more: both are refused in the copy, too.
+    """
+    root = at(data.root)
+    found: dict[str, bytes] = {}
+    for folder in _folders(data):
         try:
-            found = _read(folder, _newest(folder))
+            record = _read(folder, _newest(folder))
         except UnsupportedTable:
+            newest = folder / f"{_newest(folder)}.json"
+            found[newest.below(root)] = effects.read(newest) or b""
             continue
-        if found is not None and found.position is not None:
-            yield Recorded(found.name, found.position, found.moved_ms)
+        position = None if record is None else _up_to(record.position, versions)
+        if record is not None and position is not None:
+            found[(folder / f"{_newest(folder) + 1}.json").below(root)] = replace(record, position=position).content()
+    return found
+
+
+def _up_to(position: Position | None, versions: Mapping[str, int]) -> Position | None:
+    """The position in a copy: of a table that has come less far what comes after its last version."""
+    last = None if position is None else versions.get(position.table_id)
+    if position is None or last is None or position.version <= last:
+        return position
+    if last < 0:
+        return None
+    # of a snapshot that the copy lacks not everything was sent: what the queue held at the point is
+    return Position(position.table_id, last if position.snapshot else last + 1, snapshot=position.snapshot)
 
 
 def has_position(data: DataDir, name: str) -> bool:
@@ -122,11 +160,32 @@ def has_position(data: DataDir, name: str) -> bool:
 class _Found:
     name: str
     moved_ms: int
+    rows: int
     position: Position | None
+
+    def content(self) -> bytes:
+        position = {} if self.position is None else asdict(self.position)
+        return json.dumps({"name": self.name, "moved_ms": self.moved_ms, "rows": self.rows, **position}).encode()
+
+
+def _recorded(folder: Place) -> Recorded | None:
+    try:
+        found = _read(folder, _newest(folder))
+    except UnsupportedTable:
+        return None
+    if found is None or found.position is None:
+        return None
+    return Recorded(found.name, found.position, found.moved_ms, found.rows)
 
 
 def _folder(data: DataDir) -> Place:
     return at(data.root, "forwards")
+
+
+def _folders(data: DataDir) -> list[Place]:
+    forwards = _folder(data)
+    with effects.looking(forwards):
+        return [forwards / name for name in forwards.folders()]
 
 
 def _numbers(folder: Place) -> list[int]:
@@ -153,7 +212,8 @@ def _read(folder: Place, number: int) -> _Found | None:
         if "table_id" in stated:
             numbers = int(stated["version"]), int(stated["file"])
             position = Position(str(stated["table_id"]), *numbers, bool(stated["snapshot"]))
-        return _Found(str(stated["name"]), int(stated["moved_ms"]), position)
+        # a record of an older Bindery counts no rows
+        return _Found(str(stated["name"]), int(stated["moved_ms"]), int(stated.get("rows", 0)), position)
     except (ValueError, KeyError, TypeError) as error:
         raise UnsupportedTable(f"the position in {path} is damaged: {error}", where=str(path), hint=_AGAIN) from error
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from bindery.router.definitions import as_entry
 from bindery.router.errors import NotFound, UnsupportedTable
 from bindery.router.model import Object, ObjectKey, Sequence, Topology, object_key
+from bindery.router.moments import in_utc
 from bindery.store.log import entry_of
 
 _AUTHOR: Final = "bindery.author"
@@ -144,7 +145,7 @@ def version_at(table: str, newest: int, at: datetime) -> int:
     Raises NotFound for a time before the first version. Looks at about log2 of the versions, whose times
     only ever grow as long as the clock is not set back.
     """
-    moment = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    moment = in_utc(at)
     later = bisect.bisect_right(range(newest + 1), moment, key=lambda version: read_version(table, version).timestamp)
     if later == 0:
         raise NotFound(f"the topology did not exist at {moment.isoformat()}", where="at")

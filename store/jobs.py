@@ -21,6 +21,7 @@ import fcntl
 import json
 import logging
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -36,6 +37,7 @@ from bindery.store.places import LocalPlace, Place, at
 
 _LOGGER: Final = logging.getLogger(__name__)
 FORMAT_VERSION: Final = 1
+_LOG: Final = re.compile(r"run-([0-9]+)\.log")
 #: Logs of runs that are kept for one stream.
 _KEPT_LOGS: Final = 5
 #: Seconds after which a run on another machine that says nothing is taken for ended; it speaks every ten.
@@ -254,9 +256,21 @@ class JobFolder:
         """The log of a run that was started on this machine."""
         return self.here / f"run-{number}.log"
 
-    def log_tail(self, number: int, *, lines: int = 20, limit: int = 16_384) -> list[str]:
-        """The last lines of a run's log."""
-        return (effects.read(at(self.log(number)), last=limit) or b"").decode("utf-8", "replace").splitlines()[-lines:]
+    def log_tail(self, number: int, *, limit: int = 16_384) -> str | None:
+        """The last whole lines of a run's log, of that many bytes at most; None where this machine has none."""
+        content = effects.read(at(self.log(number)), last=limit)
+        if content is None:
+            return None
+        if len(content) == limit:
+            content = content.partition(b"\n")[2]  # of a line that was cut nobody knows any more what is secret in it
+        return content.decode("utf-8", "replace")
+
+    def logs(self) -> list[int]:
+        """The numbers of the runs whose logs this machine has, in order."""
+        here = at(self.here)
+        with effects.looking(here):
+            found = (_LOG.fullmatch(name) for name in here.files())
+        return sorted(int(match[1]) for match in found if match)
 
     def drop_older(self, run: Run) -> None:
         """Forget what older runs said, and the logs of all but the newest, as far as that can be done."""

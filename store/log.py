@@ -376,7 +376,9 @@ class TableLog:
         return UnsupportedTable(
             f"cannot read the log of {self.path}: {str(reason).partition(chr(10))[0]}",
             where=self.path,
-            hint="its log is damaged or incomplete; restore _delta_log",
+            hint="whoever runs this may not read it"
+            if isinstance(reason, PermissionError)
+            else "its log is damaged or incomplete; restore _delta_log",
         )
 
 

@@ -66,6 +66,7 @@ MANIFEST: Final = tables.Kind(
             ("batches", pa.int64()),
             ("timed", _COUNTS),
             ("requests", _COUNTS),
+            ("invalid", _COUNTS),
         ]
     ),
     tables.retained(tables.RETENTION),
@@ -104,6 +105,7 @@ class BatchCounts:
     filter_unknowns  filter text -> evaluations that met run-time trouble
     filter_errors    filter text -> evaluations that failed because of a defect; null in rows of older versions
     timings_ms       stage -> milliseconds; the commit adds its own as "commit"
+    invalid          kind (store.problems) -> records that are no messages; null in rows of older versions
     requests         kind -> requests to an object store, of the tasks, and of the driver since the batch before
     """
 
@@ -116,6 +118,7 @@ class BatchCounts:
     filter_errors: Mapping[str, int] = field(default_factory=dict)
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     requests: Mapping[str, int] = field(default_factory=dict)
+    invalid: Mapping[str, int] = field(default_factory=dict)
 
 
 def open_manifest(data: DataDir) -> TableLog:
@@ -159,6 +162,7 @@ def manifest_row(
         "timings_ms": [*counts.timings_ms.items(), ("commit", commit_ms)],
         "source_digest": source_digest or None,
         "requests": sorted(counts.requests.items()),
+        "invalid": sorted(counts.invalid.items()),
     }
 
 
@@ -211,9 +215,12 @@ def read_manifest(
     return sorted(rows, key=lambda row: row[_COMMITTED])
 
 
-def newest_batches(data: DataDir, *, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+def newest_batches(
+    data: DataDir, *, columns: Sequence[str] | None = None, files: Iterable[AddFile] | None = None
+) -> Iterator[dict[str, Any]]:
     """Manifest rows, the newest commit first; `columns` beside the commit time, all of them by default.
 
+    `files` are those of an older version of the table, where that is meant.
     A file is opened when all of what is newer has been taken: whoever stops early has read little, however
     long the manifest is, and however its rows are spread over files.
     """
@@ -222,7 +229,7 @@ def newest_batches(data: DataDir, *, columns: Sequence[str] | None = None) -> It
     # (minus the newest commit time, order of arrival, rows or file)
     waiting: list[tuple[float, int, dict[str, Any] | AddFile]] = []
     number = itertools.count()
-    for file in _files(data):
+    for file in _files(data) if files is None else files:
         waiting.append((-_newest_commit(file), next(number), file))
     heapq.heapify(waiting)
     while waiting:

@@ -113,13 +113,15 @@ class DataDir:
                 place.make_folder()
         except OSError as error:
             raise InvalidInput(
-                f"the data directory {text!r} cannot be used: {error.strerror or error}",
+                f"{text!r} cannot be used: {error.strerror or error}",
                 where="data directory",
                 hint="see docs/storage.md for what the environment must say" if place.is_remote else None,
             ) from None
         if not create and not is_folder:
             raise InvalidInput(
-                f"no data directory {text!r}", where="data directory", hint="`bindery import` and `serve` create one"
+                f"{text!r} does not exist",
+                where="data directory",
+                hint="name one with --data or in BINDERY_DATA; `bindery apply`, `import` and `serve` create one",
             )
         return cls(text, create)
 

@@ -92,7 +92,7 @@ def read_queue(
     found = []
     for file in files:
         for batch in file_rows.batches(path, file, QUEUE_SCHEMA, columns=names):
-            found.append(pa.Table.from_batches([batch]).filter(pa.array(_accepted(batch, condition))))
+            found.append(pa.Table.from_batches([batch]).filter(pa.array(accepted_rows(batch, condition))))
     schema = pa.schema([QUEUE_SCHEMA.field(name) for name in names])
     rows = pa.concat_tables(found) if found else schema.empty_table()
     return rows.take(in_order(rows)).select(wanted)
@@ -253,7 +253,7 @@ def _columns(columns: Sequence[str] | None) -> list[str]:
     return list(columns)
 
 
-def _accepted(batch: pa.RecordBatch, condition: Filter | None) -> Rows:
+def accepted_rows(batch: pa.RecordBatch, condition: Filter | None) -> Rows:
     """Which rows the condition accepts; all of them without one."""
     mask = np.full(batch.num_rows, condition is None)
     if batch.num_rows and condition is not None:
@@ -266,13 +266,13 @@ def _accepted(batch: pa.RecordBatch, condition: Filter | None) -> Rows:
 
 def _accepted_in(path: str, file: str, condition: Filter) -> Rows:
     batches = file_rows.batches(path, file, QUEUE_SCHEMA, columns=MESSAGE_SCHEMA.names)
-    masks = [_accepted(batch, condition) for batch in batches]
+    masks = [accepted_rows(batch, condition) for batch in batches]
     return np.concatenate(masks) if masks else np.zeros(0, np.bool_)
 
 
 def _first(log: TableLog, limit: int | None, condition: Filter | None) -> Chosen:
     columns = MESSAGE_SCHEMA.names if condition is not None else ()
-    return first_rows(log.path, tables.files_of(log), limit, lambda batch: _accepted(batch, condition), columns)
+    return first_rows(log.path, tables.files_of(log), limit, lambda batch: accepted_rows(batch, condition), columns)
 
 
 def _rewritten(path: str, file: str, places: Sequence[int] | Places, *, redeliver: bool = False) -> pa.Table:

@@ -7,9 +7,9 @@ rows carry one identity (stream, batch, number). Queue rows are without bcc, whi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,24 @@ from bindery.router.model import Topology
 from bindery.store import file_rows, tables
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
+from bindery.store.problems import misfit_in, remedy
 from bindery.store.read import RowId
 
+#: Reasons of records that were never a message: they cannot be routed again.
+UNREADABLE: Final = frozenset({"invalid_record", "too_large"})
+#: What is shown of a row of the unroutable table, and characters of a record's text that are.
+ROW_COLUMNS: Final = (
+    "exchange",
+    "routing_key",
+    "reason",
+    "disposition",
+    "detail",
+    "raw",
+    "routing",
+    "routed_at",
+    "source",
+)
+_RAW: Final = 2000
 _ROW: Final = re.compile(r"(.+):(-?[0-9]{1,19}):([0-9]{1,19})", re.DOTALL)
 
 
@@ -33,7 +49,8 @@ class RecordedMessage:
     """A message and one row that it has: in a queue, or unroutable with a reason (`queue` is None).
 
     `batch` is its one row: of MESSAGE_SCHEMA, of SENT_SCHEMA where it is unroutable. `clock_ms` and
-    `topology_version` are what it was routed with.
+    `topology_version` are what it was routed with. `refused` says what is wrong with a record that never was a message
+    (unroutable_row).
     """
 
     row: RowId
@@ -42,6 +59,7 @@ class RecordedMessage:
     reason: str | None
     topology_version: int
     clock_ms: int
+    refused: dict[str, Any] | None = None
 
 
 def parse_row(text: str) -> RowId:
@@ -146,4 +164,34 @@ def _recorded(batch: pa.RecordBatch, queue: str | None) -> RecordedMessage:
         reason=None if queue is not None else batch.column("reason")[0].as_py(),
         topology_version=routing["topology_version"],
         clock_ms=batch.column("routed_at")[0].cast(pa.int64()).as_py() // 1000,
+        refused=_refused(batch) if queue is None else None,
     )
+
+
+def _refused(batch: pa.RecordBatch) -> dict[str, Any] | None:
+    found = unroutable_row(batch.select(ROW_COLUMNS).slice(0, 1).to_pylist()[0])
+    return found if found["reason"] in UNREADABLE else None
+
+
+def unroutable_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the unroutable table, of ROW_COLUMNS, as JSON-ready data.
+
+    `raw` is the record's text, shortened; `source` what is known of where it came from. `column`, `value` and `type`
+    are those of a value that does not fit, `fix` what may be done about a record that is no message.
+    """
+    routing, detail = row["routing"], row["detail"] or ""
+    raw = None if row["raw"] is None else row["raw"][: 4 * _RAW].decode("utf-8", "replace")
+    misfit = misfit_in(detail) or dict.fromkeys(("column", "value", "type"))
+    return {
+        "row": f"{routing['stream']}:{routing['batch_id']}:{routing['seq']}",
+        "routed_at": row["routed_at"].isoformat(),
+        "reason": row["reason"],
+        "disposition": row["disposition"],
+        "detail": detail,
+        "exchange": row["exchange"],
+        "routing_key": row["routing_key"],
+        "raw": raw if raw is None or len(raw) <= _RAW else raw[: _RAW - 1] + "…",
+        "source": {name: value for name, value in (row["source"] or {}).items() if value is not None},
+        **misfit,
+        "fix": remedy(row["reason"], detail),
+    }

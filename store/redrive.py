@@ -37,11 +37,11 @@ from bindery.store.batches import BatchDriver, RouterOf, write_copies
 from bindery.store.commit import BatchCommitter
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
-from bindery.store.recorded import rows_of
+from bindery.store.recorded import UNREADABLE, rows_of
 from bindery.store.redrive_marks import Marks
 from bindery.store.redrive_plans import STREAM_PREFIX, Plan, Plans, one_batch
 from bindery.store.topology import TopologyStore
-from bindery.store.unroutable import UNREADABLE, Selection, may_be_routed_again
+from bindery.store.unroutable import Selection, may_be_routed_again
 
 __all__ = ["MAX_ROWS", "STREAM_PREFIX", "Outcome", "Redriver"]
 

@@ -6,7 +6,7 @@ Filters are counted by their text: numbers of bindings mean nothing to a reader.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from bindery.router.links import FILTER_ARGUMENTS
 from bindery.router.model import QUEUE_FILTER, Topology
 from bindery.router.values import Value, to_nested_text
 from bindery.store.manifest import BatchCounts
+from bindery.store.problems import Problem, add_alike
 
 
 class RoutedCounts:
@@ -29,6 +30,9 @@ class RoutedCounts:
         self.exchanges: Counter[str] = Counter()
         self.bindings: Counter[int] = Counter()
         self.unroutable: Counter[str] = Counter()
+        #: Invalid records by kind, and what a summary shows of them.
+        self.invalid: Counter[str] = Counter()
+        self.problems: Counter[str] = Counter()
         self.trouble: Counter[int] = Counter()
         self.errors: Counter[int] = Counter()
         #: Requests to an object store, by kind.
@@ -45,10 +49,12 @@ class RoutedCounts:
         self.errors.update(dict(zip(found.error_ids.tolist(), found.errors.tolist(), strict=True)))
         self.unroutable.update({name: n for name, n in zip(REASONS, found.reasons.tolist(), strict=True) if n})
 
-    def refuse(self, reasons: pa.Array) -> None:
-        """Count records that were never routed, each with its reason."""
+    def refuse(self, reasons: pa.Array, problems: Sequence[Problem] = ()) -> None:
+        """Count records that were never routed, each with its reason, and what is wrong with the invalid ones."""
         self.records += len(reasons)
         self.unroutable.update(_tally(reasons))
+        self.invalid.update(problem.kind for problem in problems)
+        add_alike(self.problems, Counter(problem.summary for problem in problems).items())
 
     def as_data(self) -> dict[str, Any]:
         """Plain data for JSON; number keys become pairs."""
@@ -61,7 +67,9 @@ class RoutedCounts:
         """Add what `as_data` gave elsewhere."""
         for name, value in data.items():
             known = getattr(self, name)
-            if isinstance(known, int):
+            if name == "problems":
+                add_alike(known, value.items())
+            elif isinstance(known, int):
                 setattr(self, name, known + value)
             else:
                 known.update(dict(value))
@@ -74,6 +82,7 @@ class RoutedCounts:
             exchanges={(vhost, name): number for name, number in self.exchanges.items()},
             bindings=self.bindings,
             unroutable=self.unroutable,
+            invalid=self.invalid,
             filter_unknowns=by_filter_text(topology, vhost, self.trouble),
             filter_errors=by_filter_text(topology, vhost, self.errors),
             timings_ms=timings_ms or {},

@@ -1,18 +1,20 @@
-"""Which recent messages stand in which queue, for comparing queues with each other.
+"""Which recent messages stand in which queue, for comparing queues with each other, and which properties they have.
 
 The newest batches of a vhost are looked at, the same for every queue; of a message only its identity is
-read. A copy that was consumed since is not seen.
+read, or the names of its properties. A copy that was consumed since is not seen.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter, defaultdict
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
+from bindery.router.analysis.observed import SeenNames
 from bindery.store.manifest import newest_batches
 from bindery.store.paths import DataDir
 from bindery.store.recorded import rows_of
@@ -24,6 +26,8 @@ BATCHES: Final = 200
 PASSED: Final = 2_000
 #: Copies that are read; beyond it every n-th message is looked at.
 COPIES: Final = 2_000_000
+#: Rows whose properties are looked at.
+NAMED: Final = 100_000
 #: Numbers within a batch stay below it (a partition numbers from its own multiple of 2**40).
 _BATCH_SPAN: Final = 1 << 52
 
@@ -41,6 +45,36 @@ def recent_messages(data: DataDir, vhost: str, *, records: int = RECORDS) -> dic
     return {queue: _identities(data, vhost, queue, place, oldest, step) for queue in sorted(queues)}
 
 
+def recent_names(data: DataDir, vhost: str) -> dict[str, SeenNames]:
+    """By exchange that messages were published to, the application properties of recent rows: routed and unroutable.
+
+    At most NAMED rows are looked at, an equal share of each table.
+    """
+    batches = _recent(data, vhost, RECORDS)
+    queues = {table["name"] for batch in batches for table in _queues(batch, vhost)}
+    if not batches:
+        return {}
+    oldest = min(batch["clock"] for batch in batches)
+    share = NAMED // (len(queues) + 1)
+    rows: Counter[str] = Counter()
+    names: dict[str, Counter[str]] = defaultdict(Counter)
+    for queue in (None, *sorted(queues)):
+        left = share
+        where = pc.field("routed_at") >= oldest
+        for read in rows_of(data, vhost, queue, where=where, columns=["exchange", "application_properties"]):
+            batch = read.slice(0, left)
+            published, properties = batch.column("exchange"), batch.column("application_properties")
+            for exchange in published.unique().to_pylist():
+                chosen = properties.filter(pc.equal(published, exchange))
+                rows[exchange] += len(chosen)
+                # a name stands in a map once
+                names[exchange].update({one["values"]: one["counts"] for one in chosen.keys.value_counts().to_pylist()})
+            left -= batch.num_rows
+            if left <= 0:
+                break
+    return {exchange: SeenNames(count, names[exchange]) for exchange, count in rows.items()}
+
+
 def _recent(data: DataDir, vhost: str, records: int) -> list[dict[str, Any]]:
     chosen: list[dict[str, Any]] = []
     seen = 0
@@ -48,7 +82,7 @@ def _recent(data: DataDir, vhost: str, records: int) -> list[dict[str, Any]]:
     for batch in itertools.islice(newest, PASSED):
         if seen >= records or len(chosen) == BATCHES:
             break
-        if next(iter(_queues(batch, vhost)), None) is not None:
+        if any(table["vhost"] == vhost for table in batch["tables"]):
             chosen.append(batch)
             seen += batch["records"]
     return chosen

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bindery.router.message import TIMESTAMP
+from bindery.router.moments import in_utc
 from bindery.store import file_rows
 from bindery.store.actions import AddFile
 
@@ -104,6 +105,5 @@ def _microseconds(text: str) -> int:
 
 
 def _since_1970(moment: datetime) -> int:
-    at = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    passed = at - datetime(1970, 1, 1, tzinfo=UTC)
+    passed = in_utc(moment) - datetime(1970, 1, 1, tzinfo=UTC)
     return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds

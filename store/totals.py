@@ -35,6 +35,7 @@ class Totals:
     committed                  stream -> when its last batch was committed, in seconds since 1970
     stages                     (stream, stage) -> seconds, and batches that had the stage
     unroutable                 (stream, reason) -> messages
+    invalid                    (stream, kind) -> records that are no messages
     filter_unknowns            filter text -> evaluations that met run-time trouble
     filter_errors              filter text -> evaluations that failed because of a defect
     requests                   (stream, kind) -> requests to an object store
@@ -53,6 +54,7 @@ class Totals:
     filter_unknowns: Counter[str] = field(default_factory=Counter)
     filter_errors: Counter[str] = field(default_factory=Counter)
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
+    invalid: Counter[tuple[str, str]] = field(default_factory=Counter)
     exchanges: Counter[tuple[str, str]] = field(default_factory=Counter)
     bindings: Counter[int] = field(default_factory=Counter)
     rows: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -88,6 +90,8 @@ class Totals:
             self.filter_errors[one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "requests"), [_STREAM, "key"]):
             self.requests[one[_STREAM], one["key"]] += one["value_sum"]
+        for one in _sums(_flat(rows, "invalid"), [_STREAM, "key"]):
+            self.invalid[one[_STREAM], one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "bindings"), ["key"]):
             self.bindings[one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "exchanges"), ["vhost", "name"]):

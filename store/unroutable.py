@@ -17,11 +17,10 @@ from bindery.router.engine import REASONS
 from bindery.router.errors import InvalidInput, Stopped
 from bindery.router.filters import Filter
 from bindery.router.matching.trie import TopicMatcher
+from bindery.router.message import UNROUTABLE_SCHEMA
 from bindery.store.paths import DataDir
-from bindery.store.recorded import accepted, rows_of
+from bindery.store.recorded import ROW_COLUMNS, UNREADABLE, accepted, rows_of, unroutable_row
 
-#: Reasons of records that were never a message: they cannot be routed again.
-UNREADABLE: Final = frozenset({"invalid_record", "too_large"})
 #: Keys that a summary lists.
 TOP: Final = 20
 
@@ -170,6 +169,20 @@ def summary(
         tuple(sorted(keys.items(), key=lambda item: (-item[1], item[0]))[:top]),
         len(keys),
     )
+
+
+def newest(data: DataDir, vhost: str, selection: Selection, count: int) -> list[dict[str, Any]]:
+    """The rows of a selection that were routed last, the newest first; see unroutable_row."""
+    columns = None if selection.condition is not None else list(ROW_COLUMNS)
+    found = pa.Table.from_batches([], pa.schema([UNROUTABLE_SCHEMA.field(name) for name in ROW_COLUMNS]))
+    for batch in rows_of(data, vhost, None, where=selection.where, columns=columns):
+        chosen = batch.select(list(ROW_COLUMNS)).take(pa.array(selection.places(batch)))
+        found = pa.concat_tables([found, pa.Table.from_batches([chosen])])
+        numbers = {name: pc.struct_field(found["routing"], name) for name in ("batch_id", "seq")}
+        keys = pa.table({"routed_at": found["routed_at"], **numbers})
+        order = pc.sort_indices(keys, sort_keys=[(name, "descending") for name in keys.column_names])
+        found = found.take(order[:count])
+    return [unroutable_row(row) for row in found.to_pylist()]
 
 
 def _tally(rows: pa.Table, names: tuple[str, ...]) -> dict[Any, int]:

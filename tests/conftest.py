@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parent
 
-pytest_plugins = ["tests.servers.s3"]
+pytest_plugins = ["tests.servers.azure", "tests.servers.s3"]
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("bindery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -40,6 +40,8 @@ EXPECTED_SKIPS = (
     "mounting is not permitted here",
     "the kernel counts no transfers by process here",
     "no Maven",
+    "no npm",
+    "no promtool",
 )
 _UNEXPECTED_SKIPS: list[str] = []
 
@@ -130,4 +132,15 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     from tests.servers.kafka import Broker
 
     with Broker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that also listens where clients need a password or a certificate."""
+    from tests.servers.certificates import Authority
+    from tests.servers.kafka import Broker
+
+    folder = tmp_path_factory.mktemp("secured-kafka")
+    with Broker(folder / "broker", authority=Authority(folder / "tls")) as broker:
         yield broker

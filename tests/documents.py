@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 from bindery.cli.main import app
 
+#: One that shows neither styles nor progress.
+_TERMINAL = {"TTY_COMPATIBLE": "1", "TERM": "dumb"}
 _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -28,10 +30,10 @@ def working_folder(folder: Path) -> Iterator[Path]:
 
 
 def bindery(command: str) -> str:
-    """What a `bindery` command prints, without blanks at line ends."""
+    """What a `bindery` command prints on a plain terminal, without blanks at line ends."""
     program, *arguments = shlex.split(command)
     assert program == "bindery"
-    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    done = CliRunner(env=_TERMINAL).invoke(app, arguments, catch_exceptions=False)
     return "\n".join(line.rstrip() for line in done.output.splitlines())
 
 

@@ -1,6 +1,7 @@
 """Streaming jobs and forwarders: submitted as documents, run in processes of their own.
 
-A job document is code: it is for administrators, and jobs/control/document_rules.py says what it may ask for.
+A job document is code: it is for administrators, and jobs/control/document_rules.py says what it may ask for. Who
+has the tag `monitoring` sees jobs and their logs without it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import importlib.util
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Request, Response
@@ -16,11 +18,13 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import RootModel
 
 from bindery.api.answers import answer, created_at, no_content
+from bindery.api.auth import Identity
 from bindery.api.bodies import documented, read_object
 from bindery.api.control_plane import ControlPlane
-from bindery.api.deps import AdministratorUser, Plane, resource
-from bindery.api.errors import ErrorBody, Refusal, bad_request, object_not_found
-from bindery.api.items import JobItem
+from bindery.api.deps import AdministratorUser, MonitoringUser, Plane, resource
+from bindery.api.errors import ErrorBody, Refusal, bad_request, not_found, object_not_found
+from bindery.api.items import JobItem, JobLog
+from bindery.api.masking import masked as without_passwords
 from bindery.api.raw_path import Segment
 from bindery.jobs.control.bridge import check_bridge
 from bindery.jobs.control.config import Job
@@ -29,14 +33,23 @@ from bindery.jobs.control.forward import Forward, is_forward, submitted
 from bindery.jobs.control.launch import Launcher, ask_to_end, kill, spark_submit
 from bindery.jobs.control.references import check_present, masked, present_values
 from bindery.router.errors import NotFound, Refused
+from bindery.store.forwarding import recorded_of
 from bindery.store.jobs import Found, JobConflict, JobRecord
 from bindery.store.totals import Totals
 
 router = resource("jobs")
 
+#: Bytes of a log that are looked at, and lines of it that are given at most.
+_LOG_BYTES: Final = 4 * 2**20
+_LOG_LINES: Final = 10_000
+#: Lines of the log, and bytes that are looked at, in the error of a job whose process ended before it began.
+_TAIL_LINES: Final = 20
+_TAIL_BYTES: Final = 16_384
 #: Bytes of a job document.
 DOCUMENT_LIMIT: Final = 256 * 1024
 _POLL: Final = 0.1
+#: Characters of a line of a secret that is looked for by itself.
+_SHORTEST_PART: Final = 8
 _EXAMPLE: Final = {
     "stream": "orders",
     "vhost": "/",
@@ -57,14 +70,16 @@ StreamPath = Annotated[str, Path(description="stream of the job, percent-encoded
 NewEpoch = Annotated[
     bool, Query(description="go on with another checkpoint than the last one: records may be repeated or skipped")
 ]
+Lines = Annotated[int, Query(description="how many lines at most", ge=1, le=_LOG_LINES)]
+RunNumber = Annotated[int | None, Query(description="number of a run; the newest by default", ge=1, le=2**31)]
 Force = Annotated[bool, Query(description="kill the process at once; the next run completes its batch")]
 
 
 @router.get("/jobs", summary="List jobs", response_model=list[JobItem])
-def list_all(plane: Plane, _: AdministratorUser) -> Response:
-    """Every submitted job, by stream: its state, progress and last error."""
+def list_all(plane: Plane, user: MonitoringUser) -> Response:
+    """Every submitted job, by stream: its state, progress and last error; administrators see its document, too."""
     totals = plane.totals.totals()
-    return answer([_item(plane, found, totals) for found in plane.jobs.all()])
+    return answer([_seen(user, _item(plane, found, totals)) for found in plane.jobs.all()])
 
 
 @router.post(
@@ -94,9 +109,23 @@ async def submit(request: Request, plane: Plane, user: AdministratorUser, new_ep
 
 
 @router.get("/jobs/{stream:segment}", summary="Show a job", response_model=JobItem)
-def show(plane: Plane, _: AdministratorUser, stream: StreamPath) -> Response:
-    """One job: its document, state, progress and last error."""
-    return answer(_item(plane, _found(plane, stream), plane.totals.totals()))
+def show(plane: Plane, user: MonitoringUser, stream: StreamPath) -> Response:
+    """One job: its state, progress and last error; administrators see its document, too."""
+    return answer(_seen(user, _item(plane, _found(plane, stream), plane.totals.totals())))
+
+
+@router.get("/jobs/{stream:segment}/logs", summary="Show the log of a job", response_model=JobLog)
+def logs(plane: Plane, _: MonitoringUser, stream: StreamPath, lines: Lines = 100, run: RunNumber = None) -> Response:
+    """The last lines of what a run printed, of its newest run unless told; secrets are `***`.
+
+    404 for a run whose log is not kept any more, or lies on another machine.
+    """
+    record = _found(plane, stream).record
+    number = run if run is not None or record.run is None else record.run.number
+    tail = None if number is None else _log_tail(plane, record, number, lines=lines, limit=_LOG_BYTES)
+    if tail is None:
+        raise not_found("no log of that run on this machine")
+    return answer({"run": number, "lines": tail, "runs": plane.jobs.folder(stream).logs()})
 
 
 @router.post(
@@ -141,7 +170,9 @@ def forget(plane: Plane, _: AdministratorUser, stream: StreamPath) -> Response:
 def launcher(plane: ControlPlane) -> Launcher:
     """How this service starts jobs."""
     settings = plane.settings.jobs
-    return Launcher(plane.data, settings.roots, settings.master, settings.conf, settings.secrets)
+    return Launcher(
+        plane.data, settings.roots, settings.master, settings.conf, settings.secrets, plane.settings.log_format
+    )
 
 
 def conflict(reason: str) -> Refusal:
@@ -235,7 +266,9 @@ def _item(plane: ControlPlane, found: Found, totals: Totals) -> dict[str, Any]:
         "waiting": {**waiting, "since": _ms(waiting["since"])} if waiting and found.alive else None,
         "rows_per_second": progress.pop("rows_per_second", None),
         "last_batch": progress.pop("last_batch", None),
-        "progress": {
+        "progress": _forwarded(plane, stream)
+        if is_forward(record.document)
+        else {
             "batches": totals.batches[stream],
             "records": totals.records[stream],
             "copies": totals.copies[stream],
@@ -261,13 +294,40 @@ def _item(plane: ControlPlane, found: Found, totals: Totals) -> dict[str, Any]:
     if found.error is not None:
         item["error"] = dict(found.error)
         if run is not None and item["error"]["code"] == "not_started":
-            item["error"]["log"] = _log_tail(plane, record, run.number)
+            tail = _log_tail(plane, record, run.number, lines=_TAIL_LINES, limit=_TAIL_BYTES)
+            item["error"]["log"] = tail or []
     return item
 
 
-def _log_tail(plane: ControlPlane, record: JobRecord, number: int) -> list[str]:
+def _forwarded(plane: ControlPlane, stream: str) -> dict[str, Any]:
+    """The progress of a forwarder: it commits no batches, and its position says how far it is."""
+    found = recorded_of(plane.data, stream)
+    return {
+        "batches": 0,
+        "records": 0 if found is None else found.rows,
+        "copies": 0,
+        "unroutable": {},
+        "stages": {},
+        "position": None if found is None else {**asdict(found.position), "moved_at": found.moved_ms},
+    }
+
+
+def _seen(user: Identity, item: dict[str, Any]) -> dict[str, Any]:
+    """A job as that user may see it."""
+    if not user.has("administrator"):
+        del item["document"]
+    return item
+
+
+def _log_tail(plane: ControlPlane, record: JobRecord, number: int, *, lines: int, limit: int) -> list[str] | None:
+    tail = plane.jobs.folder(record.stream).log_tail(number, limit=limit)
+    if tail is None:
+        return None
     secrets = present_values(record.document, folder=plane.settings.jobs.secrets)
-    return [masked(line, secrets) for line in plane.jobs.folder(record.stream).log_tail(number)]
+    # a secret may have several lines, and some of them alone may stand in the log
+    parts = [part for secret in secrets for part in secret.splitlines() if len(part) >= _SHORTEST_PART]
+    shown: list[str] = without_passwords(masked(tail, [*secrets, *parts]).splitlines()[-lines:])
+    return shown
 
 
 def _ms(seconds: float | None) -> int | None:

@@ -65,7 +65,10 @@ def explain(
     user: ManagementUser,
     body: Annotated[RouteBody, json_body(RouteBody, limit=lambda plane: plane.settings.message_limit)],
 ) -> Response:
-    """Route messages without writing anything; each result says what the message met, and why it missed a queue."""
+    """Route messages without writing anything; each result says what the message met, and why it missed a queue.
+
+    Of a row that never was a message there is no result: `refused` says what is wrong with the record.
+    """
     newest = plane.topology()
     visible_vhost(newest, user, body.vhost)
     if sum(source is not None for source in (body.message, body.messages, body.row)) != 1:
@@ -73,6 +76,8 @@ def explain(
     if len(body.queues) > MAX_QUEUES:
         raise bad_request(f"more than {MAX_QUEUES} queues")
     batch, one = _batch(plane, user, newest, body)
+    if one is not None and one.refused is not None:
+        return answer({"topology_version": newest.version, "proposed": False, "results": [], "refused": one.refused})
     version, clock = body.version, time.time_ns() // 1_000_000
     if one is not None and body.as_routed:
         version, clock = one.topology_version, one.clock_ms
@@ -141,10 +146,10 @@ def _batch(
 
 def _vhosts(proposal: Mapping[str, Any]) -> Iterator[str]:
     """The vhosts that a proposal names: what is refused in them would tell what they hold."""
-    document = proposal.get("definitions")
-    for stated in (proposal, document if isinstance(document, Mapping) else {}):
-        for section, listed in stated.items():
+    for stated in (proposal, proposal.get("definitions"), proposal.get("delete")):
+        for section, listed in stated.items() if isinstance(stated, Mapping) else ():
             for item in listed if isinstance(listed, list) else ():
-                name = item.get("name" if section == "vhosts" else "vhost") if isinstance(item, Mapping) else None
+                stands_in = item.get("name" if section == "vhosts" else "vhost") if isinstance(item, Mapping) else None
+                name = item if section == "vhosts" and isinstance(item, str) else stands_in
                 if isinstance(name, str):
                     yield name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 from fastapi import Query, Request, Response
@@ -20,6 +20,7 @@ from bindery.api.scope import visible_vhost
 from bindery.router.filters import parse
 from bindery.router.filters.sets import parse_filter_set
 from bindery.router.model import Topology
+from bindery.router.moments import read_iso
 from bindery.store.access import Operation
 from bindery.store.redrive import Outcome, Redriver
 from bindery.store.unroutable import Selection, Summary, summary
@@ -63,10 +64,9 @@ def _moment(text: str | None, name: str) -> datetime | None:
     if text is None:
         return None
     try:
-        found = datetime.fromisoformat(text)
+        return read_iso(text)
     except ValueError:
         raise bad_request(f"{name} is no ISO 8601 time") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 @router.get("/unroutable/{vhost:segment}", summary="Count unroutable messages", response_model=Document)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from bindery.cli.explain import JsonOption
+from bindery.cli.options import JsonOption
 from bindery.cli.render import console, counted
 from bindery.router.error_text import visible
 

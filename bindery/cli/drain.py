@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bindery.cli.explain import DataOption
+from bindery.cli.options import DATA, DataOption
 from bindery.cli.render import counted
 from bindery.router.error_text import visible
 from bindery.router.errors import InvalidInput
@@ -25,7 +25,7 @@ def drain(
         str, typer.Option(help="amqp://user@host:port/vhost, amqps://…, or env:NAME or file:PATH where that is kept.")
     ],
     queue: Annotated[str, typer.Option(help="The queue or stream of the broker.")],
-    data: DataOption = "data",
+    data: DataOption = DATA,
     vhost: Annotated[str, typer.Option(help="The vhost whose inbox gets the messages.")] = DEFAULT_VHOST,
     name: Annotated[
         str | None, typer.Option(help="Name of the drain, the queue's unless told: one runs at a time of each name.")

@@ -13,8 +13,10 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from bindery.cli.documents import STDIN, read_change
 from bindery.cli.filter import read_message
-from bindery.cli.render import console, counted
+from bindery.cli.options import DATA, DataOption, JsonOption, VhostOption
+from bindery.cli.render import console, counted, refused_tree
 from bindery.router.error_text import visible
 from bindery.router.errors import InvalidInput
 from bindery.router.filters import DIALECTS, parse
@@ -33,13 +35,9 @@ _VERDICTS: Final = {
     "exclusive-divert": ("✗", "yellow", "an exclusive divert took the message"),
 }
 
-DataOption = Annotated[str, typer.Option("--data", help="The data directory: a folder, or a URL of an object store.")]
-VhostOption = Annotated[str, typer.Option("--vhost", help="The vhost.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 
 def explain(
-    data: DataOption = "data",
+    data: DataOption = DATA,
     message: Annotated[
         Path | None, typer.Option("--message", help="A JSON file with one message; - reads standard input.")
     ] = None,
@@ -61,7 +59,11 @@ def explain(
         bool, typer.Option("--as-routed", help="With --row or --find: the version and clock that it was routed with.")
     ] = False,
     against: Annotated[
-        Path | None, typer.Option("--against", help="A definitions document or proposal to apply first.")
+        str | None,
+        typer.Option(
+            "--against",
+            help="A topology version, or a document to apply first: definitions or a change; - reads standard input.",
+        ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Messages that --find explains.")] = 1,
     as_json: JsonOption = False,
@@ -69,17 +71,26 @@ def explain(
     """Explain a message: every exchange it visits, what matches, what filters say, where it ends.
 
     The message is a file, a row on record, or found by a filter. With --queue the answer says why it
-    does not come to that queue: the nearest bindings, and the word, header or sub-expression that failed.
+    does not come to that queue: the nearest bindings, and the word, header or sub-expression that failed. Of a
+    record that never was a message it says what is wrong with it.
     """
     # Imported here so that `bindery --help` waits neither for Delta nor for the engine.
     from bindery.router.explain import Explainer  # noqa: PLC0415
-    from bindery.router.proposal import propose  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
     from bindery.store.recorded import find_matching, find_row, parse_row  # noqa: PLC0415
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
     if sum(source is not None for source in (message, row, find)) != 1:
         raise InvalidInput("one of --message, --row and --find is needed", where="explain")
+    change = None
+    if against is not None and against.isdecimal():
+        if version is not None or as_routed:
+            raise InvalidInput("a version --against, --version and --as-routed exclude each other", where="explain")
+        version = int(against)
+    elif against is not None:
+        if Path(against) == STDIN == message:
+            raise InvalidInput("standard input can be read once", where="--against")
+        change = read_change([Path(against)], vhost)
     directory = DataDir.open(data)
     store = TopologyStore(directory)
     newest = store.load()
@@ -91,30 +102,29 @@ def explain(
         if not recorded:
             raise InvalidInput("no message on record passes the filter", where="find")
     for one in recorded:
+        if one is not None and one.refused is not None:
+            if as_json:
+                typer.echo(json.dumps({"on_record": on_record(one), "refused": one.refused}, ensure_ascii=False))
+            else:
+                console().print(refused_tree("The record is no message", one.refused))
+            continue
         clock = time.time_ns() // 1_000_000
         wanted = version
         if one is not None and as_routed:
             wanted, clock = one.topology_version, one.clock_ms
         topology = store.load(version=wanted)
-        if against is not None:
-            topology = propose(topology, vhost, read_json(against))
+        if change is not None:
+            topology.vhost(vhost)
+            topology = change.applied_to(topology)
         batch = to_batch([read_message(message)]) if message is not None else one.batch  # type: ignore[union-attr]
         (explanation,) = Explainer(topology, vhost).explain(batch, clock_ms=clock, queues=queue or ())
-        report = explanation.as_data() | {"proposed": against is not None}
+        report = explanation.as_data() | {"proposed": change is not None}
         if one is not None:
             report["on_record"] = on_record(one)
         if as_json:
             typer.echo(json.dumps(report, ensure_ascii=False))
         else:
             show(report, console())
-
-
-def read_json(path: Path) -> Any:
-    """The JSON document of a file; raises InvalidInput."""
-    try:
-        return json.loads(path.read_text("utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"cannot read a JSON document: {error}", where=str(path)) from None
 
 
 def on_record(one: RecordedMessage) -> dict[str, Any]:

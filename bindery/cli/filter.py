@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from bindery.cli.options import JsonOption
 from bindery.router.columns import BatchView
 from bindery.router.error_text import render_error, visible
 from bindery.router.errors import BinderyError, InvalidInput
@@ -26,7 +27,6 @@ app = typer.Typer(help="Check a filter, or test it against a message.", no_args_
 
 Text = Annotated[str, typer.Argument(help="The filter.")]
 DialectName = Annotated[str, typer.Option("--dialect", help="One of " + ", ".join([*DIALECTS, FILTER_SET]) + ".")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 #: Rules on misspelt names and those of other languages; what they say stands in the report by itself, too.
@@ -42,14 +42,14 @@ def check(
     data: Annotated[str | None, typer.Option(help="A data directory, to compare with the messages of a queue.")] = None,
     queue: Annotated[str, typer.Option(help="The queue to compare with.")] = "",
     vhost: Annotated[str, typer.Option(help="The queue's vhost.")] = "/",
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Parse a filter; print its normal form, the properties it reads, the types of its parts, and remarks.
 
     Remarks never block; docs/lint.md explains them.
     """
     try:
-        checked = _read_filter(text, dialect)
+        checked = read_filter(text, dialect)
         schema = None if data is None else _observed(data, queue, vhost)
         found = lint(checked, schema=schema)
         report = describe(checked) | {
@@ -79,14 +79,14 @@ def test(
     text: Text,
     dialect: DialectName,
     message: Annotated[Path, typer.Option("--message", help="A JSON file with one message; - reads standard input.")],
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Evaluate a filter for one message; exit 0 when it passes, 1 when not.
 
     Prints the value of every sub-expression, and why. UTC() is the time of the call.
     """
     try:
-        found = trace(_read_filter(text, dialect), read_message(message), clock_ms=time.time_ns() // 1_000_000)
+        found = trace(read_filter(text, dialect), read_message(message), clock_ms=time.time_ns() // 1_000_000)
     except BinderyError as error:
         _fail(error, as_json=as_json)
     passes = found.value is True
@@ -112,7 +112,7 @@ def _observed(data: str, queue: str, vhost: str) -> ObservedSchema:
     return ObservedSchema.of(BatchView(batches[0])) if batches else ObservedSchema(0, {})
 
 
-def _read_filter(text: str, dialect: str) -> Filter:
+def read_filter(text: str, dialect: str) -> Filter:
     """A filter in a text language, or a filter set as JSON."""
     return parse_filter_set_text(text) if dialect == FILTER_SET else parse(text, dialect)
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import typer
 
+from bindery.cli.options import DATA, DataOption
 from bindery.cli.render import counted
 from bindery.router.error_text import visible
 from bindery.router.errors import BinderyError, InvalidInput
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def forward(
-    data: Annotated[str, typer.Option(help="The data directory: a folder, or a URL of an object store.")],
     queue: Annotated[str, typer.Option(help="The queue; it keeps its rows.")],
     bootstrap_servers: Annotated[str, typer.Option(help="Brokers to begin with: host:port, comma-separated.")],
     topic: Annotated[str, typer.Option(help="The topic; it must exist.")],
+    data: DataOption = DATA,
     vhost: Annotated[str, typer.Option(help="The vhost of the queue.")] = DEFAULT_VHOST,
     to: Annotated[str, typer.Option(help="What the rows go to: kafka.")] = "kafka",
     name: Annotated[

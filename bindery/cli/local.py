@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -14,8 +15,10 @@ from bindery.cli.progress import StreamProgress
 from bindery.jobs.control.config import JobFile
 from bindery.jobs.control.connect import refuse_connect
 from bindery.jobs.control.connectors import Connector, connectors_of
+from bindery.jobs.control.exchanges import missing_exchanges
 from bindery.jobs.java import JavaEnded, java_needed
 from bindery.jobs.plan import check_fit
+from bindery.jobs.preview import preview
 from bindery.jobs.route import RouteJob, StreamFailed, stop_on_signals
 from bindery.jobs.session import build_session
 from bindery.store.paths import DataDir, encode_name
@@ -62,13 +65,26 @@ def run_stream(
 ) -> None:
     """Run a job with its progress shown; an unexpected failure names the log."""
     try:
-        job = RouteJob(spark, data, file, report=progress.report)
-        stop_on_signals(job)
         with progress:
+            job = RouteJob(spark, data, file, report=progress.report)
+            stop_on_signals(job)
             job.run(available_now=available_now, new_epoch=new_epoch, repin=repin)
     except (StreamFailed, JavaEnded) as error:
         error.hint = f"Spark's log: {log}"
         raise
+
+
+def preview_local(
+    file: JobFile, data: DataDir, count: int, *, master: str = "local[*]", log: Path | None = None
+) -> list[dict[str, Any]]:
+    """The first records of a job's source, and where they would go; nothing is written but Spark's log."""
+    stream = file.job.stream
+    progress = StreamProgress(stream)
+    for warning in missing_exchanges(file, TopologyStore(data).load()):
+        progress.note(warning)
+    needs = connectors_of(file, data)
+    with local_session(stream, progress, master=master, needs=needs, log=log or default_log(stream)) as spark:
+        return preview(spark, data, file, count)
 
 
 def run_local(
@@ -81,12 +97,23 @@ def run_local(
     master: str = "local[*]",
     log: Path | None = None,
 ) -> StreamProgress:
-    """Start Spark, run the job, stop Spark; what needs no Spark is checked first."""
+    """Start Spark, run the job, stop Spark; what needs no Spark is checked first. Its summary is told at the end."""
     stream = file.job.stream
-    check_fit(file, TopologyStore(data).load())
+    topology = TopologyStore(data).load()
+    check_fit(file, topology)
     log = log or default_log(stream)
     progress = StreamProgress(stream)
+    for warning in missing_exchanges(file, topology):
+        progress.note(warning)
     needs = connectors_of(file, data)
-    with local_session(stream, progress, master=master, needs=needs, log=log) as spark:
-        run_stream(spark, data, file, progress, log=log, available_now=available_now, new_epoch=new_epoch, repin=repin)
+    try:
+        with local_session(stream, progress, master=master, needs=needs, log=log) as spark:
+            run_stream(
+                spark, data, file, progress, log=log, available_now=available_now, new_epoch=new_epoch, repin=repin
+            )
+    except BaseException:
+        if progress.batches:
+            progress.note(progress.summary)
+        raise
+    progress.note(progress.summary)
     return progress

@@ -6,11 +6,15 @@ Exit codes: 0 done, 1 a check failed, 2 bad input or usage, 3 fenced or refused 
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
+import bindery
 from bindery.cli import filter as filter_commands
+from bindery.cli import messages as message_commands
 from bindery.cli import topology as topology_commands
+from bindery.cli.apply import apply
 from bindery.cli.conformance import conformance
 from bindery.cli.copy import copy
 from bindery.cli.drain import drain
@@ -23,8 +27,11 @@ from bindery.cli.queues import queues
 from bindery.cli.redrive import redrive, unroutable
 from bindery.cli.replay import replay
 from bindery.cli.route import route
+from bindery.cli.rule import rule
 from bindery.cli.serve import serve
-from bindery.router.error_text import render_error
+from bindery.cli.sql import sql
+from bindery.cli.status import status
+from bindery.router.error_text import render_error, visible
 from bindery.router.errors import BinderyError
 
 app = typer.Typer(
@@ -32,17 +39,21 @@ app = typer.Typer(
     help="Route message records through broker-style exchanges into one Delta table per queue.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(apply)
 app.command("import")(import_)
 app.command()(route)
 app.command()(queues)
+app.command()(status)
 app.command()(serve)
+app.add_typer(message_commands.app, name="messages")
 app.add_typer(filter_commands.app, name="filter")
 app.add_typer(topology_commands.app, name="topology")
 app.command()(conformance)
 app.command()(explain)
 app.command()(lint)
+app.command()(rule)
 app.command()(unroutable)
 app.command()(redrive)
 app.command()(replay)
@@ -50,10 +61,21 @@ app.command()(maintain)
 app.command()(copy)
 app.command()(drain)
 app.command()(forward)
+app.command()(sql)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"bindery {bindery.__version__}")
+        raise typer.Exit
 
 
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version, and exit.")
+    ] = False,
+) -> None:
     """Route message records through broker-style exchanges into one Delta table per queue."""
 
 
@@ -64,6 +86,11 @@ def main() -> None:
     except BinderyError as error:
         typer.echo(render_error(error), err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        # what the system refuses while a command reads or writes: no bug, and nothing a traceback explains
+        where = "" if error.filename is None else f"{visible(str(error.filename))}: "
+        typer.echo(f"error: {where}{error.strerror or error}", err=True)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from bindery.cli.explain import JsonOption
+from bindery.cli.options import DATA, DataArgument, JsonOption
 from bindery.cli.render import console, counted
 from bindery.router.error_text import visible
 from bindery.router.errors import BinderyError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def maintain(
-    data: Annotated[str, typer.Argument(help="The data directory.")],
+    data: DataArgument = DATA,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
     retention: Annotated[
         str | None,

@@ -6,17 +6,15 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from bindery.router.error_text import visible
+from bindery.cli.options import DATA, DataOption, JsonOption
+from bindery.cli.render import show_table
 
 
 def queues(
-    data: Annotated[str, typer.Option(help="The data directory.")],
+    data: DataOption = DATA,
     vhost: Annotated[str | None, typer.Option(help="Only the queues of this vhost.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """List queues and the rows in their tables, counted from the tables' logs.
 
@@ -42,8 +40,4 @@ def queues(
         ]
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
-    table = Table("vhost", "queue", "messages")
-    table.columns[-1].justify = "right"
-    for owner, name, count in listed:
-        table.add_row(Text(visible(owner)), Text(visible(name)), f"{count:,}")
-    Console().print(table)
+    show_table(("vhost", "queue", "messages"), listed)

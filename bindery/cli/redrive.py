@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from bindery.cli.explain import DataOption, JsonOption, VhostOption
-from bindery.cli.render import console, counted
+from bindery.cli.options import DATA, DataOption, FilterOption, JsonOption, VhostOption
+from bindery.cli.render import console, counted, refused_tree
 from bindery.router.error_text import visible
 from bindery.router.errors import InvalidInput
 from bindery.router.filters import DIALECTS, parse
 from bindery.router.model import DEFAULT_VHOST
+from bindery.router.moments import read_iso
+from bindery.router.spelling import nearest
 
 if TYPE_CHECKING:
     from bindery.store.unroutable import Selection
@@ -27,12 +29,11 @@ KeyOption = Annotated[
 ]
 SinceOption = Annotated[str | None, typer.Option("--from", help="Routed at this ISO 8601 time or later (UTC).")]
 UntilOption = Annotated[str | None, typer.Option("--to", help="Routed before this ISO 8601 time (UTC).")]
-FilterOption = Annotated[str | None, typer.Option("--filter", help="Only messages that pass this filter.")]
 DialectOption = Annotated[str, typer.Option("--dialect", help="Of --filter: " + ", ".join(DIALECTS) + ".")]
 
 
 def unroutable(
-    data: DataOption = "data",
+    data: DataOption = DATA,
     vhost: VhostOption = DEFAULT_VHOST,
     reason: ReasonOption = None,
     exchange: ExchangeOption = None,
@@ -42,22 +43,33 @@ def unroutable(
     condition: FilterOption = None,
     dialect: DialectOption = "jms",
     top: Annotated[int, typer.Option("--top", min=1, max=1000, help="Keys to list.")] = 20,
+    show: Annotated[
+        int, typer.Option("--show", min=0, max=1000, help="Rows to show whole, the newest first, in place of counts.")
+    ] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Count unroutable rows by reason and by routing key, the most frequent first."""
+    """Count unroutable rows by reason and by routing key, the most frequent first; or show the newest ones."""
     from bindery.store.paths import DataDir  # noqa: PLC0415  # `bindery --help` does not wait for Delta
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
-    from bindery.store.unroutable import summary  # noqa: PLC0415
+    from bindery.store.unroutable import newest, summary  # noqa: PLC0415
 
     directory = DataDir.open(data)
-    TopologyStore(directory).load().vhost(vhost)
+    topology = TopologyStore(directory).load()
+    topology.vhost(vhost)
     chosen = selection(reason, exchange, key, since, until, condition, dialect)
     found = summary(directory, vhost, chosen, top=top).as_data()
+    if show:
+        known = [name for where, name in topology.exchanges if where == vhost]
+        found["newest"] = [_meant(row, known) for row in newest(directory, vhost, chosen, show)]
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
         return
     out = console()
     out.print(f"{counted(found['rows'], 'unroutable row')}, {found['redriven']:,} of them redriven since")
+    if show:
+        for row in found["newest"]:
+            out.print(refused_tree("unroutable", row))
+        return
     if found["reasons"]:
         out.print(_table(found["reasons"], ("reason", "disposition", "rows")))
         out.print(_table(found["keys"], ("exchange", "routing_key", "reason", "rows")))
@@ -66,7 +78,7 @@ def unroutable(
 
 
 def redrive(
-    data: DataOption = "data",
+    data: DataOption = DATA,
     vhost: VhostOption = DEFAULT_VHOST,
     reason: ReasonOption = None,
     exchange: ExchangeOption = None,
@@ -130,10 +142,15 @@ def moment(text: str | None, where: str) -> datetime | None:
     if text is None:
         return None
     try:
-        found = datetime.fromisoformat(text)
+        return read_iso(text)
     except ValueError:
         raise InvalidInput(f"{text!r} is no time", where=where, hint="2026-01-31 or 2026-01-31T12:00:00Z") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _meant(row: dict[str, Any], exchanges: list[str]) -> dict[str, Any]:
+    """The row, with the exchange that its sender may have meant where there is none of that name."""
+    near = nearest(row["exchange"] or "", exchanges) if row["reason"] == "no_exchange" else None
+    return row if near is None else row | {"fix": f"did you mean exchange {near!r}?"}
 
 
 def _table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> Table:

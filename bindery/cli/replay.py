@@ -14,7 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from bindery.cli.explain import DataOption, JsonOption, VhostOption, read_json
+from bindery.cli.documents import read_change
+from bindery.cli.options import DATA, DataOption, JsonOption, VhostOption
 from bindery.cli.redrive import SinceOption, UntilOption, moment
 from bindery.cli.render import console
 from bindery.router.error_text import visible
@@ -31,9 +32,12 @@ LISTED: Final = 40
 
 def replay(
     against: Annotated[
-        str, typer.Option("--against", help="A topology version, or a definitions document or proposal to apply.")
+        str,
+        typer.Option(
+            "--against", help="A topology version, or a document of definitions or a change; - reads standard input."
+        ),
     ],
-    data: DataOption = "data",
+    data: DataOption = DATA,
     vhost: VhostOption = DEFAULT_VHOST,
     stream: Annotated[str | None, typer.Option("--stream", help="Only messages of this stream.")] = None,
     since: SinceOption = None,
@@ -96,14 +100,12 @@ def replay(
 
 def _proposed(store: TopologyStore, present: Topology, vhost: str, against: str, *, replace: bool) -> Topology:
     """The topology that `--against` means."""
-    from bindery.router.proposal import propose  # noqa: PLC0415
-
     if against.isdecimal():
         if replace:
             raise InvalidInput("--replace goes with a document, not with a version", where="--replace")
         return store.load(version=int(against))
-    document = read_json(Path(against))
-    return propose(present, vhost, {"definitions": document, "replace": True} if replace else document)
+    present.vhost(vhost)
+    return read_change([Path(against)], vhost, replace=replace).applied_to(present)
 
 
 @contextmanager

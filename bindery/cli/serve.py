@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import secrets
 import socket
+import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from bindery.router.errors import InvalidInput
 
+#: The option and the advice for what keeps a socket from being bound.
+_WHY_NOT: Final = {
+    errno.EADDRINUSE: ("--port", "another process listens there: stop it, or name another port; 0 takes a free one"),
+    errno.EACCES: ("--port", "ports below 1024 need a right (CAP_NET_BIND_SERVICE): name another one"),
+}
 #: Connections that wait while all others are served.
 _BACKLOG = 2048
 
@@ -55,9 +62,12 @@ def serve(
     # Imported here so that `bindery --help` does not wait for a web framework.
     from bindery.api.app import create_app  # noqa: PLC0415
     from bindery.api.bootstrap import ensure_administrator  # noqa: PLC0415
+    from bindery.jobs.control.logs import set_up  # noqa: PLC0415
     from bindery.store.access import AccessStore  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
 
+    set_up(settings.log_format, access=settings.access_log)
+    _check_certificate(settings)
     listener = _listen(settings)
     address = listener.getsockname()
     settings = settings.model_copy(update={"port": address[1]})
@@ -70,7 +80,11 @@ def serve(
     listener.listen(_BACKLOG)
     scheme = "https" if settings.is_tls else "http"
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
-    typer.echo(f"listening on {scheme}://{shown}:{settings.port}")
+    listening = f"listening on {scheme}://{shown}:{settings.port}"
+    if settings.log_format == "text":
+        typer.echo(listening)
+    else:
+        logging.getLogger("bindery.api").info("%s", listening)
     _run(app, settings, listener)
 
 
@@ -100,10 +114,31 @@ def _listen(settings: Settings) -> socket.socket:
         listener.bind((settings.host, settings.port))
     except OSError as error:
         listener.close()
+        where, hint = _WHY_NOT.get(error.errno or 0, ("--host", "name an address of this machine"))
         raise InvalidInput(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}", where="--port", hint="another port"
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}", where=where, hint=hint
         ) from None
     return listener
+
+
+def _check_certificate(settings: Settings) -> None:
+    """Raise InvalidInput unless the certificate and its key can be used; the server would say so in a traceback."""
+    if settings.ssl_certfile is None or settings.ssl_keyfile is None:
+        return
+    for name, file in (("ssl_certfile", settings.ssl_certfile), ("ssl_keyfile", settings.ssl_keyfile)):
+        try:
+            file.read_bytes()
+        except OSError as error:
+            raise InvalidInput(f"cannot read {file}: {error.strerror}", where=name) from None
+    try:
+        # an empty password: without one a key that has one would ask for it on the terminal
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.ssl_certfile, settings.ssl_keyfile, "")
+    except ssl.SSLError as error:
+        raise InvalidInput(
+            f"{settings.ssl_certfile} and {settings.ssl_keyfile} cannot be used: {error.reason or error}",
+            where="ssl_certfile",
+            hint="PEM files: the certificate with its chain, and its key without a password",
+        ) from None
 
 
 def _run(app: Any, settings: Settings, listener: socket.socket) -> None:
@@ -111,6 +146,7 @@ def _run(app: Any, settings: Settings, listener: socket.socket) -> None:
 
     config = uvicorn.Config(
         app,
+        log_config=None,
         log_level="warning",
         access_log=settings.access_log,
         ssl_certfile=None if settings.ssl_certfile is None else str(settings.ssl_certfile),

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from bindery.cli.explain import DataOption, JsonOption
+from bindery.cli.documents import read_change, show_ignored
+from bindery.cli.options import DATA, DataOption, JsonOption
 from bindery.cli.redrive import moment
+from bindery.cli.render import show_table
 from bindery.router.error_text import visible
-from bindery.router.errors import DefinitionsRefused, InUse, InvalidInput
+from bindery.router.errors import InUse, InvalidInput
+from bindery.router.model import DEFAULT_VHOST
+from bindery.router.moments import iso
 
 if TYPE_CHECKING:
     from bindery.router.model import Topology
-    from bindery.store.history import ObjectChange
+    from bindery.store.history import ObjectChange, VersionInfo
     from bindery.store.topology import TopologyStore
 
 app = typer.Typer(help="Versions of the topology: list, compare, roll back, export.", no_args_is_help=True)
@@ -34,7 +37,7 @@ _MARKS = {"created": "+", "deleted": "-", "updated": "~"}
 
 @app.command()
 def versions(
-    data: DataOption = "data",
+    data: DataOption = DATA,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Versions to list at most.")] = 20,
     before: Annotated[int | None, typer.Option("--before", min=0, help="Only versions below this one.")] = None,
     as_json: JsonOption = False,
@@ -44,18 +47,20 @@ def versions(
     if as_json:
         typer.echo(json.dumps([info.as_data() for info in found], ensure_ascii=False))
         return
-    table = Table("version", "when (UTC)", "who", "what", "why", box=None, header_style="bold")
-    for info in found:
-        when = info.timestamp.strftime("%Y-%m-%d %H:%M:%S")
-        what = ", ".join(f"{_MARKS[change]}{_total(kinds)}" for change, kinds in info.counts.items())
-        table.add_row(str(info.version), when, *(Text(visible(text)) for text in (info.author, what, info.reason)))
-    Console(soft_wrap=True, highlight=False).print(table)
+    show_table(
+        ("version", "when", "who", "what", "why"),
+        [(info.version, iso(info.timestamp), info.author, _what(info), info.reason) for info in found],
+    )
+
+
+def _what(info: VersionInfo) -> str:
+    return ", ".join(f"{_MARKS[change]}{_total(kinds)}" for change, kinds in info.counts.items())
 
 
 @app.command()
 def show(
     version: Annotated[int | None, typer.Argument(min=0, help="A version; the newest by default.")] = None,
-    data: DataOption = "data",
+    data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
     """Show one version and what it changed, object by object."""
@@ -70,9 +75,7 @@ def show(
         return
     console = Console(soft_wrap=True, highlight=False)
     reason = f" ({visible(info.reason)})" if info.reason else ""
-    console.print(
-        Text(f"version {info.version}, {info.timestamp:%Y-%m-%d %H:%M:%S} UTC, {visible(info.author)}{reason}")
-    )
+    console.print(Text(f"version {info.version}, {iso(info.timestamp)}, {visible(info.author)}{reason}"))
     _print_changes(console, page)
 
 
@@ -80,16 +83,17 @@ def show(
 def diff(
     base: Annotated[int | None, typer.Argument(metavar="FROM", min=0, help="The older version.")] = None,
     to: Annotated[int | None, typer.Argument(metavar="TO", min=0, help="The newest by default.")] = None,
-    data: DataOption = "data",
+    data: DataOption = DATA,
     vhost: Annotated[
-        str | None, typer.Option("--vhost", help="Only this vhost; that of a document that states none.")
+        str | None, typer.Option("--vhost", help="Only this vhost; that of objects of a document that states none.")
     ] = None,
     proposed: Annotated[
-        Path | None, typer.Option("--proposed", help="Compare now with this definitions file instead.")
+        Path | None,
+        typer.Option("--proposed", help="Compare now with this document of definitions or a change; - is stdin."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two versions, or a definitions file with now; exit 1 when they differ.
+    """Compare two versions, or what `apply` would change with now; exit 1 when they differ.
 
     Example: bindery topology diff 3 --data ./data
 
@@ -113,6 +117,7 @@ def diff(
     else:
         console = Console(soft_wrap=True, highlight=False)
         _print_changes(console, page)
+        show_ignored(page.get("ignored", []))
         for key in page.get("absent", [])[:_SHOWN]:
             console.print(Text(f"? {key['kind']} {_name(key)} is not in the file and stays"))
     raise typer.Exit(1 if page["total"] else 0)
@@ -121,7 +126,7 @@ def diff(
 @app.command()
 def rollback(
     to: Annotated[int, typer.Argument(min=0, help="The version whose state is to be the newest again.")],
-    data: DataOption = "data",
+    data: DataOption = DATA,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False,
     as_json: JsonOption = False,
@@ -156,7 +161,7 @@ def rollback(
 
 @app.command()
 def export(
-    data: DataOption = "data",
+    data: DataOption = DATA,
     vhost: Annotated[str | None, typer.Option("--vhost", help="Only this vhost.")] = None,
     version: VersionOption = None,
     at: AtOption = None,
@@ -193,20 +198,20 @@ def _state(store: TopologyStore, version: int | None, at: str | None) -> Topolog
 
 
 def _compared(store: TopologyStore, path: Path, vhost: str | None) -> dict[str, Any]:
-    from bindery.router.definitions import parse_definitions  # noqa: PLC0415  # `bindery --help` does not wait for Delta
-    from bindery.store.comparison import as_page, proposed_changes  # noqa: PLC0415
+    from bindery.store.comparison import absent_objects, as_page  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from bindery.store.history import changes_between  # noqa: PLC0415
 
-    try:
-        document = parse_definitions(path.read_bytes(), vhost=vhost)
-    except OSError as error:
-        raise InvalidInput(f"cannot read it: {error.strerror}", where=str(path)) from None
+    change = read_change([path], vhost or DEFAULT_VHOST)
     topology = store.load()
-    try:
-        found = proposed_changes(topology, document)
-    except DefinitionsRefused as error:
-        raise InvalidInput(error.message, where=str(path), hint=error.hint) from None
-    absent = [{"kind": kind, "vhost": where, "name": name} for kind, where, name in found.absent]
-    return {"base": topology.version, **as_page(found.changes, limit=len(found.changes)), "absent": absent}
+    after = change.applied_to(topology)
+    changes = changes_between(topology, after)
+    absent = absent_objects(after, change.definitions)
+    return {
+        "base": topology.version,
+        **as_page(changes, limit=len(changes)),
+        "absent": [{"kind": kind, "vhost": where, "name": name} for kind, where, name in absent],
+        "ignored": change.ignored,
+    }
 
 
 def _total(kinds: Any) -> str:

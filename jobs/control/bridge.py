@@ -41,7 +41,7 @@ def check_bridge(file: JobFile, topology: Topology) -> None:
         return
     vhost = source.vhost or job.vhost
     topology.queue(vhost, source.queue)
-    exchange = _literal(job, "exchange")
+    exchange = literal(job, "exchange")
     if exchange is None:
         raise file.error(
             ("message", "exchange"),
@@ -57,7 +57,8 @@ def check_bridge(file: JobFile, topology: Topology) -> None:
         )
 
 
-def _literal(job: Job, column: str) -> str | None:
+def literal(job: Job, column: str) -> str | None:
+    """What a job's expression for a column says, where it is a literal."""
     content = job.message.get(column)
     found = _LITERAL.fullmatch(content) if isinstance(content, str) else None
     return None if found is None else found[1].replace("''", "'")
@@ -67,7 +68,7 @@ def _reachable(topology: Topology, job: Job, exchange: str) -> set[str]:
     """Every queue to which something may lead from the exchange."""
     links = Links(topology, job.vhost)
     if exchange == "":
-        key = _literal(job, "routing_key")
+        key = literal(job, "routing_key")
         return set(links.queues) if key is None or {"cc", "bcc"} & job.message.keys() else {key}
     queues: set[str] = set()
     seen = {exchange}

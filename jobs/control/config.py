@@ -5,7 +5,6 @@ Every error names the key and the line of the file; nothing is written before th
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from bindery.jobs.control.references import is_reference, options_of, resolved
 from bindery.router.errors import InvalidInput
 from bindery.router.message import MAP_SECTIONS, SECTION_FIELDS, SENT_SCHEMA
 from bindery.router.model import DEFAULT_VHOST, MAX_NAME_BYTES
+from bindery.router.spelling import nearest
 from bindery.store.maintenance.options import MaintenanceOptions
 from bindery.store.writer import DEFAULT_BUFFER_BYTES
 
@@ -279,5 +279,5 @@ def _keys_at(path: tuple[str, ...], location: tuple[int | str, ...]) -> list[str
 
 
 def _meant(key: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(key, known, n=1)
-    return (f"did you mean {near[0]!r}? " if near else "") + "known keys: " + ", ".join(known)
+    near = nearest(key, known)
+    return ("" if near is None else f"did you mean {near!r}? ") + "known keys: " + ", ".join(known)

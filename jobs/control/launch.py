@@ -24,6 +24,7 @@ from typing import Final
 from bindery.jobs.control.connect import refuse_connect
 from bindery.jobs.control.connectors import DELTA, connectors, jar_settings
 from bindery.jobs.control.forward import is_forward
+from bindery.jobs.control.logs import LogFormat
 from bindery.jobs.control.packages import DELTA_SETTINGS, NO_PAGES
 from bindery.jobs.control.references import ENVIRONMENT_PREFIX, references
 from bindery.router.errors import InvalidInput, StorageFailed
@@ -43,7 +44,8 @@ _LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress"
 class Launcher:
     """How jobs are started: the Spark master and more of Spark's settings.
 
-    `roots` are what jobs may read (jobs/control/document_rules.py), `secrets` is a folder of files.
+    `roots` are what jobs may read (jobs/control/document_rules.py), `secrets` is a folder of files, `log_format` says
+    how runs log.
     """
 
     data: DataDir
@@ -51,6 +53,7 @@ class Launcher:
     master: str = "local[2]"
     conf: Mapping[str, str] = field(default_factory=dict)
     secrets: Path | None = None
+    log_format: LogFormat = "text"
 
     def command(self, folder: JobFolder, record: JobRecord, run: str, *, new_epoch: bool = False) -> list[str]:
         """The command line of a run: spark-submit, or Python alone for a forwarder.
@@ -62,6 +65,8 @@ class Launcher:
             managed += ["--root", root]
         if self.secrets is not None:
             managed += ["--secrets", str(self.secrets)]
+        if self.log_format != "text":
+            managed += ["--log-format", self.log_format]
         if new_epoch:
             managed.append("--new-epoch")
         return [sys.executable, "-P", *managed] if is_forward(record.document) else [*self._submit(record), *managed]

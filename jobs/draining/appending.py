@@ -66,8 +66,10 @@ class Appender:
         upto = arrivals[-1].offset
         refused = [one for one in fresh if isinstance(one.record, Refused)]
         if refused:
-            rows = pa.Table.from_pylist([self._refused_row(one) for one in refused], schema=UNROUTABLE_SCHEMA)
-            self._log.append_refused(Rows(rows, _offsets(refused)), upto)
+            # decided before the commit, which may be tried several times; rows that are there already keep theirs
+            version = self._log.topology_version()
+            rows = pa.Table.from_pylist([self._refused_row(one, version) for one in refused], schema=UNROUTABLE_SCHEMA)
+            self._log.append_refused(Rows(rows, _offsets(refused)), upto, topology_version=version)
         kept = [one for one in fresh if isinstance(one.record, Message)]
         messages = [one.record for one in kept if isinstance(one.record, Message)]
         if messages or upto is not None:
@@ -99,7 +101,7 @@ class Appender:
         while len(self._known) > REMEMBERED:
             del self._known[next(iter(self._known))]
 
-    def _refused_row(self, arrival: Arrival) -> dict[str, Any]:
+    def _refused_row(self, arrival: Arrival, topology_version: int | None) -> dict[str, Any]:
         refused = arrival.record
         assert isinstance(refused, Refused)  # noqa: S101  # the caller has chosen these
         delivery = refused.delivery
@@ -113,7 +115,12 @@ class Appender:
             "disposition": "discarded",
             "detail": refused.detail,
             "raw": delivery.raw,
-            "routing": {"stream": self._log.app_id, "batch_id": self._log.claim, "seq": self._refused},
+            "routing": {
+                "stream": self._log.app_id,
+                "topology_version": topology_version,
+                "batch_id": self._log.claim,
+                "seq": self._refused,
+            },
             "routed_at": datetime.now(UTC),
             "source": {"topic": self._options.queue, "offset": arrival.offset},
         }

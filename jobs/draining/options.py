@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from bindery.router.errors import InvalidInput
+from bindery.router.moments import read_iso
 
 #: Where a consumer of a stream begins: first, last, next, an offset, a time.
 Start = str | int | datetime
@@ -75,11 +76,10 @@ def read_start(text: str) -> Start:
     if text.isascii() and text.isdecimal() and int(text[:20]) < 2**63:
         return int(text)
     try:
-        found = datetime.fromisoformat(text)
+        return read_iso(text)
     except ValueError:
         raise InvalidInput(
             f"{text!r} is no place in a stream",
             where="--from",
             hint="first, last, next, an offset, or 2026-01-31T12:00Z",
         ) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 _LOGGER: Final = logging.getLogger(__name__)
 #: Seconds between two looks at whether to stop.
 _LOOK: Final = 0.2
-#: Seconds for which one answer of the brokers is waited for.
+#: Seconds for which one answer of the brokers is waited for; at first less, as the client may know why none comes.
 _ANSWER: Final = 10.0
+_FIRST: Final = 2.0
 #: Seconds for which brokers that answer slowly are waited for once a stop was asked for.
 _GRACE: Final = 10.0
 #: Milliseconds after which a record that no broker has taken counts as failed, unless it is waited for without end.
@@ -36,6 +37,9 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "queue.buffering.max.kbytes": 64 << 10,
     "log_level": 2,  # what goes wrong is told by the callback
 }
+_SETTINGS_HINT: Final = (
+    "see whether the settings of the client fit the brokers: security.protocol, sasl.*, ssl.ca.location (or ssl.ca.pem)"
+)
 
 
 class NotDelivered(BinderyError):
@@ -65,6 +69,8 @@ class Topic:
         self.name = name
         self.refused = 0
         self.trouble: str | None = None
+        self._servers = servers
+        self._found = False
         self._stopping = stopping
         self._patient = patient
         self._skip_refused = skip_refused
@@ -88,27 +94,29 @@ class Topic:
 
         They are asked for all topics: asked for one, they may make it.
         """
+        patience = _ANSWER if self._found else _FIRST
         while True:
             try:
-                topics = self._producer.list_topics(timeout=_ANSWER).topics
+                topics = self._producer.list_topics(timeout=patience).topics
                 break
             except self._error as error:
-                self.trouble = error.args[0].str()
-                self._producer.poll(_LOOK)
+                self._producer.poll(0)
                 self._look()
-                if not self._patient:
+                self.trouble = self.trouble or error.args[0].str()
+                if not self._patient and patience == _ANSWER:
                     raise NotDelivered(
                         f"no answer from the brokers: {self.trouble}",
-                        where=self.name,
-                        hint="see to --bootstrap-servers",
+                        where=self._servers,
+                        hint=f"see whether they run and can be reached from here; {_SETTINGS_HINT}",
                     ) from None
+                patience = _ANSWER
         if self.name not in topics or topics[self.name].error is not None:
             raise NotFound(
                 f"the brokers have no topic {self.name!r}, or do not show it",
                 where="topic",
                 hint="create it first, with as many partitions as its readers need",
             )
-        self.trouble = None
+        self._found, self.trouble = True, None
 
     def send(self, records: Iterable[Record]) -> int:
         """Produce records, waiting while too many are under way; the bytes of their values. Raises as `settle`."""
@@ -217,13 +225,18 @@ class Topic:
         """Note what the client says about its brokers."""
         from confluent_kafka import KafkaError  # noqa: PLC0415  # as above
 
-        self.trouble = error.str()
-        if error.fatal() or error.code() in (KafkaError._AUTHENTICATION, KafkaError._FATAL):
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self.trouble = error.str()
+        elif self.trouble is None:  # else it says why
+            self.trouble = "no connection to a broker lasts"
+        untrusted = error.code() == KafkaError._SSL and not self._found  # later a certificate may be renewed
+        if error.fatal() or untrusted or error.code() in (KafkaError._AUTHENTICATION, KafkaError._FATAL):
             self._fatal = error
 
     def _look(self, *, stop: bool = True) -> None:
         if self._fatal is not None:
-            raise NotDelivered(f"the brokers refuse this client: {self._fatal.str()}", where=self.name)
+            hint = None if self._fatal.fatal() else _SETTINGS_HINT
+            raise NotDelivered(f"the client gives up: {self._fatal.str()}", where=self._servers, hint=hint)
         if stop and self._stopping():
             raise _stopped()
 

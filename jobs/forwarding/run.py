@@ -118,16 +118,16 @@ class Forwarder:
         if position.version > log.version:
             return
         right.check()
-        rows = size = 0
+        rows = size = passed = 0
 
         def settle() -> None:
-            nonlocal rows, size
+            nonlocal rows, size, passed
             self._topic.settle()
             if position != right.position:
-                right.move(position)
+                right.move(position, rows=passed)
             self._rows += rows
             self._behind = log.version + 1 - position.version
-            rows = size = 0
+            rows = size = passed = 0
 
         while position.version <= log.version and not self._stopping.is_set():
             for file in log.files(position)[position.file :]:
@@ -138,6 +138,7 @@ class Forwarder:
                         settle()
                         return
                 position = replace(position, file=position.file + 1)
+                passed = rows
                 if rows >= _ROWS or size >= _BYTES:
                     settle()
             position = Position(position.table_id, position.version + 1)

@@ -35,4 +35,9 @@ def _stream(spark: SparkSession, path: str, options: dict[str, str], file: JobFi
         frame = reader.load(hadoop_address(path))
     except AnalysisException as error:
         raise file.error(key, f"no Delta table to stream from at {path!r}: {spark_reason(error)}") from None
-    return Records(frame, tuple(frame.columns), {})
+    return Records(
+        frame,
+        tuple(frame.columns),
+        {},
+        table=lambda: spark.read.format("delta").load(hadoop_address(path)),
+    )

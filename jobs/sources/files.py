@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -94,6 +95,7 @@ def _format(name: str, frame: DataFrame, source: FileSource, file: JobFile) -> F
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     if name == "csv":
         options.setdefault("maxCharsPerColumn", str(limit))
+        options |= {option: value for option, value in _csv_defaults(stated).items() if option.lower() not in stated}
         if whole:
             # fields may hold line ends: what is bounded is the field
             return FileFormat(name, frame.schema, options)
@@ -106,6 +108,15 @@ def _format(name: str, frame: DataFrame, source: FileSource, file: JobFile) -> F
         whole=whole,
         header=stated.get("header", "").lower() == "true",
     )
+
+
+def _csv_defaults(stated: Mapping[str, str]) -> dict[str, str]:
+    """What a job reads CSV by unless it says otherwise: its header is the schema, and RFC 4180, §2.7.
+
+    Spark alone would take columns by their position whatever the header says, and a backslash for the escape.
+    """
+    quote = stated.get("quote", '"')
+    return {"enforceSchema": "false"} | ({"escape": quote} if quote else {})
 
 
 def _line_ends(stated: dict[str, str], file: JobFile) -> tuple[bytes, ...]:
@@ -152,6 +163,13 @@ def _load(reader: DataStreamReader, source: FileSource, file: JobFile) -> DataFr
         return reader.load(_absolute(str(path.parent) if path.is_file() else source.path))
     except AnalysisException as error:
         raise file.error(("source", "path"), spark_reason(error)) from None
+
+
+def first_files(spark: SparkSession, source: FileSource) -> list[str]:
+    """The files of a source that are there now, those that were modified first before the others."""
+    reader = spark.read.options(**source.options | _LOUD).format("binaryFile")
+    found = reader.load(_absolute(source.path)).select("path", "modificationTime").collect()
+    return [row.path for row in sorted(found, key=lambda row: (row.modificationTime, row.path))]
 
 
 def _absolute(path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -28,6 +29,17 @@ class FileFormat:
     line_ends: tuple[bytes, ...] = LINE_ENDS
     whole: bool = False
     header: bool = False
+
+    @property
+    def quoting(self) -> dict[str, Any]:
+        """What of the options says how a line of CSV is read again (jobs.reread.Layout)."""
+        stated = {option.lower(): value for option, value in self.options.items()}
+        return {
+            "separator": stated.get("sep") or stated.get("delimiter") or ",",
+            "quote": stated.get("quote", '"'),
+            "escape": stated.get("escape", ""),
+            "null": stated.get("nullvalue"),
+        }
 
     def frame(self, spark: SparkSession, paths: Sequence[str], *, base: str | None = None) -> DataFrame:
         """The records of those files; each path names one file, whatever characters it has.

@@ -37,13 +37,29 @@ _LOSSES: Final = {
     ): "partitions {0}: their topic was deleted, or is no longer among those that the job reads",
 }
 _TIMEOUT: Final = re.compile(r"Timed out waiting for a node assignment|(?<=errors\.TimeoutException: )[^\n]*")
-#: How the classes of Kafka's errors end that say that a client is not let in.
-_NOT_LET_IN: Final = ("AuthenticationException", "AuthorizationException")
+#: Errors of Kafka's that say that a client is not let in, or a topic not read; what to do, by how their names end.
+_NOT_LET_IN: Final = {
+    "SslAuthenticationException": "kafka.ssl.truststore.location or .certificates says whose certificates are trusted; "
+    "kafka.ssl.keystore.… is the certificate that the brokers may ask for",
+    "AuthenticationException": "see kafka.sasl.mechanism, and the user and password of kafka.sasl.jaas.config",
+    "AuthorizationException": "the user of the source needs Describe and Read on its topics",
+}
+_REFUSAL: Final = re.compile(r"org\.apache\.kafka\.common\.errors\.(\w+): (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
+#: A client that could not be made in a running query, which asks for new ones; and what Java says why.
+_NO_CLIENT: Final = re.compile(r"Failed to (?:create new KafkaAdminClient|construct kafka consumer)")
+_CAUSE: Final = re.compile(r"^Caused by: (.*)", re.MULTILINE)
+_STORE_HINT: Final = "stores are JKS unless kafka.ssl.truststore.type or kafka.ssl.keystore.type says PEM or PKCS12"
+_NO_LOGIN: Final = re.compile(r"JAAS config(?!uration\.)|^No LoginModule found")
+_LOGIN_HINT: Final = (
+    'such as: org.apache.kafka.common.security.scram.ScramLoginModule required username="…" password="…";'
+)
+#: What a batch read of topics takes in: all that is there.
+_WHOLE: Final = {"startingOffsets": "earliest", "endingOffsets": "latest"}
 _PLACE: Final = {name: name for name in ("topic", "partition", "offset")}
 
 
 class SourceUnavailable(BinderyError):
-    """The cluster behind a source does not answer."""
+    """The cluster behind a source does not answer, or no longer lets the job in."""
 
     code = "source_unavailable"
 
@@ -69,6 +85,7 @@ def read_kafka(spark: SparkSession, data: DataDir, source: KafkaSource, file: Jo
         _PLACE,
         defaults=_defaults(source),
         by_offset=True,
+        table=lambda: spark.read.format("kafka").options(**options | _WHOLE).load(),
         explained=lambda text: _explained(text, source),
     )
 
@@ -179,21 +196,52 @@ class _Cluster:
         except Py4JJavaError as error:
             raise self._told(error.java_exception) from None
 
-    def _told(self, cause: Any) -> BinderyError:
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        kind, reason = str(cause.getClass().getSimpleName()), " ".join(str(cause.getMessage() or "").split())
+    def _told(self, error: Any) -> BinderyError:
+        causes = [error]
+        while causes[-1].getCause() is not None:
+            causes.append(causes[-1].getCause())
+        kind, reason = str(causes[-1].getClass().getSimpleName()), _said(causes[-1])
         if kind == "TimeoutException" or "resolvable" in reason:
             return _unavailable(self._source, reason)
-        told = f"the cluster refuses the connection: {reason}" if kind.endswith(_NOT_LET_IN) else reason or kind
-        return self._file.error(("source", "options"), told)
+        if _NO_LOGIN.search(reason):
+            # what Kafka says may quote parts of the secret
+            told, hint = "kafka.sasl.jaas.config is not in the form of a login", _LOGIN_HINT
+        else:
+            told, hint = _reason(causes), None
+            for cause in causes:
+                hint = hint or _remedy(str(cause.getClass().getSimpleName()))
+            if "keystore" in told:
+                hint = _STORE_HINT
+            elif kind.endswith(tuple(_NOT_LET_IN)):
+                told = f"the cluster refuses the connection: {told}"
+        return self._file.error(("source", "options"), told, hint=hint)
+
+
+def _remedy(kind: str) -> str | None:
+    """What to do about an error of Kafka's of that class that says that a client is not let in."""
+    return next((text for end, text in _NOT_LET_IN.items() if kind.endswith(end)), None)
+
+
+def _said(error: Any) -> str:
+    return " ".join(str(error.getMessage() or "").split())
+
+
+def _reason(causes: list[Any]) -> str:
+    """What the innermost of several errors says, after what Kafka itself says of it."""
+    kind, said = str(causes[-1].getClass().getSimpleName()), _said(causes[-1])
+    of_kafka = [_said(cause) for cause in causes if cause.getClass().getName().startswith("org.apache.kafka.")]
+    outer = next((text for text in reversed(of_kafka) if not text.startswith("Failed to create new ")), "")
+    if not outer or not said or outer.endswith(said):
+        return said or outer or kind
+    return f"{outer}: {kind if said in outer else said}"
 
 
 def _unavailable(source: KafkaSource, reason: str) -> SourceUnavailable:
     return SourceUnavailable(
         f"no broker answers: {reason}",
         where=", ".join(source.bootstrap_servers),
-        hint="see whether they run and can be reached from here, and whether source.options fit them (TLS, SASL)",
+        hint="see whether they run and can be reached from here, and whether kafka.security.protocol in source.options "
+        "(PLAINTEXT unless stated) is theirs",
     )
 
 
@@ -206,7 +254,18 @@ def _explained(text: str, source: KafkaSource) -> BinderyError | None:
             hint="nothing was committed in this attempt; source.on_lost_offsets: continue goes on without them",
         )
     found = _TIMEOUT.search(text)
-    return None if found is None else _unavailable(source, found[0])
+    if found is not None:
+        return _unavailable(source, found[0])
+    where = ", ".join(source.bootstrap_servers)
+    for kind, said in _REFUSAL.findall(text):
+        hint = _remedy(kind)
+        if hint is not None:
+            return SourceUnavailable(f"the cluster refuses the connection: {said}", where=where, hint=hint)
+    if _NO_CLIENT.search(text):
+        reason = next(reversed(_CAUSE.findall(text)), "Spark's log says why")
+        hint = "files that source.options name must be on every node"
+        return SourceUnavailable(f"no client of the cluster can be made: {reason}", where=where, hint=hint)
+    return None
 
 
 def _loss(text: str) -> str:

@@ -28,6 +28,7 @@ class Records:
     is_queue the columns are those of a queue table, whatever the mapping adds; `consumer` selects its rows
     defaults what fills a column of the message that the mapping does not name, by column, or column and field
     by_offset messages are numbered by topic, partition and offset, which `place` gives
+    table    the records that are there now, where the source is no folder of files
     explained what an error means that reading has ended with, where the source knows it
     """
 
@@ -40,6 +41,7 @@ class Records:
     consumer: Consumer | None = None
     defaults: Mapping[tuple[str, ...], Column] = field(default_factory=dict)
     by_offset: bool = False
+    table: Callable[[], DataFrame] | None = None
     explained: Callable[[str], BinderyError | None] = lambda _text: None
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -106,6 +106,35 @@ class Report:
             )
         )
 
+    def narrow(self, select: Sequence[str], ignore: Sequence[str]) -> None:
+        """Keep the findings of selected codes, all without a selection, but for ignored ones.
+
+        Both are codes or beginnings of them; of two that fit a code the longer one counts.
+        """
+
+        def kept(code: str) -> bool:
+            chosen = max((len(prefix) for prefix in select if code.startswith(prefix)), default=-1 if select else 0)
+            left_out = max((len(prefix) for prefix in ignore if code.startswith(prefix)), default=-1)
+            return chosen > left_out
+
+        self.findings = [found for found in self.findings if kept(found.code)]
+        self.totals = Counter({code: count for code, count in self.totals.items() if kept(code)})
+
+    def drop(self, is_meant: Callable[[Finding], bool]) -> int:
+        """Leave out listed findings that are meant so, and count them no more; how many that were."""
+        kept = [found for found in self.findings if not is_meant(found)]
+        self.totals -= Counter(found.code for found in self.findings) - Counter(found.code for found in kept)
+        dropped = len(self.findings) - len(kept)
+        self.findings = kept
+        return dropped
+
+    def severities(self) -> dict[Severity, int]:
+        """How many findings there are of each severity."""
+        counted = Counter[Severity]()
+        for code, count in self.totals.items():
+            counted[RULES[code].severity] += count
+        return {severity: counted[severity] for severity in SEVERITIES}
+
     def codes(self) -> set[str]:
         """The codes that occur."""
         return set(self.totals)
@@ -117,12 +146,9 @@ class Report:
 
     def as_data(self) -> dict[str, Any]:
         """The report as JSON-ready data."""
-        severities = Counter[str]()
-        for code, count in self.totals.items():
-            severities[RULES[code].severity] += count
         return {
             "findings": [found.as_data() for found in self.findings],
             "totals": dict(sorted(self.totals.items())),
-            "severities": {severity: severities[severity] for severity in SEVERITIES},
+            "severities": self.severities(),
             "listed_per_code": LISTED_PER_CODE,
         }

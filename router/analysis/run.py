@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bindery.router.analysis import cover, filters, idle, keys, names, overlap, reach
+from bindery.router.analysis import cover, filters, idle, keys, observed, overlap, reach
+from bindery.router.analysis import names as look_alikes
 from bindery.router.analysis.finding import Report
 from bindery.router.analysis.graph import Graph
+from bindery.router.analysis.observed import SeenNames
 from bindery.router.analysis.overlap import Samples
 from bindery.router.analysis.verdicts import Verdicts
 from bindery.router.links import Links
@@ -14,12 +16,18 @@ from bindery.router.model import Topology
 
 
 def analyse(
-    topology: Topology, *, vhosts: Iterable[str] | None = None, samples: Mapping[str, Samples] | None = None
+    topology: Topology,
+    *,
+    vhosts: Iterable[str] | None = None,
+    samples: Mapping[str, Samples] | None = None,
+    names: Mapping[str, Mapping[str, SeenNames]] | None = None,
 ) -> Report:
     """What the analysis notices about a topology, or about some vhosts of it, gravest first.
 
     `samples` are, by vhost and queue, lineage identities of recent messages; without them queues are not
-    compared. Raises NotFound for an unknown vhost. The work grows with the bindings, not with their square.
+    compared. `names` are, by vhost and exchange, the properties of recent messages; without them nothing is said
+    of those that filters ask for. Raises NotFound for an unknown vhost. The work grows with the bindings, not with
+    their square.
     """
     report = Report()
     for name in sorted(topology.vhosts) if vhosts is None else vhosts:
@@ -28,10 +36,12 @@ def analyse(
         cover.check(links, verdicts, report)
         keys.check(links, report)
         reach.check(Graph(links, verdicts), report)
-        names.check(links, report)
+        look_alikes.check(links, report)
         filters.check(links, verdicts, report)
         idle.check(links, report)
         if samples is not None and name in samples:
             overlap.check(links, report, samples[name])
+        if names is not None and name in names:
+            observed.check(links, verdicts, report, names[name])
     report.sort()
     return report

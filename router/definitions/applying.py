@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bindery.router.arguments import encode_arguments
 from bindery.router.declarations import TopologyEditor
 from bindery.router.definitions.document import Definitions, Entry
-from bindery.router.errors import BinderyError, DefinitionsRefused, InequivalentArgument, NotFound
-from bindery.router.json_lines import line_of
+from bindery.router.definitions.keys import Ignored, check_arguments
+from bindery.router.documents import refusal
+from bindery.router.errors import BinderyError, DefinitionsRefused, InequivalentArgument, InvalidInput, NotFound
 from bindery.router.known_arguments import without_effect
 from bindery.router.limits import QueueRoom
-from bindery.router.model import Binding, Divert, Exchange, Object, Queue, Setting, Topology, Vhost, object_key
+from bindery.router.model import (
+    Binding,
+    Divert,
+    Exchange,
+    Object,
+    ObjectKey,
+    Queue,
+    Setting,
+    Topology,
+    Vhost,
+    object_key,
+)
 from bindery.router.model.objects import PARAMETER_PREFIX
 from bindery.router.values import Table
 
@@ -28,7 +40,13 @@ class Conflict:
     vhost: str
     name: str
     differences: Mapping[str, tuple[Any, Any]]
-    line: int | None = None
+    place: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def message(self) -> str:
+        """The first difference, in words."""
+        name, (current, given) = next(iter(self.differences.items()), ("properties", (None, None)))
+        return f"{self.kind} {self.name!r} exists with {name} {json.dumps(current)}, given {json.dumps(given)}"
 
     def as_data(self) -> dict[str, Any]:
         """JSON-ready data."""
@@ -37,10 +55,11 @@ class Conflict:
             "kind": self.kind,
             "vhost": self.vhost,
             "name": self.name,
+            "message": self.message,
             "differences": {
                 name: {"current": current, "given": given} for name, (current, given) in self.differences.items()
             },
-        } | ({} if self.line is None else {"line": self.line})
+        } | dict(self.place)
 
 
 @dataclass(slots=True)
@@ -83,6 +102,7 @@ def apply(
     overwrite: bool = False,
     skip_dangling: bool = False,
     done: Callable[[int], None] | None = None,
+    problems: Sequence[dict[str, Any]] = (),
 ) -> Report:
     """Declare everything in the document through the editor; gives what was done.
 
@@ -91,9 +111,16 @@ def apply(
     away, as TopologyStore.edit does. Vhost metadata, policies and parameters are replaced. Nothing is
     deleted. With `skip_dangling` a binding or divert from or to something that does not exist is
     skipped and reported, as RabbitMQ does it. `done` is told the number of each entry as it is reached.
+    `problems` are those that reading has found: they refuse the document too. Of entries that were read from
+    a file the arguments must be known, and what stands twice must be equal.
     """
     report = _apply(definitions, editor, overwrite, skip_dangling, done)
+    if problems:
+        # what a part that could not be read would have declared is not found, which says nothing
+        found = [error for error in report.errors if error["code"] != NotFound.code]
+        report.errors = [*problems, *found]
     if report.refused:
+        report.errors.sort(key=_in_files)
         raise _refusal(report)
     return report
 
@@ -121,24 +148,55 @@ def _apply(
         try:
             _declare(entry.item, editor, overwrite, report, room)
         except InequivalentArgument:
-            report.conflicts.append(_conflict(entry, editor.topology, definitions.text))
+            report.conflicts.append(_conflict(entry, editor.topology))
         except NotFound as error:
             dangling = skip_dangling and isinstance(entry.item, Binding | Divert)
-            (report.skipped if dangling else report.errors).append(_problem(entry, error, definitions.text))
+            (report.skipped if dangling else report.errors).append(_problem(entry, error))
         except BinderyError as error:
-            report.errors.append(_problem(entry, error, definitions.text))
+            report.errors.append(_problem(entry, error))
         else:
             _note_idle(entry, report)
+    _check_files([entry for entry in definitions.entries if entry.source is not None], editor.topology, report)
     return report
+
+
+def _check_files(entries: Sequence[Entry], topology: Topology, report: Report) -> None:
+    """What is asked of files beyond what may be declared: arguments that are known, and nothing said twice."""
+    first: dict[ObjectKey, Entry] = {}
+    for entry in entries:
+        item = entry.item
+        if isinstance(item, Exchange | Queue | Binding):
+            source = topology.exchanges.get((item.vhost, item.source)) if isinstance(item, Binding) else None
+            for found in check_arguments(item, None if source is None else source.type):
+                if isinstance(found, Ignored):
+                    _note(entry, {found.path.removeprefix("arguments."): found.reason}, report)
+                else:
+                    error = InvalidInput(found.message, where=found.path, hint=found.hint)
+                    report.errors.append(_problem(entry, error, key=True))
+        if isinstance(item, Binding) or (isinstance(item, Vhost) and item == Vhost(item.name)):
+            continue
+        before = first.setdefault(object_key(item), entry)
+        if before.item != item and before.source is not None:
+            kind, _, name = object_key(item)
+            place = before.source.problem(InvalidInput(""), before.path)
+            at = "{file}:{line}:{column}".format_map(place)
+            error = InvalidInput(
+                f"{_said(kind)} {name or getattr(item, 'name', '')!r} stands here otherwise than at {at}"
+            )
+            report.errors.append(_problem(entry, error))
 
 
 def _note_idle(entry: Entry, report: Report) -> None:
     names = without_effect(entry.item)
     if names:
-        kind, vhost, name = object_key(entry.item)
-        report.without_effect.append(
-            {"path": entry.path, "kind": _said(kind), "vhost": vhost, "name": name, "names": names}
-        )
+        _note(entry, names, report)
+
+
+def _note(entry: Entry, names: Mapping[str, str], report: Report) -> None:
+    kind, vhost, name = object_key(entry.item)
+    report.without_effect.append(
+        {"path": entry.path, "kind": _said(kind), "vhost": vhost, "name": name, "names": dict(names)}
+    )
 
 
 def _said(kind: str) -> str:
@@ -187,7 +245,7 @@ def _is_implicit(binding: Binding, topology: Topology) -> bool:
 _COMPARED: Final = ("type", "durable", "auto_delete", "internal", "source", "destination", "filter", "exclusive")
 
 
-def _conflict(entry: Entry, topology: Topology, text: str | None) -> Conflict:
+def _conflict(entry: Entry, topology: Topology) -> Conflict:
     given = entry.item
     kind, vhost, name = object_key(given)
     current = topology.get((kind, vhost, name))
@@ -201,33 +259,39 @@ def _conflict(entry: Entry, topology: Topology, text: str | None) -> Conflict:
     for key in sorted(old_arguments.keys() | new_arguments.keys()):
         if old_arguments.get(key, ...) != new_arguments.get(key, ...):
             differences[f"arguments.{key}"] = (old_arguments.get(key), new_arguments.get(key))
-    return Conflict(entry.path, kind, vhost, name, differences, _line(text, entry.path))
+    place: dict[str, Any] = {}
+    if entry.source is not None:
+        error = InvalidInput("", where=next(iter(differences), None))
+        found = entry.source.problem(error, entry.path, *_nearer(entry, error))
+        place = {key: found[key] for key in ("file", "line", "column")}
+    return Conflict(entry.path, kind, vhost, name, differences, place)
 
 
-def _problem(entry: Entry, error: BinderyError, text: str | None) -> dict[str, Any]:
-    line = _line(text, entry.path)
-    return {"path": entry.path, **error.as_data()} | ({} if line is None else {"line": line})
+def _problem(entry: Entry, error: BinderyError, *, key: bool = False) -> dict[str, Any]:
+    if entry.source is None:
+        return {"path": entry.path, **error.as_data()}
+    return entry.source.problem(error, entry.path, *_nearer(entry, error), key=key)
 
 
-def _line(text: str | None, path: str) -> int | None:
-    return None if text is None else line_of(text, path)
+def _nearer(entry: Entry, error: BinderyError) -> Iterator[str]:
+    """Paths inside an entry that an error may be about, by what it says of the place, the likeliest first."""
+    stated = (error.where or "").rpartition(": ")[2]
+    yield f"{entry.path}.{stated}"
+    yield f"{entry.path}.arguments.{stated}"
+    if isinstance(error, NotFound):
+        for end in ("source", "destination"):
+            if repr(getattr(entry.item, end, None)) in error.message:
+                yield f"{entry.path}.{end}"
+    yield f"{entry.path}.name"
+
+
+def _in_files(problem: Mapping[str, Any]) -> tuple[str, int, int]:
+    """Problems of files in their order there; others stay as they come."""
+    return (problem["file"], problem["line"], problem["column"]) if "file" in problem else ("", 0, 0)
 
 
 def _refusal(report: Report) -> DefinitionsRefused:
-    first: dict[str, Any] = (report.errors or [conflict.as_data() for conflict in report.conflicts])[0]
-    found = len(report.errors) + len(report.conflicts)
-    if report.errors:
-        problem = f"{first['path']}: {first['message']}"
-    else:
-        name, values = next(iter(first["differences"].items()), ("properties", {"current": None, "given": None}))
-        problem = (
-            f"{first['path']}: {first['kind']} {first['name']!r} exists with {name} "
-            f"{json.dumps(values['current'])}, given {json.dumps(values['given'])}"
-        )
-    line = f" (line {first['line']})" if "line" in first else ""
-    return DefinitionsRefused(
-        f"{problem}{line}" + (f" and {found - 1} more" if found > 1 else "") + "; nothing was changed",
-        report=report.as_data(),
-        where=first["path"],
-        hint=first.get("hint") or ("overwrite replaces what exists" if not report.errors else None),
-    )
+    error = refusal(**report.as_data())
+    if error.hint is None and not report.errors:
+        error.hint = "overwrite replaces what exists"
+    return error

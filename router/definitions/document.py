@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from bindery.router.documents import Source
 from bindery.router.model import Object
 
 DIVERTS_KEY: Final = "bindery_diverts"
@@ -17,10 +18,11 @@ OPERATOR_COMPONENT: Final = "operator_policy"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object of a document and the path where it stands, such as `bindings[3]`."""
+    """One object of a document and the path where it stands, such as `bindings[3]`; `source` is the text read."""
 
     path: str
     item: Object
+    source: Source | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,9 @@ class Definitions:
     """A document that has been read; `entries` in the order in which they are applied.
 
     `users`, `permissions` and `topic_permissions` are the document's own objects, unread.
-    `text` is the source text, when there was one, for line numbers.
     """
 
     entries: tuple[Entry, ...]
     users: tuple[Mapping[str, Any], ...] = ()
     permissions: tuple[Mapping[str, Any], ...] = ()
     topic_permissions: tuple[Mapping[str, Any], ...] = ()
-    text: str | None = field(default=None, repr=False)

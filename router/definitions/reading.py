@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, Literal
 
 from bindery.router.arguments import decode_arguments
@@ -15,8 +16,10 @@ from bindery.router.definitions.document import (
     Definitions,
     Entry,
 )
+from bindery.router.definitions.keys import Ignored, check_keys
+from bindery.router.documents import Source
+from bindery.router.documents.places import member
 from bindery.router.errors import InvalidInput
-from bindery.router.json_lines import line_of
 from bindery.router.model import (
     Binding,
     Divert,
@@ -33,71 +36,128 @@ from bindery.router.values import Table, decode
 
 
 def parse_definitions(
-    document: str | bytes | Mapping[str, Any], *, vhost: str | None = None, require_durable: bool = False
+    document: Any, *, vhost: str | None = None, default_vhost: str | None = None, require_durable: bool = False
 ) -> Definitions:
-    """Read a document: JSON text (a byte order mark is skipped) or a parsed object.
+    """Read a document that has been parsed.
 
-    With `vhost` everything goes to that vhost, whatever the objects state; without, each object states
-    its own. Partial documents are fine and unknown keys are ignored. A missing `durable` means true
-    unless `require_durable`. Raises InvalidInput naming the path (`bindings[3].source`) and, for text,
-    the line of what is wrong.
+    With `vhost` everything goes to that vhost, whatever the objects state; without, each object states its own,
+    or none states any and all are in `default_vhost`. Partial documents are fine and unknown keys are ignored.
+    A missing `durable` means true unless `require_durable`. Raises InvalidInput naming the path
+    (`bindings[3].source`) of what is wrong.
     """
-    text = None
-    if isinstance(document, bytes):
-        try:
-            document = document.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise InvalidInput(f"the document is not UTF-8: {error.reason}", where="definitions") from None
-    if isinstance(document, str):
-        text = document.removeprefix("\ufeff")
-        document = _parse_json(text)
     if not isinstance(document, Mapping):
         raise InvalidInput("a definitions document is a JSON object", where="definitions")
+    return _Reader(document, vhost, default_vhost, require_durable=require_durable).read()
+
+
+def read_definitions(
+    source: Source,
+    *,
+    vhost: str | None = None,
+    default_vhost: str | None = None,
+    inside: str = "",
+) -> tuple[Definitions, list[dict[str, Any]], list[dict[str, Any]]]:
+    """Read a document of a file: what can be read, everything that is wrong with it, and what is ignored.
+
+    As `parse_definitions`, but unknown keys are wrong. `inside` is the path of the definitions in the file.
+    """
+    document = source.value[inside] if inside else source.value
+    if not isinstance(document, Mapping):
+        error = InvalidInput("a definitions document is a JSON object", where=inside)
+        return Definitions(()), [source.problem(error, inside)], []
+    ignored, problems = [], []
+    for found in check_keys(document, path=inside):
+        if isinstance(found, Ignored):
+            ignored.append({"file": source.name, "path": found.path, "reason": found.reason})
+        else:
+            unknown = InvalidInput(found.message, where=found.path, hint=found.hint)
+            problems.append(source.problem(unknown, found.path, key=True))
+    if vhost is not None:
+        said = f"everything goes to vhost {vhost!r}"
+        ignored += [
+            {"file": source.name, "path": member(inside, key), "reason": said}
+            for key in ("vhosts", "global_parameters")
+            if document.get(key)
+        ]
+    refused: list[InvalidInput] = []
+    reader = _Reader(document, vhost, default_vhost, inside=inside, refused=refused, source=source)
     try:
-        return _Reader(document, vhost, require_durable).read(text)
+        definitions = reader.read()
     except InvalidInput as error:
-        raise _with_line(error, text) from None
+        definitions = Definitions(())
+        refused.append(error)
+    once: dict[str, InvalidInput] = {}
+    for one in (*refused, *_misstated(document, inside)):
+        once.setdefault(one.where or inside, one)
+    return definitions, problems + [source.problem(one, path) for path, one in once.items()], ignored
 
 
-def _parse_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InvalidInput(f"not JSON: {error.msg}", where=f"line {error.lineno}, column {error.colno}") from None
-    except (RecursionError, ValueError) as error:
-        raise InvalidInput(f"not JSON: {error}", where="definitions") from None
-
-
-def _with_line(error: InvalidInput, text: str | None) -> InvalidInput:
-    line = None if text is None or error.where is None else line_of(text, error.where)
-    if line is not None:
-        error.where = f"{error.where} (line {line})"
-    return error
+def _misstated(document: Mapping[str, Any], inside: str) -> Iterator[InvalidInput]:
+    """Every value that is no text, or neither true nor false, where it must be; also the second in an object."""
+    for section, fields in _FIELDS.items():
+        listed = document.get(section)
+        for number, raw in enumerate(listed if isinstance(listed, list) else ()):
+            for key in raw.keys() & fields.keys() if isinstance(raw, Mapping) else ():
+                if raw[key] is None:
+                    continue
+                path = f"{member(inside, section)}[{number}]"
+                try:
+                    fields[key](raw, key, path)
+                except InvalidInput as error:
+                    yield error
 
 
 class _Reader:
     """Reads one document; `path` names where the reader stands."""
 
-    def __init__(self, document: Mapping[str, Any], vhost: str | None, require_durable: bool) -> None:
+    def __init__(
+        self,
+        document: Mapping[str, Any],
+        vhost: str | None,
+        default_vhost: str | None,
+        *,
+        require_durable: bool = False,
+        inside: str = "",
+        refused: list[InvalidInput] | None = None,
+        source: Source | None = None,
+    ) -> None:
         self.document = document
         self.vhost = vhost
+        states_own = any("vhost" in raw for key in _FIELDS for raw in _mappings(document.get(key)))
+        self.default_vhost = None if states_own else default_vhost
         self.require_durable = require_durable
+        self.inside = inside
+        self.refused = refused
+        self.source = source
 
-    def read(self, text: str | None) -> Definitions:
-        if self.vhost is None and self.document.get(FORMAT_KEY) == SINGLE_VHOST:
+    def read(self) -> Definitions:
+        stands_alone = self.vhost is None and self.default_vhost is None
+        if stands_alone and self.document.get(FORMAT_KEY) == SINGLE_VHOST:
             raise InvalidInput(
                 "the document defines a single vhost",
-                where=FORMAT_KEY,
+                where=member(self.inside, FORMAT_KEY),
                 hint="import it into a vhost",
             )
-        entries = [Entry(path, read(raw, path)) for key, read in self._sections() for path, raw in self._objects(key)]
         return Definitions(
-            tuple(entries),
+            tuple(entry for key, read in self._sections() for entry in self._entries(key, read)),
             users=tuple(raw for _, raw in self._objects("users")),
             permissions=tuple(raw for _, raw in self._objects("permissions")),
             topic_permissions=tuple(raw for _, raw in self._objects("topic_permissions")),
-            text=text,
         )
+
+    def _entries(self, key: str, read: Callable[[Mapping[str, Any], str], Object]) -> Iterator[Entry]:
+        """The objects of a section; what cannot be read is raised, or noted and left out where all of it is wanted."""
+        objects = self._objects(key)
+        while True:
+            try:
+                path, raw = next(objects)
+                yield Entry(path, read(raw, path), self.source)
+            except StopIteration:
+                return
+            except InvalidInput as error:
+                if self.refused is None:
+                    raise
+                self.refused.append(error)
 
     def _sections(self) -> Iterator[tuple[str, Callable[[Mapping[str, Any], str], Object]]]:
         """Keys of the document in the order in which their objects are applied."""
@@ -112,13 +172,14 @@ class _Reader:
         yield "parameters", self._parameter
 
     def _objects(self, key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        here = member(self.inside, key)
         listed = self.document.get(key)
         if listed is None:
             return
         if not isinstance(listed, list):
-            raise InvalidInput("expected an array", where=key)
+            raise InvalidInput("expected an array", where=here)
         for number, raw in enumerate(listed):
-            path = f"{key}[{number}]"
+            path = f"{here}[{number}]"
             if not isinstance(raw, Mapping):
                 raise InvalidInput("expected an object", where=path)
             yield path, raw
@@ -207,6 +268,8 @@ class _Reader:
     def _vhost_of(self, raw: Mapping[str, Any], path: str) -> str:
         if self.vhost is not None:
             return self.vhost
+        if self.default_vhost is not None:
+            return self.default_vhost
         if raw.get("vhost") is None:
             raise InvalidInput(
                 "vhost is missing",
@@ -226,8 +289,11 @@ def _text(raw: Mapping[str, Any], key: str, path: str, *, default: str | None = 
     if content is None and default is not None:
         return default
     if not isinstance(content, str):
-        problem = f"{key} is missing" if content is None else f"{key} is no string: {json.dumps(content)[:60]}"
-        raise InvalidInput(problem, where=f"{path}.{key}")
+        if content is None:
+            raise InvalidInput(f"{key} is missing", where=f"{path}.{key}")
+        shown = json.dumps(content)[:60]
+        hint = None if isinstance(content, Mapping | list) else "write it in quotes"
+        raise InvalidInput(f"{key} is no string: {shown}", where=f"{path}.{key}", hint=hint)
     return content
 
 
@@ -243,6 +309,30 @@ def _flag(raw: Mapping[str, Any], key: str, path: str, *, default: bool) -> bool
     if isinstance(content, str) and content in _FLAGS:
         return _FLAGS[content]
     raise InvalidInput(f"{key} is {json.dumps(content)[:60]}", where=f"{path}.{key}", hint="true or false")
+
+
+def _mappings(listed: Any) -> Iterator[Mapping[str, Any]]:
+    return (raw for raw in listed if isinstance(raw, Mapping)) if isinstance(listed, list) else iter(())
+
+
+#: Section of objects in vhosts -> what reads their plain members.
+_FIELDS: Final[Mapping[str, Mapping[str, Callable[[Mapping[str, Any], str, str], Any]]]] = {
+    "exchanges": {
+        **dict.fromkeys(("vhost", "name", "type"), _text),
+        **dict.fromkeys(("durable", "auto_delete", "internal"), partial(_flag, default=False)),
+    },
+    "queues": {
+        **dict.fromkeys(("vhost", "name"), _text),
+        **dict.fromkeys(("durable", "auto_delete"), partial(_flag, default=False)),
+    },
+    "bindings": dict.fromkeys(("vhost", "source", "destination", "destination_type", "routing_key"), _text),
+    DIVERTS_KEY: {
+        **dict.fromkeys(("vhost", "name", "source", "destination", "filter", "routing_key"), _text),
+        "exclusive": partial(_flag, default=False),
+    },
+    "policies": dict.fromkeys(("vhost", "name", "pattern", "apply-to"), _text),
+    "parameters": dict.fromkeys(("vhost", "component", "name"), _text),
+}
 
 
 def _tags(raw: Any, where: str) -> tuple[str, ...]:

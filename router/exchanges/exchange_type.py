@@ -88,11 +88,7 @@ class ExchangeType(ABC, Generic[Asked]):
         if not self.reads_key and binding.routing_key:
             yield "BT105", f"key {binding.routing_key!r} is not looked at"
         if not self.reads_headers:
-            ignored = sorted(
-                name
-                for name in binding.arguments
-                if name == X_MATCH or (name not in NOT_HEADER_CRITERIA and not name.startswith("x-"))
-            )
+            ignored = sorted(name for name in binding.arguments if name == X_MATCH or name not in NOT_HEADER_CRITERIA)
             if ignored:
                 filtering = f"filter with {FILTERS_ARGUMENT} or a headers exchange"
                 yield "BT106", f"{', '.join(map(repr, ignored))} is not compared; {filtering}"

@@ -6,7 +6,6 @@ that leaves the last visited exchange is the one that was not taken, and what st
 
 from __future__ import annotations
 
-import difflib
 from collections import deque
 from collections.abc import Iterator
 from typing import Final, Literal
@@ -16,6 +15,7 @@ from bindery.router.explain.record import Link as Named
 from bindery.router.explain.trace import RowTrace
 from bindery.router.links import Alternate, Link
 from bindery.router.model import Binding
+from bindery.router.spelling import nearest
 
 #: Causes that an answer lists, nearest first.
 LISTED: Final = 5
@@ -99,8 +99,8 @@ def _not_accepted(trace: RowTrace) -> Cause | None:
         return None
     if name in exchanges:
         return Cause("internal-exchange", f"exchange {name!r} is internal: nobody may publish to it")
-    near = difflib.get_close_matches(name, exchanges, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = nearest(name, exchanges)
+    hint = "" if near is None else f"; did you mean {near!r}?"
     return Cause("no-exchange", f"there is no exchange {name!r}{hint}")
 
 

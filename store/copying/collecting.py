@@ -15,6 +15,7 @@ from bindery.store.copying import state
 from bindery.store.copying.history import History, Moved, read_history
 from bindery.store.copying.point import Endings, Found, Point, latest_point
 from bindery.store.copying.state import Checkpoints, StreamPoint
+from bindery.store.forwarding import copied_records
 from bindery.store.maintenance.holds import Holds, find_holds
 from bindery.store.maintenance.horizon import horizon
 from bindery.store.maintenance.listing import LogFiles
@@ -106,6 +107,7 @@ def collect(data: DataDir, *, newest_only: bool, to_object_store: bool) -> Conte
     begun = _begun(routed, point, ended)
     streams = checkpoints.streams(ended, begun)
     small = {**plans, **state.users(data, on_object_store=to_object_store), **state.jobs(data)}
+    small |= copied_records(data, {history.table_id: point.tables[history.path] for history in routed})
     for stream in streams:
         if stream.missing is None:
             small |= checkpoints.files(stream)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from bindery.router.errors import UnsupportedTable
 from bindery.store.actions import Transaction, actions_of
 from bindery.store.copying.point import Commit
+from bindery.store.draining import AFTER
 from bindery.store.log import entry_name
 from bindery.store.maintenance.listing import LogFiles
 from bindery.store.places import Place, at
@@ -136,7 +137,7 @@ def read_history(path: str, name: str, table_id: str, log: LogFiles, oldest: int
             raise Moved(f"entry {wanted[len(contents)]} of {path} is gone")
         for version, content in zip(wanted, contents, strict=True):
             try:
-                entries.append(_entry(version, log.modified_ms(version), content.decode()))
+                entries.append(_entry(version, log.modified_ms(version), content.decode(), path.removesuffix(name)))
             except (ValueError, KeyError, TypeError) as error:
                 raise UnsupportedTable(f"cannot read entry {version} of {path}: {error}", where=path) from error
     return History(path, name, table_id, log, base, max(oldest, base, 0), files, recorded, tuple(entries))
@@ -154,7 +155,7 @@ def _read_checkpoint(part: Place, files: dict[str, int], recorded: dict[str, int
     recorded |= {one["appId"]: int(one["version"]) for one in rows["txn"].drop_null().to_pylist()}
 
 
-def _entry(version: int, at_ms: int, text: str) -> Entry:
+def _entry(version: int, at_ms: int, text: str, root: str) -> Entry:
     added: dict[str, int] = {}
     removed: list[str] = []
     recorded: dict[str, int] = {}
@@ -175,6 +176,7 @@ def _entry(version: int, at_ms: int, text: str) -> Entry:
         tuple(_batches(recorded)) if "bindery.batch" in info else (),  # others, too, write to an inbox
         int(info.get("bindery.topologyVersion", -1)),
         recorded.get(_UNDECLARED),
+        {f"{root}{table}": int(number) for table, number in info.get(AFTER, {}).items()},
     )
     return Entry(commit, added, tuple(removed))
 

@@ -8,7 +8,8 @@ point only by leaving out what came last. What must not be torn apart:
 - a table knows no topology version that the topology does not have: neither of the batches that it holds, nor as the
   one at which its queue was seen undeclared;
 - a queue that is declared again was cleared before: its table remembers the version at which it was undeclared;
-- of a table that a stream reads, the copy has what the stream has read.
+- of a table that a stream reads, the copy has what the stream has read;
+- an inbox holds nothing of a drain that comes after refused messages which the unroutable table lacks.
 
 Each rule takes versions away and never adds any, so that repeating them ends at the latest point that there is.
 
@@ -39,6 +40,7 @@ class Commit:
     batches   the batches that it is a part of; of the manifest: those that it ends
     topology  the newest topology version that it speaks of
     cleared   the topology version at which the table's queue was seen undeclared, where the commit says so
+    after     versions of other tables, by their paths, that it comes after
     """
 
     version: int
@@ -46,11 +48,12 @@ class Commit:
     batches: Sequence[Transaction] = ()
     topology: int = -1
     cleared: int | None = None
+    after: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def matters(self) -> bool:
         """Whether it binds the table to others."""
-        return bool(self.batches) or self.topology >= 0 or self.cleared is not None
+        return bool(self.batches or self.after) or self.topology >= 0 or self.cleared is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,9 @@ def latest_point(found: Found, *, settled_ms: int, reads: Reads = lambda _app_id
             end = endings.of(batch)
             if commit.at_ms >= settled_ms if end is None else end > manifest:
                 return True
+        # what came before an old commit is there, or was removed by somebody
+        if commit.at_ms >= settled_ms and any(tables.get(path, -1) < version for path, version in commit.after.items()):
+            return True
         return max(commit.topology, -1 if commit.cleared is None else commit.cleared) > topology
 
     while True:

@@ -34,6 +34,8 @@ _ONCE: Final = "bindery.summed"
 _DAY_MS: Final = 86_400_000
 #: Rows that are looked at together: each becomes some kilobytes of objects.
 _AT_ONCE: Final = 256
+#: Columns that map what is counted to numbers.
+_COUNTED: Final = ("bindings", "unroutable", "filter_unknowns", "filter_errors", "requests", "invalid")
 
 
 @dataclass(slots=True)
@@ -52,6 +54,7 @@ class _Sum:
     filter_unknowns: Counter[str] = field(default_factory=Counter)
     filter_errors: Counter[str] = field(default_factory=Counter)
     requests: Counter[str] = field(default_factory=Counter)
+    invalid: Counter[str] = field(default_factory=Counter)
     timings_ms: dict[str, float] = field(default_factory=dict)
     timed: Counter[str] = field(default_factory=Counter)
 
@@ -71,7 +74,7 @@ class _Sum:
                 known[name] += one[name] or 0
         for one in row["exchanges"] or ():
             self.exchanges[one["vhost"], one["name"]] += one["records"]
-        for name in ("bindings", "unroutable", "filter_unknowns", "filter_errors", "requests"):
+        for name in _COUNTED:
             getattr(self, name).update(dict(row[name] or ()))
         for stage, spent in row["timings_ms"] or ():
             self.timings_ms[stage] = self.timings_ms.get(stage, 0.0) + spent
@@ -81,7 +84,6 @@ class _Sum:
 
     def as_row(self) -> dict[str, Any]:
         """The summary as a row of the manifest."""
-        maps = ("bindings", "unroutable", "filter_unknowns", "filter_errors", "requests", "timings_ms", "timed")
         return {
             "stream": self.stream,
             "committed_at": self.committed_at,
@@ -92,7 +94,7 @@ class _Sum:
                 {"vhost": vhost, "name": name, "records": number}
                 for (vhost, name), number in sorted(self.exchanges.items())
             ],
-            **{name: sorted(getattr(self, name).items()) for name in maps},
+            **{name: sorted(getattr(self, name).items()) for name in (*_COUNTED, "timings_ms", "timed")},
             SUMMED: self.batches,
         }
 

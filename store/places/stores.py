@@ -22,6 +22,8 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import from_url
 
+from bindery.store import faults
+
 #: Schemes of URLs that a data directory may have; `s3a` is Hadoop's name for `s3`.
 SCHEMES: Final = ("s3", "abfss", "gs")
 #: A request is tried again after a busy or failing answer, with growing pauses, this often and no longer than this.
@@ -37,11 +39,20 @@ _ENDPOINTS: Final = {
     "gs": ("GOOGLE_BASE_URL",),
 }
 #: Variables whose change means another store, or another way to it.
-_TOLD_BY: Final = (*(name for names in _ENDPOINTS.values() for name in names), "AWS_ACCESS_KEY_ID", "AWS_PROFILE")
+_TOLD_BY: Final = (
+    *(name for names in _ENDPOINTS.values() for name in names),
+    "AWS_ACCESS_KEY_ID",
+    "AWS_PROFILE",
+    "AZURE_STORAGE_ACCOUNT_NAME",
+    "AZURE_STORAGE_ACCOUNT_KEY",
+)
 _PLAIN: Final = {"s3": "AWS_ALLOW_HTTP", "abfss": "AZURE_ALLOW_HTTP", "gs": "GOOGLE_ALLOW_HTTP"}
 #: What the codes of answers mean to whoever has to do something about it.
 _MEANINGS: Final = {
     "NoSuchBucket": "there is no bucket {bucket}",
+    "ContainerNotFound": "there is no container {bucket}",
+    "AuthenticationFailed": "the store refuses the key, or the clock of this machine",
+    "AuthorizationFailure": "the key is not that of the account, or the account does not permit it",
     "AccessDenied": "the credentials do not permit it",
     "AllAccessDisabled": "the credentials do not permit it",
     "InvalidAccessKeyId": "the store does not know the access key",
@@ -94,11 +105,15 @@ class Store:
 
     @contextmanager
     def asked(self, kind: str, address: str) -> Iterator[None]:
-        """Count a request, and raise what it raises as OSError."""
+        """Count a request, and raise what it raises as OSError; with a point of failure on each side."""
         with _gate:
             _requests[kind] += 1
-        with self.errors(address):
-            yield
+        faults.reach(f"{kind}.asked", address)
+        try:
+            with self.errors(address):
+                yield
+        finally:  # a refusal is an answer
+            faults.reach(f"{kind}.answered", address)
 
     @contextmanager
     def errors(self, address: str) -> Iterator[None]:
@@ -108,7 +123,7 @@ class Store:
         except (AlreadyExistsError, PreconditionError):
             raise
         except FileNotFoundError as error:
-            if "NoSuchBucket" in str(error):
+            if any(code in str(error) for code in ("NoSuchBucket", "ContainerNotFound")):
                 raise OSError(errno.EIO, self._meaning(str(error)), address) from None
             raise FileNotFoundError(errno.ENOENT, "it is not there", address) from None
         except (BaseError, ValueError) as error:
@@ -123,7 +138,7 @@ class Store:
         with self._proving:
             if self._proven:
                 return
-            key = f"{folder}/.probe-{secrets.token_hex(8)}"
+            key = f"{folder}/.probe-{secrets.token_hex(8)}.tmp"  # as drafts are named: maintenance removes it
             address = f"{self.root}/{key}"
             try:
                 with self.asked("put", address):

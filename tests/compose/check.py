@@ -26,7 +26,8 @@ from bindery.store.paths import DataDir
 from tests.servers.compose import Compose, engine, until
 
 TOPIC, QUEUE, STREAM = "orders", "eu-orders", "check"
-_ONES_OWN = "uid=10001"
+#: How `id` begins for the user of the images.
+_USER = "uid=10001"
 
 
 @contextmanager
@@ -99,7 +100,7 @@ def confined(compose: Compose) -> None:
     """Nobody is root, and nobody writes beside volumes and /tmp."""
     for service in compose.services():
         name = service["Service"]
-        assert compose.run(name, "id").startswith(_ONES_OWN), name
+        assert compose.run(name, "id").startswith(_USER), name
         tried = compose.run(name, "sh", "-c", "touch /usr/x /home/bindery/x /opt/x 2>&1 || true")
         assert tried.count("Read-only file system") == 3, f"{name}: {tried}"
         assert "CapEff:\t0000000000000000" in compose.run(name, "cat", "/proc/1/status"), name

@@ -31,6 +31,7 @@ OPERATIONS: dict[str, tuple[Callable[[World, Injection | None], None], tuple[str
     "delete rows": (lambda world, fault: world.remove("a", purge=False, injection=fault), RIVALS["change rows"]),
     "access": (lambda world, fault: world.change_user("b", fault), ()),
     "jobs": (lambda world, fault: world.save_job("b", fault), ()),
+    "forget": (lambda world, fault: world.forget_job("b", fault), ()),
     "maintain": (lambda world, fault: world.maintain(fault), RIVALS["maintain"]),
     "checkpoint": (lambda world, fault: world.checkpoint(0, fault), ()),
 }

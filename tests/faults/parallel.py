@@ -6,38 +6,40 @@ import logging
 import multiprocessing
 import os
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.faults import schedules, sweep, worlds
+from tests.faults.grounds import Ground, prepared
 from tests.faults.injection import Met
 from tests.faults.operations import OPERATIONS
 
 #: Parts that the sweeps of operations with many effects are cut into.
 PARTS = {"maintain": 8, "redrive": 8, "stream": 2, "publish": 2}
 #: Schedules of one call of a process.
-SHARE = 250
+SHARES: Mapping[Ground, int] = {"local": 250, "s3": 25}
 
 Call = tuple[Callable[..., None], tuple[object, ...]]
 
 
-def every_effect() -> list[Call]:
+def every_effect(ground: Ground = "local") -> list[Call]:
     """The sweeps of all operations."""
-    parts = [(name, part, PARTS.get(name, 1)) for name in OPERATIONS for part in range(PARTS.get(name, 1))]
-    return [(sweep.sweep, one) for one in sorted(parts, key=lambda one: -one[2])]
+    parts = [(ground, name, part, PARTS.get(name, 1)) for name in OPERATIONS for part in range(PARTS.get(name, 1))]
+    return [(sweep.sweep, one) for one in sorted(parts, key=lambda one: -one[3])]
 
 
-def random_schedules(number: int, seed: int) -> list[Call]:
+def random_schedules(number: int, seed: int, ground: Ground = "local") -> list[Call]:
     """So many random schedules, or a few more."""
-    return [(schedules.run, (SHARE, seed + share)) for share in range(-(-number // SHARE))]
+    share = SHARES[ground]
+    return [(schedules.run, (ground, share, seed + one)) for one in range(-(-number // share))]
 
 
-def run(calls: Sequence[Call]) -> tuple[Met, list[str]]:
+def run(calls: Sequence[Call], ground: Ground = "local") -> tuple[Met, list[str]]:
     """What was met, and the tracebacks of what failed."""
     met = Met()
     failures = []
     context = multiprocessing.get_context("spawn")  # threads and libraries of this process stay here
-    with ProcessPoolExecutor(os.cpu_count(), context) as pool:
+    with prepared(ground), ProcessPoolExecutor(os.cpu_count(), context) as pool:
         for one, failure in pool.map(_guarded, calls):
             met.add(one)
             if failure:

@@ -6,7 +6,6 @@ import uuid
 from typing import Any
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from bindery.api.publisher import Publisher
 from bindery.router.model import Topology
@@ -16,6 +15,7 @@ from bindery.store.batches import BatchDriver
 from bindery.store.commit import BatchCommitter
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
+from bindery.store.places import at
 from bindery.store.streams import register
 from bindery.store.topology import TopologyStore
 
@@ -90,7 +90,7 @@ class Contents:
         for file in tables.files_of(TableLog(path, files=True)):
             full = f"{path}/{file}"
             if full not in self._files:
-                with pq.ParquetFile(full) as parquet:
+                with at(full).parquet() as parquet:
                     rows = parquet.read(columns=["routed_at", "routing", "routing_key", "redriven"])
                 routing = rows["routing"].combine_chunks()
                 ids = [pc.struct_field(routing, name).to_pylist() for name in ("stream", "batch_id", "seq")]

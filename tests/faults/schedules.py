@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from tests.faults import grounds
+from tests.faults.grounds import Ground
 from tests.faults.injection import Injection, injections
 from tests.faults.operations import RIVALS
 from tests.faults.world import QUEUES
@@ -16,86 +18,101 @@ from tests.faults.worlds import copied, first
 NAMES = st.sampled_from(QUEUES)
 
 
-class Schedule(RuleBasedStateMachine):
-    """One schedule on one data directory; the numbers are effects that the operation usually has.
+def machine(ground: Ground) -> type[RuleBasedStateMachine]:
+    """Schedules in worlds of that ground."""
 
-    What is drawn does not depend on what is found: threads may meet the faults in another order.
-    """
+    class Schedule(RuleBasedStateMachine):
+        """One schedule on one data directory; the numbers are effects that the operation usually has.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.end = ExitStack()
-        self.world = self.end.enter_context(copied(first()))
+        What is drawn does not depend on what is found: threads may meet the faults in another order.
+        """
 
-    def teardown(self) -> None:
-        with self.end:
-            self.world.finish()
+        def __init__(self) -> None:
+            super().__init__()
+            self.end = ExitStack()
+            self.world = self.end.enter_context(copied(first(ground), ground))
 
-    @rule(fault=injections(16, *RIVALS["route"]))
-    def route(self, fault: Injection | None) -> None:
-        self.world.route(fault)
+        def teardown(self) -> None:
+            with self.end:
+                self.world.finish()
 
-    @rule(fault=injections(14, *RIVALS["publish"]))
-    def publish(self, fault: Injection | None) -> None:
-        self.world.publish(fault)
+        @rule(fault=injections(ground, 16, *RIVALS["route"]))
+        def route(self, fault: Injection | None) -> None:
+            self.world.route(fault)
 
-    @rule(fault=injections(20, *RIVALS["redrive"]))
-    def redrive(self, fault: Injection | None) -> None:
-        self.world.redrive(fault)
+        @rule(fault=injections(ground, 14, *RIVALS["publish"]))
+        def publish(self, fault: Injection | None) -> None:
+            self.world.publish(fault)
 
-    @rule(fault=injections(4, *RIVALS["append"]))
-    def append(self, fault: Injection | None) -> None:
-        self.world.append(fault)
+        @rule(fault=injections(ground, 20, *RIVALS["redrive"]))
+        def redrive(self, fault: Injection | None) -> None:
+            self.world.redrive(fault)
 
-    @rule(fault=injections(6, *RIVALS["change queues"]), name=NAMES)
-    def declare(self, fault: Injection | None, name: str) -> None:
-        self.world.declare(name, fault)
+        @rule(fault=injections(ground, 4, *RIVALS["append"]))
+        def append(self, fault: Injection | None) -> None:
+            self.world.append(fault)
 
-    @rule(fault=injections(12, *RIVALS["change queues"]))
-    def import_all(self, fault: Injection | None) -> None:
-        self.world.import_all(fault)
+        @rule(fault=injections(ground, 6, *RIVALS["change queues"]), name=NAMES)
+        def declare(self, fault: Injection | None, name: str) -> None:
+            self.world.declare(name, fault)
 
-    @rule(fault=injections(4, *RIVALS["change queues"]), name=NAMES)
-    def delete(self, fault: Injection | None, name: str) -> None:
-        self.world.delete(name, fault)
+        @rule(fault=injections(ground, 12, *RIVALS["change queues"]))
+        def import_all(self, fault: Injection | None) -> None:
+            self.world.import_all(fault)
 
-    @rule(fault=injections(3, *RIVALS["change rows"]), name=NAMES, limit=st.integers(1, 4), requeue=st.booleans())
-    def take(self, fault: Injection | None, name: str, limit: int, requeue: bool) -> None:
-        self.world.take(name, limit, requeue, fault)
+        @rule(fault=injections(ground, 4, *RIVALS["change queues"]), name=NAMES)
+        def delete(self, fault: Injection | None, name: str) -> None:
+            self.world.delete(name, fault)
 
-    @rule(fault=injections(3, *RIVALS["change rows"]), name=NAMES, purge=st.booleans())
-    def remove(self, fault: Injection | None, name: str, purge: bool) -> None:
-        self.world.remove(name, purge, fault)
+        @rule(
+            fault=injections(ground, 3, *RIVALS["change rows"]),
+            name=NAMES,
+            limit=st.integers(1, 4),
+            requeue=st.booleans(),
+        )
+        def take(self, fault: Injection | None, name: str, limit: int, requeue: bool) -> None:
+            self.world.take(name, limit, requeue, fault)
 
-    @rule(fault=injections(4), name=NAMES)
-    def change_user(self, fault: Injection | None, name: str) -> None:
-        self.world.change_user(name, fault)
+        @rule(fault=injections(ground, 3, *RIVALS["change rows"]), name=NAMES, purge=st.booleans())
+        def remove(self, fault: Injection | None, name: str, purge: bool) -> None:
+            self.world.remove(name, purge, fault)
 
-    @rule(fault=injections(3), name=NAMES)
-    def save_job(self, fault: Injection | None, name: str) -> None:
-        self.world.save_job(name, fault)
+        @rule(fault=injections(ground, 4), name=NAMES)
+        def change_user(self, fault: Injection | None, name: str) -> None:
+            self.world.change_user(name, fault)
 
-    @rule(fault=injections(30, *RIVALS["maintain"]))
-    def maintain(self, fault: Injection | None) -> None:
-        self.world.maintain(fault)
+        @rule(fault=injections(ground, 3), name=NAMES)
+        def save_job(self, fault: Injection | None, name: str) -> None:
+            self.world.save_job(name, fault)
 
-    @rule(fault=injections(1), number=st.integers(0, 6))
-    def checkpoint(self, fault: Injection | None, number: int) -> None:
-        self.world.checkpoint(number, fault)
+        @rule(fault=injections(ground, 3), name=NAMES)
+        def forget_job(self, fault: Injection | None, name: str) -> None:
+            self.world.forget_job(name, fault)
 
-    @rule()
-    def restart(self) -> None:
-        self.world.restart()
+        @rule(fault=injections(ground, 30, *RIVALS["maintain"]))
+        def maintain(self, fault: Injection | None) -> None:
+            self.world.maintain(fault)
 
-    @invariant()
-    def nothing_is_lost_or_doubled(self) -> None:
-        self.world.check()
+        @rule(fault=injections(ground, 1), number=st.integers(0, 6))
+        def checkpoint(self, fault: Injection | None, number: int) -> None:
+            self.world.checkpoint(number, fault)
+
+        @rule()
+        def restart(self) -> None:
+            self.world.restart()
+            grounds.forget_stores()
+
+        @invariant()
+        def nothing_is_lost_or_doubled(self) -> None:
+            self.world.check()
+
+    return Schedule
 
 
-def run(schedules: int, number: int) -> None:
+def run(ground: Ground, schedules: int, number: int) -> None:
     """So many schedules, which `number` determines; raises what hypothesis does of the smallest that fails."""
     run_state_machine_as_test(
-        seed(number)(Schedule),
+        seed(number)(machine(ground)),
         settings=settings(
             max_examples=schedules, stateful_step_count=6, deadline=None, suppress_health_check=list(HealthCheck)
         ),

@@ -13,17 +13,14 @@ from __future__ import annotations
 
 import copy
 import itertools
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from bindery.api import inbox
@@ -42,18 +39,21 @@ from bindery.store.maintenance import maintain
 from bindery.store.maintenance.policy import Policy
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
+from bindery.store.pins import Pin, Pins
+from bindery.store.places import at, delta_options
 from bindery.store.redrive import Redriver
 from bindery.store.routed_counts import RoutedCounts
 from bindery.store.streams import register
 from bindery.store.topology import TopologyStore
 from bindery.store.unroutable import Selection
+from tests.faults import grounds
 from tests.faults.batch import BOUND, MESSAGES, Batch
 from tests.faults.injection import Died, Injection, Met
 from tests.faults.processes import STREAM, Contents, Process, driver_of
 
 QUEUES = ("a", "b", "c")
-#: Everything is old enough at once; nothing younger than the schedule is an orphan.
-POLICY = Policy(retention=timedelta(0), shortest=timedelta(0), versions=2, fan_in=2, orphan_age=timedelta(hours=1))
+#: Everything is old enough at once: whatever is being written when it begins is written by somebody who died.
+POLICY = Policy(retention=timedelta(0), shortest=timedelta(0), versions=2, fan_in=2, orphan_age=timedelta(0))
 
 
 #: What a process does while another is in the middle of its work: it must let that finish.
@@ -80,8 +80,9 @@ class World:
     consumer has removed; `perhaps` those that may have got there: of an operation that ended in an error.
     """
 
-    def __init__(self, root: Path, met: Met) -> None:
-        self.data = DataDir.open(root / "data", create=True)
+    def __init__(self, root: str, met: Met) -> None:
+        self.data = DataDir.open(f"{root}/data", create=True)
+        grounds.trust_logs(True)
         self.met = met
         self.batch: Batch | None = None
         self.next_batch = 0
@@ -113,9 +114,9 @@ class World:
         self.route(None)
         self._process.restart()
 
-    def copy(self, root: Path) -> World:
+    def copy(self, root: str) -> World:
         """The same world, which has no processes, in another folder."""
-        shutil.copytree(self.data.root, root / "data")
+        grounds.copy(self.data.root, f"{root}/data")
         other = World(root, self.met)
         own = {"data", "met", "_process", "_contents", "_ran"}
         for name in vars(self).keys() - own:
@@ -130,8 +131,10 @@ class World:
         """Run an operation under a fault; raises what no operation may raise."""
         self.met.operations[operation] += 1
         self._ran[operation] += 1
-        if injection is not None and injection.rival:
-            injection.meanwhile = getattr(self, f"_meanwhile_{injection.rival}")
+        if injection is not None:
+            injection.remote = at(self.data.root).is_remote
+            if injection.rival:
+                injection.meanwhile = getattr(self, f"_meanwhile_{injection.rival}")
         with _injected(injection):
             try:
                 ended = Ended(action())
@@ -139,7 +142,7 @@ class World:
                 ended = Ended(error=died)
             except BinderyError as error:
                 fenced = isinstance(error, Fenced) and injection is not None and injection.rival == "takeover"
-                if injection is None or injection.hit is None or (injection.rival and not fenced):
+                if injection is None or injection.hit is None or (injection.is_for_others and not fenced):
                     raise AssertionError(f"{operation} failed without a fault") from error
                 ended = Ended(error=error)
         if injection is not None and injection.hit is not None:
@@ -167,7 +170,7 @@ class World:
         version = begun.pin.topology_version
         assert batch.version in (None, version), "a replay got another pin"
         batch.version = version
-        batch.targets = self.versions[version]
+        batch.targets = self._queues_at(version)
         if begun.router is not None:
             files = [self._queue_file(batch, name) for name in sorted(batch.targets)]
             counts = RoutedCounts()
@@ -185,7 +188,7 @@ class World:
         (row,) = batch.rows([(MESSAGES, batch.lost)], batch.version)
         row |= {"reason": "no_binding", "disposition": "discarded"}
         path = self.data.unroutable("/")
-        Path(path).mkdir(parents=True, exist_ok=True)
+        at(path).make_folder()
         added = data_files.write_file(path, pa.Table.from_pylist([row], schema=UNROUTABLE_SCHEMA))
         return WrittenFile("unroutable", "/", "", added.path, added.size, 1, added.stats)
 
@@ -307,6 +310,10 @@ class World:
     def _note_version(self, version: int) -> None:
         self.versions.setdefault(version, dict(self.incarnations))
 
+    def _queues_at(self, version: int) -> dict[str, int]:
+        """The queues of a version; maintenance makes some that change nothing."""
+        return self.versions[max(known for known in self.versions if known <= version)]
+
     def change_user(self, name: str, injection: Injection | None) -> None:
         """Give a user other tags."""
         tag = f"t{next(self._names)}"
@@ -324,17 +331,28 @@ class World:
         """Put a job on record, or replace it."""
         record = JobRecord(name, {"number": next(self._names)}, "t", 0.0)
         folder = JobRegistry(self.data).folder(name)
-        folder.path.parent.mkdir(exist_ok=True)
+        folder.place.parent.make_folder()
         before = folder.record()
         ended = self.run("jobs", lambda: folder.save(record), injection)
         found = folder.record()
         assert found == record or (not ended.done and found == before), "half a job"
         self.jobs |= {name} if found is not None else set()
 
+    def forget_job(self, name: str, injection: Injection | None) -> None:
+        """Forget a job, if it is on record."""
+        if name not in self.jobs:
+            return
+        registry = JobRegistry(self.data)
+        ended = self.run("forget", lambda: registry.forget(name), injection)
+        found = registry.folder(name).record()
+        assert found is None or not ended.done, "a job that was not forgotten"
+        self.jobs -= {name} if found is None else set()
+
     # -- maintenance ----------------------------------------------------------------------------------
 
     def maintain(self, injection: Injection | None) -> None:
         """One pass over everything, as if all of it were old."""
+        grounds.trust_logs(False)  # from here on nothing is kept for as long as processes trust in
 
         def action() -> None:
             report = maintain(self.data, POLICY)
@@ -347,6 +365,13 @@ class World:
         """Write a checkpoint of one of the tables; that it fails harms nothing."""
         paths = self._tables()
         self.run("checkpoint", lambda: checkpoints.write_checkpoint(paths[number % len(paths)]), injection)
+
+    def leave_behind(self) -> None:
+        """What processes that died left: a file that no commit names, and pins of a stream that is no more."""
+        data_files.write_file(self.data.queue("/", "a"), pa.Table.from_pylist([], schema=QUEUE_SCHEMA))
+        pins = Pins(self.data, stream="gone", app_id="gone:1")
+        for number in range(3):
+            pins.write(number, Pin(0, 0))
 
     # -- what another process does meanwhile -----------------------------------------------------------
 
@@ -434,10 +459,10 @@ class World:
         assert {user.name: user.tags[0] for user in self._process.access.load().users.values()} == self.users
         assert {found.record.stream for found in JobRegistry(self.data).all()} == self.jobs
         for path in self._tables():
-            log, table = TableLog(path, files=True), DeltaTable(path)
-            files = {Path(uri).name for uri in table.file_uris()}
+            log, table = TableLog(path, files=True), DeltaTable(path, storage_options=delta_options(path))
+            files = {uri.rpartition("/")[2] for uri in table.file_uris()}
             assert (log.version, set(tables.files_of(log))) == (table.version(), files), path
-            assert all(Path(path, file).exists() for file in files), path
+            assert files <= at(path).files().keys(), path
         self._process.restart()
 
     def _check_unroutable(self, *, redriven: bool) -> None:
@@ -449,15 +474,15 @@ class World:
             if version is None:
                 assert not (redriven and self.incarnations), f"{key} was not redriven"
                 continue
-            for name, incarnation in self.versions[version].items():
+            for name, incarnation in self._queues_at(version).items():
                 if self.incarnations.get(name) == incarnation:
                     assert key in self.rows(name) or key in self.removed(name), f"{key} was lost by its redrive"
 
     def _check_inbox(self) -> None:
         path = self.data.inbox("/")
         files = tables.files_of(TableLog(path, files=True)) if tables.exists(path) else {}
-        keys = [pq.read_table(f"{path}/{file}", columns=["routing_key"], partitioning=None) for file in files]
-        found = Counter(key for rows in keys for key in rows["routing_key"].to_pylist())
+        rows = [at(path, file).read_parquet() for file in files]
+        found = Counter(key for table in rows for key in table["routing_key"].to_pylist())
         assert self.inbox <= found <= self.inbox + self.inbox_perhaps, "inbox"
 
 
@@ -470,6 +495,10 @@ def _declare(editor: TopologyEditor, name: str) -> None:
 def _injected(injection: Injection | None) -> Iterator[None]:
     if injection is None:
         yield
-    else:
+        return
+    with ExitStack() as end:
+        if injection.is_on_the_wire:
+            injection.wire = end.enter_context(grounds.by_wire())
+            end.callback(injection.close)
         with faults.installed(injection.hook):
             yield

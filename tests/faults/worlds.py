@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import atexit
 import functools
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
+from tests.faults import grounds
+from tests.faults.grounds import Ground
 from tests.faults.injection import Met
 from tests.faults.world import World
 
@@ -17,27 +16,23 @@ from tests.faults.world import World
 MET = Met()
 
 
-def scratch() -> Path:
-    """A new folder, in memory where there is some."""
-    return Path(tempfile.mkdtemp(prefix="bindery-faults-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
-
-
-def _kept() -> Path:
-    root = scratch()
-    atexit.register(shutil.rmtree, root, ignore_errors=True)
+def _kept(ground: Ground) -> str:
+    root = grounds.new(ground)
+    if ground == "local":
+        atexit.register(grounds.remove, root)
     return root
 
 
 @functools.cache
-def first() -> World:
+def first(ground: Ground) -> World:
     """A queue with messages, and an unroutable one."""
-    return World(_kept(), MET)
+    return World(_kept(ground), MET)
 
 
 @functools.cache
-def full() -> World:
+def full(ground: Ground) -> World:
     """Something for every operation to work on."""
-    world = first().copy(_kept())
+    world = first(ground).copy(_kept(ground))
     world.declare("b", None)
     for _ in range(3):
         world.route(None)
@@ -45,18 +40,19 @@ def full() -> World:
     world.append(None)
     world.change_user("b", None)
     world.save_job("b", None)
+    world.leave_behind()
     world.restart()
     return world
 
 
 @contextmanager
-def copied(world: World) -> Iterator[World]:
+def copied(world: World, ground: Ground) -> Iterator[World]:
     """A copy for one schedule."""
-    root = scratch()
+    root = grounds.new(ground)
     MET.schedules += 1
     copy = world.copy(root)
     try:
         yield copy
     finally:
         copy.restart()
-        shutil.rmtree(root, ignore_errors=True)
+        grounds.remove(root)

@@ -6,13 +6,13 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tests.servers.ports import free_ports
 from tests.service.http import Client
 
 PROJECT: Final = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ class Compose:
     """A project over a copy of the file in `folder`, with `changes` (text → text) and images of that tag."""
 
     def __init__(self, folder: Path, *, tag: str, changes: Mapping[str, str] | None = None) -> None:
-        ports = _free_ports(len(_PORTS))
+        ports = free_ports(len(_PORTS))
         self.ports = dict(zip(_PORTS, ports, strict=True))
         self.project = f"bindery-{tag}-{secrets.token_hex(4)}"
         outside = {name: value for name, value in os.environ.items() if not name.startswith(("BINDERY_", "COMPOSE_"))}
@@ -130,14 +130,3 @@ class Compose:
     def services(self) -> list[dict[str, Any]]:
         """What `docker compose ps` says of each container."""
         return [json.loads(line) for line in self.call("ps", "--all", "--format", "json").splitlines()]
-
-
-def _free_ports(number: int) -> list[int]:
-    held = [socket.socket() for _ in range(number)]
-    try:
-        for one in held:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in held]
-    finally:
-        for one in held:
-            one.close()

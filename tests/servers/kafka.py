@@ -11,7 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.servers.certificates import Authority
 from tests.servers.maven import Artifact, jars
+from tests.servers.ports import free_ports
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -35,16 +37,16 @@ _FOR_SPARK: Final = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-cli
 Header = tuple[str, bytes | None]
 
 _JAVA: Final = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-_SECONDS: Final = 60
+_SECONDS: Final = 120
 _SETTINGS: Final = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners={listeners},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={listeners}
 inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL,CONTROLLER:PLAINTEXT
 log.dirs={data}
 log.retention.ms=-1
 auto.create.topics.enable=false
@@ -64,6 +66,30 @@ log.cleaner.dedupe.buffer.size=2097152
 log.segment.bytes=67108864
 log.index.size.max.bytes=1048576
 """
+#: A listener that asks for a password, and one that asks for a certificate. Who needs neither may do everything, the
+#: others what no list keeps from them.
+_SECURED: Final = """
+ssl.keystore.type=PEM
+ssl.keystore.location={certificate}
+ssl.truststore.type=PEM
+ssl.truststore.location={authority}
+listener.name.ssl.ssl.client.auth=required
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.sasl_ssl.plain.sasl.jaas.config={plain} user_{user}="{password}";
+listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config={scram};
+listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={scram};
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+allow.everyone.if.no.acl.found=true
+"""
+USER: Final = "bindery"
+PASSWORD: Final = "p@ss w/ord:1"
+#: What Java's clients call those who log in.
+LOGIN: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule required",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule required",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule required",
+}
 
 
 def spark_jars() -> list[str]:
@@ -74,21 +100,34 @@ def spark_jars() -> list[str]:
 
 
 class Broker:
-    """One broker below `folder`: a context; it keeps its ports and its topics over `stop` and `start`."""
+    """One broker below `folder`: a context; it keeps its ports and its topics over `stop` and `start`.
 
-    def __init__(self, folder: Path) -> None:
+    With an `authority` it has two more listeners: `sasl_ssl`, where USER logs in with PASSWORD, and `ssl`, where
+    clients show a certificate of that authority, which has issued the broker's own.
+    """
+
+    def __init__(self, folder: Path, *, authority: Authority | None = None) -> None:
         self._folder = folder
         self._classpath = str(jars("kafka", BROKER) / "*")
         self._settings = folder / "server.properties"
         self._log = folder / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._admin: AdminClient | None = None
-        self.port = 0
+        self.authority = authority
+        self.port = self._sasl_port = self._ssl_port = 0
 
     @property
     def address(self) -> str:
         """What a client names as bootstrap server."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def sasl_ssl(self) -> str:
+        return f"127.0.0.1:{self._sasl_port}"
+
+    @property
+    def ssl(self) -> str:
+        return f"127.0.0.1:{self._ssl_port}"
 
     @property
     def admin(self) -> AdminClient:
@@ -100,16 +139,19 @@ class Broker:
 
     def __enter__(self) -> Broker:
         self._folder.mkdir(parents=True, exist_ok=True)
-        with socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", 0))
-            other.bind(("127.0.0.1", 0))
-            self.port, controller = one.getsockname()[1], other.getsockname()[1]
-        data = self._folder / "data"
-        self._settings.write_text(_SETTINGS.format(port=self.port, controller=controller, data=data))
-        cluster = "AAAAAAAAAAAAAAAAAAAAAQ"
+        self.port, self._sasl_port, self._ssl_port, controller = free_ports(4)
+        listeners = f"PLAINTEXT://{self.address}"
+        users: list[str] = []
+        if self.authority is not None:
+            listeners += f",SASL_SSL://{self.sasl_ssl},SSL://{self.ssl}"
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+                users += ["--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]"]
+        settings = _SETTINGS.format(listeners=listeners, controller=controller, data=self._folder / "data")
+        self._settings.write_text(settings + self._secured())
+        cluster = ("-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(self._settings))
         with self._log.open("ab") as log:
             subprocess.run(
-                self._java("128m", "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)),
+                self._java("128m", "kafka.tools.StorageTool", "format", *cluster, *users),
                 stdout=log,
                 stderr=log,
                 timeout=_SECONDS,
@@ -223,6 +265,29 @@ class Broker:
             return found
         finally:
             consumer.close()
+
+    def restrict(self, topic: str, *operations: str) -> None:
+        """Leave USER nothing but these: "describe", "read", "write"."""
+        from confluent_kafka import admin
+
+        literal = (admin.ResourceType.TOPIC, topic, admin.ResourcePatternType.LITERAL, f"User:{USER}", "*")
+        for operation in operations:
+            kinds = (admin.AclOperation[operation.upper()], admin.AclPermissionType.ALLOW)
+            binding = admin.AclBinding(*literal, *kinds)
+            self.admin.create_acls([binding], request_timeout=30)[binding].result()
+
+    def _secured(self) -> str:
+        """The settings of the two more listeners."""
+        if self.authority is None:
+            return ""
+        return _SECURED.format(
+            certificate=self.authority.issue("broker").together(),
+            authority=self.authority.certificate,
+            plain=LOGIN["PLAIN"],
+            scram=LOGIN["SCRAM-SHA-256"],
+            user=USER,
+            password=PASSWORD,
+        )
 
     def _java(self, memory: str, *command: str) -> list[str]:
         return [*_JAVA, f"-Xmx{memory}", "-cp", self._classpath, *command]

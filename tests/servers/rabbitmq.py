@@ -6,7 +6,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Mapping
@@ -17,6 +16,8 @@ from typing import Final, Self
 
 import pika
 import pytest
+
+from tests.servers.ports import free_ports
 
 USER: Final = "drainer"
 PASSWORD: Final = "p@ss w/ord:1"
@@ -36,7 +37,7 @@ class RabbitMQ:
         epmd = shutil.which("epmd")
         if program is None or epmd is None:
             pytest.skip("no rabbitmq-server (with Erlang's epmd) to drain")
-        self.port, self.tls_port, distribution, mapper = _free_ports(4)
+        self.port, self.tls_port, distribution, mapper = free_ports(4)
         self._program = program
         self._processes: list[subprocess.Popen[bytes]] = []
         folder.mkdir(parents=True, exist_ok=True)
@@ -134,11 +135,3 @@ class RabbitMQ:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _free_ports(number: int) -> list[int]:
-    found = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [one.getsockname()[1] for one in found]
-    for one in found:
-        one.close()
-    return ports

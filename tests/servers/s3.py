@@ -12,8 +12,9 @@ so that clients of this process and of its children find it. `faulty_s3` puts a 
         with faulty_s3.losing_answers(kinds={"put"}, keys="*/_delta_log/*", nth=3):
             ...
 
-The store is gofakes3 with its memory backend, or MinIO if `BINDERY_S3_SERVER` is `minio`. Not every imitation will do:
-several accept two creators of one key. `tests/unit/store/test_s3_bed.py` asks the one that is used.
+The store is gofakes3 with its memory backend, or the one that `BINDERY_S3_SERVER` names: `minio` or `versitygw`. Not
+every imitation will do: several accept two creators of one key. `tests/unit/store/test_s3_bed.py` asks the one that is
+used.
 """
 
 from __future__ import annotations
@@ -21,21 +22,20 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.servers.faulty_s3 import FaultyS3
+from tests.servers.ports import free_port, wait_for
 
 BUCKET = "bindery-tests"
 _GOFAKES3 = "github.com/johannesboyne/gofakes3/cmd/gofakes3"
 _VERSION = "v1.2.0"
-_STARTS_WITHIN = 60.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -60,20 +60,31 @@ class S3Server:
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """The store of the run, with the bucket `BUCKET`; what it holds is gone when it ends."""
-    folder = tmp_path_factory.mktemp("s3")
+    """The store of the run."""
+    with served(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[S3Server]:
+    """A store with the bucket `BUCKET`; what it holds is gone when it ends."""
     port = free_port()
     server = S3Server(f"http://127.0.0.1:{port}")
-    minio = os.environ.get("BINDERY_S3_SERVER") == "minio"
-    command = _minio(port, folder) if minio else _gofakes3(port)
-    credentials = {"MINIO_ROOT_USER": server.access_key_id, "MINIO_ROOT_PASSWORD": server.secret_access_key}
+    second = second_opinion()
+    command = _of_path(second, port, folder) if second else _gofakes3(port)
+    credentials = {
+        "MINIO_ROOT_USER": server.access_key_id,
+        "MINIO_ROOT_PASSWORD": server.secret_access_key,
+        "ROOT_ACCESS_KEY": server.access_key_id,
+        "ROOT_SECRET_KEY": server.secret_access_key,
+    }
     environment = {**os.environ, **credentials, "MINIO_UPDATE": "off", "MINIO_BROWSER": "off"}
     log = folder / "server.log"
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
     try:
-        _wait_for(port, process, log)
-        if minio:
+        wait_for(port, process, log)
+        if second:
             _make_bucket(server, port)
         yield server
     finally:
@@ -84,12 +95,19 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 @pytest.fixture
 def s3_root(s3_server: S3Server) -> Iterator[str]:
     """`s3://bindery-tests/<unique>`: a prefix that no other test uses, and the environment to reach it."""
+    with reached(s3_server):
+        yield f"s3://{BUCKET}/{secrets.token_hex(8)}"
+
+
+@contextmanager
+def reached(server: S3Server) -> Iterator[None]:
+    """The environment by which this process and its children reach a store, and no other."""
     with pytest.MonkeyPatch.context() as environment:  # of its own: tests undo what they have patched
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             environment.delenv(name)
-        for name, value in s3_server.environment().items():
+        for name, value in server.environment().items():
             environment.setenv(name, value)
-        yield f"s3://{BUCKET}/{secrets.token_hex(8)}"
+        yield
 
 
 @pytest.fixture
@@ -100,24 +118,29 @@ def faulty_s3(s3_root: str, s3_server: S3Server) -> Iterator[FaultyS3]:
         yield proxy
 
 
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _gofakes3(port: int) -> list[str]:
     # the backends that keep files are of no use: `fs` hangs when conditional puts race
     address = f"127.0.0.1:{port}"
     return [str(_gofakes3_program()), "-host", address, "-backend", "memory", "-initialbucket", BUCKET, "-quiet"]
 
 
-def _minio(port: int, folder: Path) -> list[str]:
-    program = shutil.which("minio")
-    if program is None:
-        raise RuntimeError("BINDERY_S3_SERVER is minio, but there is no minio on the PATH: see CONTRIBUTING.md")
-    return [program, "server", "--address", f"127.0.0.1:{port}", str(folder / "minio")]
+def second_opinion() -> str:
+    """Another store than gofakes3, which checks signatures as it does not; "" for none."""
+    named = os.environ.get("BINDERY_S3_SERVER", "gofakes3")
+    return "" if named == "gofakes3" else named
+
+
+def _of_path(name: str, port: int, folder: Path) -> list[str]:
+    objects, address = folder / "objects", f"127.0.0.1:{port}"
+    objects.mkdir()
+    options = {
+        "minio": ["server", "--address", address, str(objects)],
+        "versitygw": ["--port", address, "--region", "us-east-1", "--keep-alive", "--quiet", "posix", str(objects)],
+    }
+    program = shutil.which(name)
+    if name not in options or program is None:
+        raise RuntimeError(f"BINDERY_S3_SERVER is {name}: no such program on the PATH: see CONTRIBUTING.md")
+    return [program, *options[name]]
 
 
 def _gofakes3_program() -> Path:
@@ -136,20 +159,6 @@ def _gofakes3_program() -> Path:
         environment = {**os.environ, "CGO_ENABLED": "0", "GOBIN": str(kept)}
         subprocess.run(command, env=environment, check=True, timeout=600)
     return program
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + _STARTS_WITHIN
-    while time.monotonic() < until:
-        if process.poll() is not None:
-            break
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.01)
-        else:
-            return
-    raise RuntimeError(f"the object store did not start: {log.read_text(errors='replace')[-2000:]}")
 
 
 def _make_bucket(server: S3Server, port: int) -> None:

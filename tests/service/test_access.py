@@ -41,6 +41,7 @@ NEEDED = {
     "DELETE /policies": "policymaker",
     "PUT /operator-policies": "policymaker",
     "DELETE /operator-policies": "policymaker",
+    "GET /jobs": "monitoring",
     "/nodes": "monitoring",
     "/feature-flags": "monitoring",
     "/deprecated-features": "monitoring",

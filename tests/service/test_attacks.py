@@ -488,6 +488,10 @@ def test_a_vhost_that_one_may_not_see_cannot_be_told_from_none(target: Server, a
         {"bindings": [{**binding, "vhost": "/"}]},
         {"definitions": {"bindings": [{**binding, "vhost": "/"}]}},
         {"definitions": {"vhosts": [{"name": "/"}]}},
+        {"delete": {"queues": [{"vhost": "/", "name": "q"}]}},
+        {"delete": {"bindings": [{"vhost": "/", "source": "x", "destination": "q"}]}},
+        {"delete": {"vhosts": ["/"]}},
+        {"delete": {"vhosts": [{"name": "/"}]}},
     ):
         stated = json.dumps(proposed)
         answers = [

@@ -17,6 +17,7 @@ from bindery.store import redrive as redrive_module
 from bindery.store.redrive import Outcome, Redriver
 from tests.service.conftest import Server
 from tests.service.http import Answer, Client, segment
+from tests.unit.store.routed import refuse
 
 pytestmark = pytest.mark.service
 
@@ -185,6 +186,20 @@ def test_lint_tells_what_the_mending_left_behind(flights: Flights) -> None:
     assert {item["subject"]["vhost"] for item in found["findings"]} == {flights.vhost}
     everywhere = flights.get("/lint?overlap=true").json
     assert everywhere["totals"]["BT101"] >= found["totals"]["BT101"]
+
+
+def test_a_record_that_never_was_a_message_has_no_result(alone: Server) -> None:
+    plane, client = alone.app.state.plane, alone.client()
+    refuse(plane.data, plane.topologies, [{"detail": "n: 'NA' is not INT; set nullValue", "raw": b"NA"}])
+    answer = client.post("/route", {"vhost": "/", "row": "s:0:0"})
+    assert answer.status == 200, answer.raw
+    refused = answer.json.pop("refused")
+    assert answer.json["results"] == []
+    assert (refused["row"], refused["column"], refused["raw"]) == ("s:0:0", "n", "NA")
+    client.put("/users/reader", {"password": "secret", "tags": "management"})
+    client.put("/permissions/%2F/reader", {"configure": "", "write": "", "read": "^late$"})
+    other = Client(alone.port, "reader", "secret")
+    assert other.post("/route", {"vhost": "/", "row": "s:0:0"}).status == 401
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from bindery.router.values import Table
 from bindery.store.paths import DataDir
 from bindery.store.read import take
 from bindery.store.topology import TopologyStore
-from tests.unit.store.routed import route
+from tests.unit.store.routed import refuse, route
 
 pytestmark = pytest.mark.service
 
@@ -69,7 +69,8 @@ def test_a_row_as_it_was_routed_and_as_it_would_be_now(data: DataDir) -> None:
     store.edit(lambda editor: editor.bind(Binding(0, "/", "x", "q", routing_key="b.#")), author="t")
     assert data_of(data, "explain", "--row", "s:t:0:3")["queues"] == ["q"]
     assert data_of(data, "explain", "--row", "s:t:0:3", "--as-routed")["queues"] == []
-    assert data_of(data, "explain", "--row", "s:t:0:3", "--version", "2")["queues"] == []
+    for option in ("--version", "--against"):
+        assert data_of(data, "explain", "--row", "s:t:0:3", option, "2")["queues"] == []
 
 
 def test_messages_found_by_a_filter(data: DataDir) -> None:
@@ -94,6 +95,28 @@ def test_lint_of_a_data_directory_and_of_a_document(data: DataDir, tmp_path: Pat
     assert CliRunner().invoke(app, ["lint", str(document), "--fail-on", "never"]).exit_code == 0
 
 
+def test_properties_of_filters_that_no_message_has(data: DataDir) -> None:
+    store = TopologyStore(data)
+    named = {"x-filter-jms-selector": "numbr > 3 AND n > 2 AND nothing_like_it IS NULL"}
+
+    def bind(editor: Any) -> None:
+        editor.declare_exchange(Exchange("/", "y", "topic"))
+        editor.declare_exchange(Exchange("/", "other", "topic"))
+        editor.bind(Binding(0, "/", "x", "y", "exchange", "#"))
+        for source in ("y", "other"):  # nothing is published to the other
+            editor.bind(Binding(0, "/", source, "q", routing_key="#", arguments=Table(named)))
+
+    store.edit(bind, author="t")
+    more = [Message("x", "b", application_properties=Table({"number": n, "n": n})) for n in range(25)]
+    route(data, store, more, stream="t", clock_ms=1_700_000_001_000)
+    report = data_of(data, "lint", "--select", "BT175")
+    (found,) = report["findings"]
+    assert found["subject"]["name"] == "y -> q [#]"
+    assert found["message"].startswith("none of ")
+    assert "sampled rows has numbr: did you mean number (" in found["message"]
+    assert data_of(data, "lint", "--no-overlap", "--select", "BT175")["totals"] == {}
+
+
 def test_unroutable_and_redrive_as_data(data: DataDir) -> None:
     assert data_of(data, "unroutable", "--key", "b.*", "--top", "1")["distinct_keys"] == 30
     assert data_of(data, "unroutable", "--from", "2023-11-15")["rows"] == 0
@@ -115,7 +138,9 @@ def test_unroutable_and_redrive_as_data(data: DataDir) -> None:
         (["explain", "--find", "n = 1000"], InvalidInput, "no message on record passes"),
         (["explain", "--row", "s:t:0:1", "--queue", "missing"], NotFound, "no queue 'missing'"),
         (["explain", "--row", "s:t:0:1", "--version", "99"], NotFound, "no topology version 99"),
-        (["explain", "--row", "s:t:0:1", "--against", "nowhere.json"], InvalidInput, "cannot read a JSON document"),
+        (["explain", "--row", "s:t:0:1", "--against", "99"], NotFound, "no topology version 99"),
+        (["explain", "--row", "s:t:0:1", "--against", "2", "--as-routed"], InvalidInput, "exclude each other"),
+        (["explain", "--row", "s:t:0:1", "--against", "nowhere.json"], InvalidInput, "cannot read it"),
         (["lint", "--vhost", "missing"], NotFound, "no vhost"),
         (["unroutable", "--vhost", "missing"], NotFound, "no vhost"),
         (["redrive", "--reason", "bored"], InvalidInput, "unknown reason"),
@@ -126,3 +151,78 @@ def test_what_cannot_be_done_is_said(data: DataDir, arguments: list[str], error:
     done = run(data, *arguments)
     assert isinstance(done.exception, error), done.output
     assert says in str(done.exception)
+
+
+BAD = {
+    "detail": "amount: 'NA' is not DOUBLE; set nullValue",
+    "raw": b"a,NA,\x1b[2J",
+    "source": {"file": "file:/inbox/a.csv", "offset": 17},
+}
+
+
+def test_a_row_that_never_was_a_message_says_what_is_wrong_with_it(data: DataDir) -> None:
+    refuse(data, TopologyStore(data), [BAD, {"detail": "a line of 9999 bytes; the cap is 5", "reason": "too_large"}])
+
+    done = run(data, "explain", "--row", "s:0:0", "--queue", "q")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        "The record is no message: invalid_record",
+        "├── on record as s:0:0: discarded, routed at 2027-01-15T08:00:00+00:00",
+        "├── amount: 'NA' is not DOUBLE; set nullValue",
+        "├── record: a,NA,\ufffd[2J",
+        "├── source: file file:/inbox/a.csv, offset 17",
+        "└── fix: source.options: {nullValue: NA}, if that stands for no value",
+    ]
+    found = data_of(data, "explain", "--row", "s:0:0")
+    assert found["on_record"]["reason"] == "invalid_record"
+    assert "queues" not in found
+    assert found["refused"] == {
+        "row": "s:0:0",
+        "routed_at": "2027-01-15T08:00:00+00:00",
+        "reason": "invalid_record",
+        "disposition": "discarded",
+        "detail": BAD["detail"],
+        "exchange": None,
+        "routing_key": None,
+        "raw": "a,NA,\x1b[2J",
+        "source": BAD["source"],
+        "column": "amount",
+        "value": "NA",
+        "type": "DOUBLE",
+        "fix": "source.options: {nullValue: NA}, if that stands for no value",
+    }
+    assert "raise max_record_bytes" in run(data, "explain", "--row", "s:0:1").stdout
+
+
+def test_the_newest_unroutable_rows_are_shown_whole(data: DataDir) -> None:
+    store = TopologyStore(data)
+    for batch_id in range(3):
+        refuse(data, store, [{**BAD, "raw": f"{batch_id},{n}".encode() * 2000} for n in range(2)], batch_id=batch_id)
+    route(data, store, [Message("xx", "k")], stream="lost", clock_ms=1_900_000_000_000)
+
+    found = data_of(data, "unroutable", "--show", "4")
+    assert [row["row"] for row in found["newest"]] == ["lost:0:0", "s:2:1", "s:2:0", "s:1:1"]
+    assert found["rows"] == 37
+    lost, bad = found["newest"][:2]
+    assert (lost["reason"], lost["exchange"], lost["routing_key"], lost["fix"]) == (
+        "no_exchange",
+        "xx",
+        "k",
+        "did you mean exchange 'x'?",
+    )
+    assert (bad["column"], bad["value"], bad["type"], len(bad["raw"])) == ("amount", "NA", "DOUBLE", 2000)
+    assert [row["row"] for row in data_of(data, "unroutable", "--show", "9", "--key", "b.#")["newest"]][:1] == [
+        "s:t:0:87"
+    ]
+
+    lines = run(data, "unroutable", "--show", "1").stdout.splitlines()
+    assert lines == [
+        "37 unroutable rows, 0 of them redriven since",
+        "unroutable: no_exchange",
+        "├── on record as lost:0:0: discarded, routed at 2030-03-17T17:46:40+00:00",
+        "├── there is no exchange 'xx'",
+        "├── exchange xx, key 'k'",
+        "├── source: file flights.csv, row_index 0",
+        "└── fix: did you mean exchange 'x'?",
+    ]
+    assert "newest" not in data_of(data, "unroutable")

@@ -18,14 +18,18 @@ from typing import Any
 
 import pytest
 import yaml
+from jsonschema_rs import Draft202012Validator
 
 from bindery.api.settings import JobSettings
 from bindery.router.message import Message
 from bindery.router.values import Table, Timestamp
+from bindery.store import tables
 from bindery.store.paths import DataDir
 from bindery.store.read import delete_matching
 from bindery.store.topology import TopologyStore
-from tests.servers.kafka import Broker
+from tests.servers.certificates import Authority
+from tests.servers.kafka import PASSWORD, USER, Broker
+from tests.servers.mock_kafka import MockKafka
 from tests.service.conftest import Server
 from tests.unit.store.conftest import declare_queues
 from tests.unit.store.routed import route
@@ -62,6 +66,7 @@ def queue(tmp_path: Path) -> Queue:
 
 
 def command(queue: Queue, broker: Broker, topic: str, *more: str) -> list[str]:
+    """The command; what `more` states once more counts."""
     stated = ["--data", queue.data.root, "--queue", "orders", "--bootstrap-servers", broker.address, "--topic", topic]
     return [sys.executable, "-m", "bindery.cli.main", "forward", *stated, *more]
 
@@ -266,6 +271,143 @@ def test_what_says_secrets_in_clear_is_refused_and_what_refers_to_them_shows_non
     (secrets / "KEY").write_text("hunter2")
     said = run(queue, kafka, topic, "--config", str(settings), "--secrets", str(secrets), code=2)
     assert "hunter2" not in said
+
+
+def test_a_submitted_forwarder_shows_how_far_it_is_from_run_to_run(queue: Queue) -> None:
+    kafka = MockKafka()
+    target = {"queue": "orders", "to": "kafka", "bootstrap_servers": kafka.address, "topic": kafka.topic()}
+    document = {"stream": "out", "forward": target, "trigger": "available-now"}
+    nothing = {"batches": 0, "copies": 0, "unroutable": {}, "stages": {}}
+    server = Server(Path(queue.data.root), jobs=JobSettings(roots=(f"kafka://{kafka.address}",))).start()
+    client = server.client()
+
+    def ended() -> dict[str, Any]:
+        def job() -> dict[str, Any]:
+            found: dict[str, Any] = client.get("/jobs/out").json
+            return found
+
+        until(lambda: job()["state"] == "stopped")
+        assert client.get("/jobs").json == [job()]
+        return job()
+
+    def version() -> int:
+        return tables.open_log(queue.data.queue("/", "orders"), tables.QUEUE, vhost="/", name="orders").version
+
+    try:
+        queue.fill(2, 3)
+        assert client.post("/jobs", document).status == 201
+        first = ended()
+        position = first["progress"].pop("position")
+        assert first["progress"] == {**nothing, "records": 6}
+        assert (position["version"], position["file"], position["snapshot"]) == (version() + 1, 0, False)
+        assert first["submitted_at"] <= position["moved_at"]
+        assert first["run"]["records"] == 6
+        queue.fill(1, 2)
+        assert client.post("/jobs/out/restart").status == 202
+        second = ended()
+        assert (second["progress"]["records"], second["run"]["records"]) == (8, 2)
+        assert second["progress"]["position"]["version"] == version() + 1
+        assert client.post("/jobs/out/restart?new_epoch=true").status == 202
+        assert ended()["progress"]["records"] == 8
+        schema = server.app.openapi()
+        described = {"$ref": "#/components/schemas/JobItem", "components": schema["components"]}
+        assert list(Draft202012Validator(described).iter_errors(second)) == []
+    finally:
+        client.post("/jobs/out/stop?force=true")
+        server.stop()
+
+
+@dataclass
+class Client:
+    """Settings of clients of the secured broker, in files; passwords and keys are references."""
+
+    folder: Path
+    broker: Broker
+
+    @property
+    def authority(self) -> Authority:
+        assert self.broker.authority is not None
+        return self.broker.authority
+
+    def user(self, mechanism: str = "SCRAM-SHA-512", named: str = "PASSWORD") -> dict[str, Any]:
+        user = {"sasl.mechanisms": mechanism, "sasl.username": USER, "sasl.password": {"secret": named}}
+        return {"security.protocol": "sasl_ssl", "ssl.ca.location": str(self.authority.certificate)} | user
+
+    def stated(self, address: str, settings: Mapping[str, Any]) -> list[str]:
+        """Options of the command."""
+        file = self.folder / f"{len(list(self.folder.iterdir()))}.yaml"
+        file.write_text(yaml.safe_dump(dict(settings)))
+        return ["--bootstrap-servers", address, "--config", str(file)]
+
+
+@pytest.fixture
+def client(tmp_path: Path, secured_kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Client:
+    folder = tmp_path / "settings"
+    folder.mkdir()
+    monkeypatch.setenv("BINDERY_SECRET_PASSWORD", PASSWORD)
+    monkeypatch.setenv("BINDERY_SECRET_WRONG", "hunter2 of nobody")
+    return Client(folder, secured_kafka)
+
+
+def test_rows_go_to_brokers_that_ask_who_is_there(
+    queue: Queue, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = client.authority.issue("forwarder")
+    monkeypatch.setenv("BINDERY_SECRET_KEY", shown.key.read_text())
+    topic = client.broker.topic()
+    queue.fill(1, 3)
+    said = run(queue, client.broker, topic, *client.stated(client.broker.sasl_ssl, client.user()))
+    assert "3 rows forwarded" in said
+    queue.fill(1, 3)
+    certificate = {
+        "security.protocol": "ssl",
+        "ssl.ca.pem": client.authority.certificate.read_text(),
+        "ssl.certificate.pem": shown.certificate.read_text(),
+        "ssl.key.pem": {"secret": "KEY"},
+    }
+    said += run(queue, client.broker, topic, *client.stated(client.broker.ssl, certificate))
+    assert arrived(client.broker, topic) == rows(range(2), 3)
+    assert PASSWORD not in said
+
+
+def test_a_connection_that_does_not_come_about_is_told_in_a_line(queue: Queue, client: Client, tmp_path: Path) -> None:
+    queue.fill(1, 3)
+    topic, address = client.broker.topic(), client.broker.sasl_ssl
+    foreign = {"ssl.ca.location": str(Authority(tmp_path / "foreign").certificate)}
+    cases = {
+        "wrong password": (
+            topic,
+            client.user(named="WRONG"),
+            1,
+            "gives up: sasl_ssl:",
+            "invalid credentials",
+            "sasl.*",
+        ),
+        "unknown authority": (topic, client.user() | foreign, 1, "gives up: sasl_ssl:", "verify failed", "ssl.ca.loc"),
+        "no TLS": (topic, {}, 1, "no answer from the brokers: no connection to a broker lasts", "security.protocol"),
+        "no topic": ("nowhere", client.user("PLAIN"), 2, "no topic 'nowhere'", "create it first"),
+    }
+    running = {
+        (name, more): subprocess.Popen(
+            command(queue, client.broker, topic, *client.stated(address, settings), *more),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name, (topic, settings, *_) in cases.items()
+        # what no waiting mends ends one that would wait without end, too
+        for more in ((), *([("--follow",)] if name == "unknown authority" else []))
+    }
+    for (name, _), process in running.items():
+        _, said = process.communicate(timeout=_SECONDS)
+        _, _, code, *parts = cases[name]
+        assert process.returncode == code, said
+        assert all(part in said for part in parts), said
+        error, hint = said.splitlines()
+        assert error.startswith(f"error: {address if code == 1 else 'topic'}: ") and hint.startswith("hint: ")
+        assert PASSWORD not in said and "hunter2" not in said
+    assert arrived(client.broker, topic) == {}
+    assert not Path(queue.data.root, "forwards").exists()
 
 
 @pytest.mark.nightly

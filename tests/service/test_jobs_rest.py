@@ -6,6 +6,7 @@ how its process is started, watched and ended. One test runs a real job.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from typing import Any
 
 import pytest
 from jsonschema_rs import Draft202012Validator
+from prometheus_client.parser import text_string_to_metric_families
 
 from bindery.api.settings import JobSettings
 from tests.service.conftest import PASSWORD, USER, Server
@@ -259,6 +261,79 @@ def test_why_a_job_failed_is_shown(service: Service, monkeypatch: pytest.MonkeyP
     assert not any("s3cr3t" in text for text in stored)
 
 
+def test_the_log_of_a_run(service: Service) -> None:
+    service.submit()
+    service.until("idle")
+    folder = service.server.app.state.plane.jobs.folder("s")
+    folder.log(1).write_text("".join(f"line {n}\n" for n in range(300)) + "amqp://a:s3cr3t@h \x1b[0m\n")
+    said = service.client.get("/jobs/s/logs").json
+    assert (said["run"], said["runs"], len(said["lines"])) == (1, [1], 100)
+    assert said["lines"][-2:] == ["line 299", "amqp://a:***@h \x1b[0m"]
+    assert service.client.get("/jobs/s/logs?lines=1").json["lines"] == said["lines"][-1:]
+    assert service.client.get("/jobs/s/logs?lines=0").status == 400
+    assert service.client.get("/jobs/s/logs?run=2").status == 404
+    assert service.client.get("/jobs/t/logs").status == 404
+    # the beginning of a line that was cut may have been that of a secret
+    assert folder.log_tail(1, limit=30).splitlines()[0] == "amqp://a:s3cr3t@h \x1b[0m"
+
+
+def test_no_line_of_a_secret_is_in_the_log_that_is_shown(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BINDERY_SECRET_KEY", "-----BEGIN KEY-----\nMIIEpAIBAAKCAQEA\n-----END KEY-----")
+    source = {**service.document()["source"], "options": {"fs.s3a.secret.key": {"secret": "KEY"}}}
+    assert service.client.post("/jobs", service.document(source=source)).status == 201
+    service.until("idle")
+    service.server.app.state.plane.jobs.folder("s").log(1).write_text("has MIIEpAIBAAKCAQEA in it\n")
+    assert service.client.get("/jobs/s/logs").json["lines"] == ["has *** in it"]
+
+
+def test_who_monitors_sees_jobs_and_changes_none(service: Service) -> None:
+    service.submit()
+    service.until("idle")
+    assert service.client.put("/users/m", {"password": "m", "tags": "monitoring"}).status == 201
+    monitor = service.server.client("m", "m")
+    job = monitor.get("/jobs/s").json
+    assert (job["state"], "document" in job) == ("idle", False)
+    assert [found["stream"] for found in monitor.get("/jobs").json] == ["s"]
+    assert "document" not in monitor.get("/jobs").json[0]
+    assert monitor.get("/jobs/s/logs").status == 200
+    for path in ("/jobs", "/jobs/s/stop", "/jobs/s/restart"):
+        assert monitor.post(path, service.document("t")).status == 401
+    assert monitor.delete("/jobs/s").status == 401
+
+
+def test_metrics_tell_the_state_of_jobs(service: Service) -> None:
+    service.submit()
+    service.until("idle")
+    service.how("fails")
+    service.submit("t")
+    service.until("failed", "t")
+    credentials = service.client.headers
+
+    def scraped() -> dict[tuple[str, ...], float]:
+        connection = http.client.HTTPConnection("127.0.0.1", service.server.port, timeout=30)
+        connection.request("GET", "/metrics", headers=credentials)
+        text = connection.getresponse().read().decode()
+        connection.close()
+        return {
+            (sample.name, *(value for _, value in sorted(sample.labels.items(), reverse=True))): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name.startswith("bindery_job")
+        }
+
+    found = scraped()
+    assert found["bindery_job_state", "s", "idle"] == found["bindery_job_state", "t", "failed"] == 1
+    assert len([key for key in found if key[0] == "bindery_job_state"]) == 12
+    assert sum(found.values()) == 2
+    assert (found["bindery_job_lag_seconds", "s"], found["bindery_job_waiting", "s"]) == (0, 0)
+    assert ("bindery_job_waiting", "t") not in found
+    record = service.folder / "data" / "jobs" / "t" / "job.json"
+    whole = record.read_text()
+    record.write_text("no json")
+    assert scraped() == {}, "and everything else is there"
+    record.write_text(whole)
+
+
 def test_what_a_job_waits_for_is_shown(service: Service) -> None:
     service.submit()
     assert service.until("idle")["waiting"] is None
@@ -288,7 +363,9 @@ def test_jobs_are_for_administrators(service: Service) -> None:
             ("DELETE", "/jobs/s", None),
             ("GET", "/jobs/none", None),
         ):
-            assert mary.call(method, path, body).status == 401, (tag, method, path)
+            seen = tag == "monitoring" and method == "GET"
+            status = (404 if path == "/jobs/none" else 200) if seen else 401
+            assert mary.call(method, path, body).status == status, (tag, method, path)
     assert service.job()["state"] == "idle"
     assert [job["stream"] for job in admin.get("/jobs").json] == ["s"]
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from bindery.api.metrics import OTHER, Shown
@@ -22,6 +25,8 @@ from tests.unit.store.routed import route
 pytestmark = pytest.mark.service
 
 DASHBOARD = Path(__file__).parents[2] / "configs" / "grafana" / "bindery-dashboard.json"
+PROMETHEUS = Path(__file__).parents[2] / "configs" / "compose" / "prometheus"
+ALERTS = PROMETHEUS / "alerts.yml"
 PAGE = DASHBOARD.parents[1] / "compose" / "prometheus" / "consoles" / "bindery.html"
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -206,6 +211,12 @@ def test_the_dashboards_name_metrics_that_exist(metered: Server) -> None:
     assert len(expressions) >= len([panel for panel in dashboard["panels"] if panel["type"] != "row"])
     asked = re.findall(r'(?:query|printf) "(.*?)"[ )]', PAGE.read_text())
     expressions += [expression for expression in asked if not expression.startswith(("%", "up{"))]
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules) > 0
+    for rule in rules:
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert rule["annotations"].keys() == {"summary"}
+    expressions += [rule["expr"] for rule in rules if not rule["expr"].startswith("up{")]
     publish(metered.client(), "a.b")
     exposed = scrape(metered).raw.decode()
     families = set(re.findall(r"^# TYPE (\S+)", exposed, re.M))
@@ -214,3 +225,13 @@ def test_the_dashboards_name_metrics_that_exist(metered: Server) -> None:
         named = set(re.findall(r"\b(?:bindery|process)_[a-z_]+", expression))
         assert named, expression
         assert named <= known, expression
+
+
+def test_prometheus_takes_its_settings_and_the_alerts(tmp_path: Path) -> None:
+    settings = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())
+    assert [PROMETHEUS / name for name in settings["rule_files"]] == [ALERTS]
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("no promtool: Debian's package prometheus has it")
+    done = subprocess.run([promtool, "check", "rules", str(ALERTS)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -48,7 +48,7 @@ def serving(data: Path, *options: str, **given: str) -> Iterator[tuple[int, list
             if "listening on" in line:
                 break
         assert lines and "listening on" in lines[-1], lines
-        yield int(lines[-1].rpartition(":")[2]), lines, process
+        yield int(lines[-1].rstrip('"}').rpartition(":")[2]), lines, process
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
@@ -116,6 +116,25 @@ def test_the_access_log_has_a_line_per_request(tmp_path: Path) -> None:
             logged = [line for line in process.stdout if "?columns=name" in line]
         assert len(logged) == len(options)
         assert all("127.0.0.1:" in line and "GET /api/queues/" in line and " 200" in line for line in logged)
+
+
+def test_the_log_as_json(tmp_path: Path) -> None:
+    given = {"BINDERY_ADMIN_USER": "a", "BINDERY_ADMIN_PASSWORD": "b", "BINDERY_LOG_FORMAT": "json"}
+    with serving(tmp_path / "data", "--access-log", **given) as (_, lines, process):
+        listening = json.loads(lines[-1])
+        assert (listening["level"], listening["logger"]) == ("info", "bindery.api")
+        port = int(listening["message"].rpartition(":")[2])
+        assert Client(port, "a", "b").get("/queues").status == 200
+        assert Client(port, "a\n", "wr0ng").get("/queues").status == 401
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout is not None
+        logged = [json.loads(line) for line in process.stdout]
+    assert {line["logger"] for line in logged} == {"uvicorn.access", "bindery.api"}
+    first, second = (line for line in logged if line["logger"] == "uvicorn.access")
+    assert (first["method"], first["path"], first["status"], second["status"]) == ("GET", "/api/queues", 200, 401)
+    (failed,) = (line for line in logged if line["logger"] == "bindery.api")
+    assert (failed["level"], failed["message"]) == ("warning", "failed login of 'a\\n' from 127.0.0.1")
+    assert "wr0ng" not in json.dumps(logged)
 
 
 @pytest.mark.parametrize(

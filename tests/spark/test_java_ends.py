@@ -75,7 +75,9 @@ def test_a_killed_java_process_ends_the_job_in_one_line(installation: Installati
         finally:
             process.kill()
     assert process.returncode == 1, error
-    (line, hint) = error.strip().splitlines()
+    *summary, line, hint = error.strip().splitlines()
+    assert all(one.startswith("10 records ") for one in summary), error  # of batches that had ended
+    assert len(summary) <= 1
     assert line.startswith("error:")
     assert "the Java process of Spark" in line
     assert hint.startswith("hint:")

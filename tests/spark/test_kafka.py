@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from bindery.jobs.control.config import parse_job
 from bindery.jobs.control.connectors import KAFKA_JARS
+from bindery.jobs.preview import preview
 from bindery.jobs.route import BatchReport
 from bindery.jobs.sources.kafka import SourceUnavailable
 from bindery.router.errors import BinderyError, InvalidInput, Refused
@@ -105,6 +107,22 @@ def test_a_record_is_a_message(jobs: Jobs) -> None:
     assert (bad["reason"], bad["detail"]) == ("invalid_record", "message.routing_key: text that is not UTF-8")
     assert (bad["source"]["topic"], bad["source"]["partition"], bad["source"]["offset"]) == (topic, 1, 2)
     assert bad["body"] == b"body"
+
+
+def test_a_preview_reads_what_is_there(jobs: Jobs) -> None:
+    topic = jobs.broker.topic(partitions=1)
+    jobs.broker.produce(topic, [{"key": b"a", "value": b"x"}, {"key": b"\xc3", "value": b"5"}, *numbered(9)])
+    installation = jobs.installation
+    file = parse_job(jobs.text(topic, "starting_offsets: latest", "max_offsets_per_trigger: 1"))
+
+    first, second, third = preview(installation.spark, installation.data, file, 3)
+
+    assert first["source"] == {"topic": topic, "partition": 0, "offset": 0}
+    assert (first["message"]["routing_key"], first["message"]["body"]) == ("a", {"binary": b"x".hex()})
+    assert (first["queues"], first["unroutable"]) == (["all"], None)
+    assert second["refused"]["detail"] == "message.routing_key: text that is not UTF-8"
+    assert third["message"]["body"] == {"binary": b"0".hex()}
+    assert not installation.checkpoint.exists()
 
 
 def test_the_exchange_is_the_topic_s_unless_another_is_named(jobs: Jobs) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from bindery.router.message import Message
 from bindery.router.values import Timestamp
 from tests.spark.installation import Installation
@@ -55,9 +57,12 @@ def test_json_lines_that_are_no_messages(installation: Installation) -> None:
         '{"id":"division by zero","amount":"0"}': ("invalid_record", "discarded"),
         "oversized": ("too_large", "discarded"),
     }
-    detail = lost['{"id":"bad cast","amount":"five"}']["detail"]
-    assert detail == "message.application_properties.amount: `CAST(amount AS INT)` failed"
-    assert "share" in lost['{"id":"division by zero","amount":"0"}']["detail"]
+    details = {row["detail"] for row in lost.values() if row["reason"] == "invalid_record"}
+    assert {detail for detail in details if not detail.startswith("not JSON: ")} == {
+        "hot: 'maybe' is not BOOLEAN",
+        "amount: 'five' is not INT; message.application_properties.amount: `CAST(amount AS INT)`",
+        "message.application_properties.share: `100 / CAST(amount AS INT)` failed, amount is '0'",
+    }
     assert lost["oversized"]["detail"].startswith("a record of 15")
     assert (report.records, report.unroutable) == (7, 5)
     assert len({row["routing"]["seq"] for row in (*installation.rows("all"), *lost.values())}) == 7
@@ -89,7 +94,58 @@ def test_csv_rows_that_are_no_messages(installation: Installation) -> None:
         '{"id":"bad cast","amount":"five"}',
     ]
     assert {row["reason"] for row in installation.unroutable()} == {"invalid_record"}
+    assert {row["detail"].partition(";")[0] for row in installation.unroutable()} == {
+        "5 fields, the schema has 4 columns",
+        "hot: 'maybe' is not BOOLEAN",
+        "amount: 'five' is not INT",
+    }
+    assert dict(installation.manifest()[0]["invalid"]) == {"fields": 1, "not-a-boolean": 1, "not-a-number": 1}
     assert all(row["source"]["file"].endswith("a.csv") for row in installation.unroutable())
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_value_of_another_type_is_named_with_its_column(installation: Installation, kind: str) -> None:
+    installation.queue("all")
+    rows = [
+        {"id": "good", "n": "1", "x": "2.5", "at": "2026-01-02 03:04:05", "price": "1.25", "unread": "abc"},
+        {"id": "a", "n": "NA", "x": "2.5", "at": "2026-01-02 03:04:05", "price": "1.25", "unread": "0"},
+        {"id": "b", "n": "1", "x": "abc", "at": "2026-01-02 03:04:05", "price": "1.25", "unread": "0"},
+        {"id": "c", "n": "1", "x": "2.5", "at": "soon", "price": "1.25", "unread": "0"},
+        {"id": "d", "n": "1", "x": "2.5", "at": "2026-01-02 03:04:05", "price": "much", "unread": "0"},
+        {"id": "e", "n": "99999999999", "x": "2.5", "at": "2026-01-02 03:04:05", "price": "1.25", "unread": "0"},
+    ]
+    if kind == "csv":
+        lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+    else:
+        numbers = {"1": 1, "2.5": 2.5, "99999999999": 99999999999}
+        lines = [json.dumps({name: numbers.get(value, value) for name, value in row.items()}) for row in rows]
+    installation.write_lines(*lines, file=f"a.{kind}")
+    installation.write_lines(*lines, file=f"again.{kind}")
+
+    installation.route(f"""
+stream: s
+source:
+  format: {kind}
+  path: INBOX
+  schema: id STRING, n INT, x DOUBLE, at TIMESTAMP, price DECIMAL(10,2), unread INT
+  options: {{{"header: true" if kind == "csv" else ""}}}
+message:
+  exchange: "'amq.topic'"
+  routing_key: id
+  application_properties: {{n: n, x: x, at: at, price: price}}
+trigger: available-now
+""")
+
+    assert sorted(row["routing_key"] for row in installation.rows("all")) == ["good", "good"]
+    details = [row["detail"] for row in installation.unroutable()]
+    assert len(details) == 10
+    assert set(details) == {
+        "n: 'NA' is not INT" + "; set nullValue" * (kind == "csv"),
+        "x: 'abc' is not DOUBLE",
+        "at: 'soon' is not TIMESTAMP",
+        "price: 'much' is not DECIMAL(10,2)",
+        "n: '99999999999' is not INT",
+    }
 
 
 def test_an_expression_that_fails_twice_in_a_row_stops_nothing(installation: Installation) -> None:

@@ -27,7 +27,7 @@ from bindery.store.places import at
 from bindery.store.read import read_queue
 from bindery.store.topology import TopologyStore
 from tests.packages import PROJECT, own_packages
-from tests.servers.s3 import free_port
+from tests.servers.ports import free_port
 
 FILES, LINES = 24, 250
 JOB = """

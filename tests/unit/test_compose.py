@@ -304,6 +304,13 @@ def test_a_secret_is_made_once_and_read_by_nobody_else(
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
+def test_no_token_is_made_where_none_is_named(tmp_path: Path) -> None:
+    call = ["/bin/sh", str(CONFIGS / "with-secret.sh"), "metrics", "echo", "started"]
+    environment = {**os.environ, "BINDERY_METRICS_TOKEN_FILE": ""}
+    done = subprocess.run(call, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (done.stdout, list(tmp_path.iterdir())) == ("started\n", [])
+
+
 def started_by(compose: dict[str, Any], service: str) -> list[str]:
     """The command of a service, or of the image that it is built of."""
     stated = compose["services"][service]

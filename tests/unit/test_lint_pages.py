@@ -28,6 +28,8 @@ def test_a_page_has_its_rules_and_no_others(page: str) -> None:
         rule = RULES[heading.split(" ")[0]]
         assert re.sub(r"\s+", " ", rule.explanation) in re.sub(r"\s+", " ", text)
         assert re.search(rf"^\*{rule.severity}[.;]", text.strip())
+        if page == "docs/topology-lint.md":
+            assert text.strip().removeprefix(f"*{rule.severity}.* ").split("\n\n") == rule.page()
 
 
 def test_every_rule_is_of_one_of_the_two() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 from collections.abc import Iterator, Mapping
 
@@ -14,6 +13,7 @@ from bindery.router.filters.lint.finding import Remark
 from bindery.router.filters.lint.rules import SQL, rule
 from bindery.router.filters.lint.subject import Subject
 from bindery.router.message import SECTION_FIELDS
+from bindery.router.spelling import alike
 
 
 def _properties(subject: Subject) -> Iterator[Field]:
@@ -108,10 +108,8 @@ def _closest(name: str, names: list[str], known: list[str], properties: list[str
         if other != name and other.lower() == name.lower():
             return other
     if name.upper().startswith(("JMS", "AMQ")):
-        found = difflib.get_close_matches(name, [*names, *known], 1, 0.85)
-        return found[0] if found else None
-    found = difflib.get_close_matches(name, properties, 1, 0.85) if len(name) > 3 else []
-    return found[0] if found else None
+        return alike(name, [*names, *known])
+    return alike(name, properties)
 
 
 def _scripts(name: str) -> set[str]:

@@ -24,6 +24,12 @@ class FilterRule(Rule):
     example: tuple[str, str]
     instead: tuple[str, str] | None
 
+    def page(self) -> list[str]:
+        """What and why, its languages, a filter that breaks the rule, and one that does not."""
+        instead = [] if self.instead is None else [f"Without the remark: {self.instead[1]}"]
+        languages = f"Languages: {', '.join(sorted(self.dialects))}"
+        return [self.explanation, languages, f"Example: {self.example[1]}", *instead]
+
 
 #: The rules of filters by code, in the order of their definition.
 RULES: Final[dict[str, FilterRule]] = {}

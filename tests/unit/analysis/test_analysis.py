@@ -9,6 +9,7 @@ import pytest
 
 from bindery.router.analysis import RULES, Report, analyse
 from bindery.router.analysis.cover import Budget, Cover, covers
+from bindery.router.analysis.observed import SeenNames
 from bindery.router.analysis.overlap import shared
 from bindery.router.analysis.verdicts import Verdicts
 from bindery.router.links import Links
@@ -132,6 +133,7 @@ def test_an_analysis_that_was_cut_short_says_so() -> None:
         ("fanout", "k", {}, "BT105"),
         ("headers", "k", {"a": 1}, "BT105"),
         ("topic", "k", {"x-match": "any", "a": 1}, "BT106"),
+        ("topic", "k", {"x-filter-jms-selectr": "a = 1"}, "BT106"),
         ("fanout", "", {"x-replacement-routing-key": "k"}, "BT107"),
         ("headers", "", {}, "BT111"),
         ("headers", "", {"x-match": "all", "x-only": 1}, "BT111"),
@@ -347,6 +349,29 @@ def test_a_queue_filter_that_is_never_true_makes_the_queue_unreachable() -> None
     broker = Broker().exchange("x", "fanout").queues("q", x_queue_filter="1 = 2")
     broker.bind("x", "q")
     assert codes(broker) == {"BT121": ["q"], "BT170": ["q"]}
+
+
+def _unseen(broker: Broker, **rows: SeenNames) -> dict[str, str]:
+    found = analyse(broker.topology, names={"/": dict(rows)}).findings
+    return {finding.subject.name: finding.message for finding in found if finding.code == "BT175"}
+
+
+def test_a_property_that_no_message_has_but_for_one_like_it() -> None:
+    broker = Broker().exchange("x", "fanout").exchange("y", "fanout").queues("q", x_queue_filter="dep_dely > 1")
+    broker.queues("named", x_queue_filter="dep_delay > 1 OR gone IS NULL OR ab = 1")
+    broker.bind("x", "y")
+    for queue in ("q", "named"):
+        broker.bind("y", queue)
+    broker.divert("d", "y", "x", filter="Carrier = 'UA'")
+    seen = SeenNames(40, {"dep_delay": 30, "carrier": 40, "abc": 40})
+    message = "none of 40 sampled rows has {}: did you mean {} ({} have it)?"
+    expected = {"q": message.format("dep_dely", "dep_delay", 30), "d": message.format("Carrier", "carrier", 40)}
+    assert _unseen(broker, x=seen) == _unseen(broker, y=seen) == expected
+    assert _unseen(broker, z=seen) == {}, "what is published elsewhere says nothing"
+    assert _unseen(broker, x=SeenNames(1, {"dep_delay": 1})).keys() == {"q"}, "the finding says how few rows there are"
+    assert _unseen(broker, x=SeenNames()) == {}
+    both = _unseen(broker, x=seen, y=SeenNames(1, {"dep_dely": 1, "Carrier": 1}))
+    assert both == {}, "one message has it"
 
 
 # -- names and overlap ------------------------------------------------------------------------------

@@ -153,3 +153,27 @@ def test_maintenance_is_on_unless_it_is_switched_off(tmp_path: Path) -> None:
     found = Settings.configured(file).maintenance
     assert not found.enabled
     assert (found.policy.retention, found.policy.target_bytes) == (timedelta(days=2), 8 << 20)
+
+
+@pytest.mark.parametrize(
+    ("said", "roots"),
+    [
+        ("/srv/in", ("/srv/in",)),
+        ("/x:/y", ("/x", "/y")),
+        ("/x:s3a://bucket/in:/y", ("/x", "s3a://bucket/in", "/y")),
+        ("kafka://a:9092:kafka://b:9092:/x", ("kafka://a:9092", "kafka://b:9092", "/x")),
+        ('["/x:y", "/z"]', ("/x:y", "/z")),
+        ("", ()),
+    ],
+)
+def test_roots_of_jobs_are_separated_by_colons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, roots: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("BINDERY_JOBS__ROOTS", said)
+    assert Settings(data=str(tmp_path)).jobs.roots == roots
+
+
+def test_a_colon_in_a_folder_is_no_separator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BINDERY_JOBS__ROOTS", "/x:y")
+    with pytest.raises(ValidationError, match="begin with `/`"):
+        Settings(data=str(tmp_path))

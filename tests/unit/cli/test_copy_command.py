@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bindery.cli import main as cli
 from bindery.store import faults
 from bindery.store.commit import BatchCommitter
 from bindery.store.paths import DataDir
 from bindery.store.read import read_queue
 from bindery.store.streams import register
 from bindery.store.topology import TopologyStore
+from tests.unit.cli.conftest import Run
 from tests.unit.store.conftest import Crash, at, crash, declare_queues, deliver
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["bindery", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return int(left.value.code or 0), out, err
-
-    return call
 
 
 @pytest.fixture

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
-from bindery.cli import main as cli
 from bindery.store.commit import BatchCommitter
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
+from tests.unit.cli.conftest import Run
 from tests.unit.store.conftest import STREAM, declare_queues, deliver
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["bindery", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return int(left.value.code or 0), out, err
-
-    return call
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from bindery.cli import main as cli
 from bindery.jobs.control.bridge import check_bridge
 from bindery.jobs.control.config import load_job
 from bindery.router.errors import Refused
@@ -17,21 +17,6 @@ from bindery.store.topology import TopologyStore
 
 SAMPLES = Path(__file__).parents[3] / "configs" / "samples"
 DEFINITIONS = SAMPLES / "definitions-orders.json"
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Run the command as the shell does: exit code, standard output, standard error."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["bindery", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return int(left.value.code or 0), out, err
-
-    return call
 
 
 def test_an_import_declares_everything_and_again_changes_nothing(run, tmp_path: Path) -> None:
@@ -60,7 +45,7 @@ def test_a_malformed_selector_is_refused_with_its_place_and_nothing_changes(run,
     broken.write_text(DEFINITIONS.read_text().replace("state IN ('new', 'paid')", "state IN ('new' 'paid')"))
     code, _, err = run("import", broken, "--data", tmp_path / "data")
     assert code == 2
-    assert "bindings[1]" in err
+    assert re.search(r"broken\.json:\d+:\d+: expected .*'paid'|broken\.json:\d+:\d+: unexpected", err)
     assert TopologyStore(DataDir.open(tmp_path / "data")).create().in_vhost("/")[1] == []
 
 
@@ -68,7 +53,7 @@ def test_a_malformed_selector_is_refused_with_its_place_and_nothing_changes(run,
     ("text", "said"),
     [
         (None, "cannot read"),
-        ("{", "definitions.json: line 1, column 2"),
+        ("{", "definitions.json:1:2: not JSON"),
         ('{"queues": [{"vhost": "nope", "name": "q"}]}', "nope"),
     ],
 )
@@ -109,7 +94,7 @@ def test_a_data_directory_without_a_topology_is_named(run, tmp_path: Path) -> No
         assert code != 0
         assert str(tmp_path / "empty") in err
     code, _, err = run("queues", "--data", tmp_path / "none")
-    assert (code, "no data directory" in err) == (2, True)
+    assert (code, "does not exist" in err) == (2, True)
 
 
 def test_the_sample_bridge_fits_its_topology_and_a_loop_is_refused(run, tmp_path: Path) -> None:

@@ -29,6 +29,9 @@ from bindery.store.topology import TopologyStore
         ({"conf": {"spark.api.mode": "Connect"}}, "spark.api.mode"),
         ({"environment": {"SPARK_REMOTE": "sc://host"}}, "SPARK_REMOTE"),
         ({"environment": {"SPARK_API_MODE": "connect"}}, "SPARK_API_MODE"),
+        ({"environment": {"SPARK_REMOTE": ""}}, "SPARK_REMOTE"),
+        ({"environment": {"SPARK_CONNECT_MODE_ENABLED": "1"}}, "SPARK_CONNECT_MODE_ENABLED"),
+        ({"environment": {"SPARK_CONNECT_MODE": "1"}}, "SPARK_CONNECT_MODE"),
     ],
 )
 def test_it_is_refused_with_what_to_use_instead(asked: dict[str, Any], where: str) -> None:
@@ -39,8 +42,8 @@ def test_it_is_refused_with_what_to_use_instead(asked: dict[str, Any], where: st
 
 
 def test_a_classic_session_is_not() -> None:
-    conf = {"spark.api.mode": "classic", "spark.remote": ""}
-    refuse_connect(master="spark://host:7077", conf=conf, environment={"SPARK_API_MODE": "classic", "SPARK_REMOTE": ""})
+    environment = {"SPARK_API_MODE": "classic", "SPARK_CONNECT_MODE": "0"}
+    refuse_connect(master="spark://host:7077", conf={"spark.api.mode": "classic"}, environment=environment)
 
 
 def test_no_session_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,17 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bindery.api.amqp import publish_record, shown_properties
 from bindery.jobs.draining.address import read_address
+from bindery.jobs.draining.appending import Appender, Arrival
 from bindery.jobs.draining.mapping import Delivery, Refused, identity, record_of
 from bindery.jobs.draining.options import DrainOptions, read_start
 from bindery.jobs.draining.wire import find_integer, read_properties
 from bindery.router.errors import InvalidInput, InvalidRecord
 from bindery.router.message import Message, from_batch, to_batch
+from bindery.router.model import Queue
 from bindery.router.values import Table, Timestamp
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 from tests import amqp
 from tests.amqp import Field, encoded
 from tests.examples import examples
@@ -32,6 +37,31 @@ def message(properties: bytes, **delivery: Any) -> Message:
     found = record_of(delivered(properties, **delivery))
     assert isinstance(found, Message), found
     return found
+
+
+def test_a_refused_message_keeps_the_topology_version_at_which_it_was_refused(tmp_path: Path) -> None:
+    data = DataDir.open(tmp_path, create=True)
+    options = DrainOptions(queue="q", name="d", start="first")
+    arrivals = [
+        Arrival(record_of(delivered(encoded({"delivery_mode": 3}), body=b"%d" % offset)), offset=offset)
+        for offset in range(3)
+    ]
+
+    def versions() -> dict[bytes, int | None]:
+        rows = DeltaTable(data.unroutable("/")).to_pyarrow_table().to_pylist()
+        return {row["body"]: row["routing"]["topology_version"] for row in rows}
+
+    Appender(data, options, "q", is_stream=True).append(arrivals[:1])
+    store = TopologyStore(data)
+    store.create()
+    first = store.edit(lambda editor: editor.declare_queue(Queue("/", "a")), author="t").version
+    drain = Appender(data, options, "q", is_stream=True)
+    drain.append(arrivals[:2])
+    second = store.edit(lambda editor: editor.declare_queue(Queue("/", "b")), author="t").version
+    # what was committed before is given again, to this drain and to one that was started anew
+    drain.append(arrivals[:2])
+    Appender(data, options, "q", is_stream=True).append(arrivals)
+    assert versions() == {b"0": None, b"1": first, b"2": second}
 
 
 @given(amqp.properties, amqp.headers)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bindery.jobs.fold import CORRUPT_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn, row_bytes
+from bindery.jobs.fold import CORRUPT_COLUMN, MARKS_COLUMN, RAW_COLUMN, SOURCE_COLUMN, Fold, MappedColumn, row_bytes
+from bindery.jobs.reread import Layout
 from bindery.router.message import MESSAGE_SCHEMA, Message, to_batch, value_from_row
 from tests.unit.jobs.arrays import shown
 from tests.unit.strategies import messages, unchecked
@@ -88,13 +91,41 @@ def test_a_failed_expression_refuses_its_record_only() -> None:
 
 
 def test_an_unparsable_record_is_refused_before_its_expressions() -> None:
+    text = pa.array([None, '{"a": "x"}'])
+    guarded = pa.StructArray.from_arrays([pa.array([1, None])], names=["v"], mask=pa.array([False, True]))
     batch = pa.RecordBatch.from_arrays(
-        [pa.array([None, "{bad"]), pa.array([None, "{bad"])], names=[CORRUPT_COLUMN, RAW_COLUMN]
+        [guarded, text, text, pa.array([None, "1"])], names=["m_a", CORRUPT_COLUMN, RAW_COLUMN, MARKS_COLUMN]
     )
-    folded, refused = Fold((), False, CAP)(batch, seq(2))
+    mapped, _ = column("a", guarded, "int", guarded=True)
+    layout = Layout("json", (("a", "INT"),), (0,))
+    folded, refused = Fold((mapped,), False, CAP, layout=layout)(batch, seq(2))
     assert folded.num_rows == 1
     assert refused is not None
-    assert refused.raw.to_pylist() == [b"{bad"]
+    assert refused.raw.to_pylist() == [b'{"a": "x"}']
+    assert refused.detail.to_pylist() == ["a: 'x' is not INT"]
+    assert [problem.kind for problem in refused.problems] == ["not-a-number"]
+
+
+def test_a_failed_expression_says_what_it_read() -> None:
+    guarded = pa.StructArray.from_arrays([pa.nulls(2, pa.int64())], names=["v"], mask=pa.array([True, True]))
+    raw = pa.array(['{"a":"x\\u001b","b":0,"c":"/w==","d":1}', "cut"])
+    batch = pa.RecordBatch.from_arrays([guarded, raw], names=["m_a", RAW_COLUMN])
+    mapped, _ = column("a", guarded, "int", guarded=True)
+    where = "message.application_properties.a: `a` failed"
+
+    uses = (("a", False), ("b", False), ("c", True))
+    _, refused = Fold((replace(mapped, uses=uses),), False, CAP)(batch, seq(2))
+    assert refused is not None
+    assert refused.detail.to_pylist() == [f"{where}, a is 'x\ufffd', b is '0', c is '\ufffd'", where]
+    assert [problem.kind for problem in refused.problems] == ["expression", "expression"]
+
+    _, refused = Fold((replace(mapped, uses=uses[:1], cast="INT"),), False, CAP)(batch, seq(2))
+    assert refused is not None
+    assert refused.detail.to_pylist() == [
+        "a: 'x\ufffd' is not INT; message.application_properties.a: `a`",
+        where,
+    ]
+    assert [problem.kind for problem in refused.problems] == ["not-a-number", "expression"]
 
 
 def test_a_record_above_the_cap_is_too_large() -> None:

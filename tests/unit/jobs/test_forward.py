@@ -18,7 +18,7 @@ from bindery.jobs.forwarding.kafka import NotDelivered, Topic
 from bindery.jobs.forwarding.run import Forwarder, Progress
 from bindery.router.errors import Fenced, InvalidInput, NotFound, Refused
 from bindery.store import faults
-from bindery.store.forwarding import Forwarding
+from bindery.store.forwarding import Forwarding, recorded_of
 from bindery.store.maintenance import Policy, maintain
 from bindery.store.paths import DataDir
 from bindery.store.read import delete_matching, take
@@ -53,6 +53,10 @@ class Bench:
         forwarder.run()
         return forwarder.progress()
 
+    def passed(self) -> int:
+        found = recorded_of(self.data, "f")
+        return 0 if found is None else found.rows
+
     def arrived(self) -> Counter[tuple[int, int]]:
         found: Counter[tuple[int, int]] = Counter()
         for record in self.kafka.records(self.topic):
@@ -82,6 +86,7 @@ def test_every_row_arrives_once_however_often_it_is_started(bench: Bench, stream
     delete_matching(bench.data, "a", None)
     assert bench.run() == Progress(rows=6)
     assert bench.arrived() == batches(*range(6))
+    assert bench.passed() == 18
 
 
 def test_a_key_keeps_its_order(bench: Bench, stream: Stream) -> None:
@@ -285,6 +290,7 @@ def test_a_row_that_is_too_large_is_named_or_left_out(bench: Bench, stream: Stre
     assert refused.value.exit_code == 3
     assert "--skip-refused" in str(refused.value.hint)
     assert bench.run(options=limit, skip_refused=True) == Progress(rows=5, refused=1)
+    assert bench.passed() == 6
     assert bench.arrived().keys() == batches(0, 1).keys() - {(1, 1)}
     assert bench.run(options=limit) == Progress(rows=0)
 

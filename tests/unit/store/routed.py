@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from bindery.router.engine import Router
-from bindery.router.message import SOURCE, Message, to_batch
+from bindery.router.message import SENT_SCHEMA, SOURCE, Message, to_batch
 from bindery.store.commit import BatchCommitter, BatchCounts
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
@@ -42,3 +43,21 @@ def route(
         writer = QueueWriter(data, vhost=vhost, queues=router.queues, stamp=stamp)
         writer.add(batch, deliveries)
         committer.commit(batch_id, pin, writer.close(), BatchCounts(records=rows, copies=len(deliveries.rows)))
+
+
+def refuse(data: DataDir, store: TopologyStore, rows: Sequence[dict[str, Any]], *, batch_id: int = 0) -> None:
+    """One batch of the stream "s" whose records are no messages; each row has `detail`, and `raw` and `source`."""
+    count = len(rows)
+    with BatchCommitter(data, stream="s", app_id="s:c") as committer:
+        pin = committer.pin(batch_id, store.load().version, 1_800_000_000_000 + batch_id)
+        stamp = BatchStamp("s", batch_id, pin.topology_version, pin.clock_ms)
+        writer = QueueWriter(data, vhost="/", queues=(), stamp=stamp)
+        sent = [pa.nulls(count, member.type) for member in SENT_SCHEMA]
+        sources = pa.array([row.get("source") for row in rows], SOURCE)
+        writer.add_refused(
+            pa.RecordBatch.from_arrays([*sent, sources, pa.array(np.arange(count))], schema=BATCH_SCHEMA),
+            reason=pa.array([row.get("reason", "invalid_record") for row in rows]),
+            detail=pa.array([row["detail"] for row in rows]),
+            raw=pa.array([row.get("raw") for row in rows], pa.binary()),
+        )
+        committer.commit(batch_id, pin, writer.close(), BatchCounts(records=count))

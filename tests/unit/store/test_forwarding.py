@@ -14,7 +14,7 @@ from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import Fenced, Refused, StorageFailed, UnsupportedTable
 from bindery.router.message import QUEUE_SCHEMA as QUEUE
 from bindery.store import faults, file_rows
-from bindery.store.forwarding import Forwarding, Position, QueueLog, has_position, recorded
+from bindery.store.forwarding import Forwarding, Position, QueueLog, has_position, recorded, recorded_of
 from bindery.store.maintenance import Policy, maintain
 from bindery.store.maintenance.holds import find_holds
 from bindery.store.paths import DataDir
@@ -41,12 +41,30 @@ def test_a_position_is_kept_from_one_start_to_the_next(data: DataDir) -> None:
     first = Forwarding(data, "a/b")
     assert first.position is None
     assert list(recorded(data)) == []
-    first.move(Position("t", 3, 2, True))
+    first.move(Position("t", 3, 2, True), rows=7)
     assert Forwarding(data, "a/b").position == Position("t", 3, 2, True)
     assert has_position(data, "a/b")
     assert Forwarding(data, "other").position is None
     (one,) = recorded(data)
-    assert (one.name, one.position.version) == ("a/b", 3)
+    assert (one.name, one.position.version, one.rows) == ("a/b", 3, 7)
+    assert recorded_of(data, "a/b") == one
+    assert recorded_of(data, "other") is None
+    Forwarding(data, "a/b").move(place(4), rows=2)
+    (one,) = recorded(data)
+    assert one.rows == 9
+
+
+def test_a_record_of_an_older_bindery_counts_from_now_on(data: DataDir) -> None:
+    Forwarding(data, "f").move(place(3), rows=7)
+    record = file_at(data.root, "forwards", "f", "1.json")
+    stated = json.loads(record.read() or b"")
+    del stated["rows"]
+    record.replace(json.dumps(stated).encode())
+    right = Forwarding(data, "f")
+    assert right.position == place(3)
+    right.move(place(4), rows=2)
+    found = recorded_of(data, "f")
+    assert found is not None and found.rows == 2
 
 
 def test_a_start_over_knows_no_position(data: DataDir) -> None:

@@ -52,7 +52,7 @@ def test_a_data_directory_that_delta_readers_cannot_open_is_refused(tmp_path: Pa
 
 
 def test_a_missing_data_directory_is_refused_unless_it_may_be_created(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="no data directory"):
+    with pytest.raises(InvalidInput, match="does not exist"):
         DataDir.open(tmp_path / "d")
     assert DataDir.open(tmp_path / "d", create=True).root == (tmp_path / "d").as_posix()
     assert DataDir.open(tmp_path / "d").queue("/", "a.b") == f"{tmp_path}/d/queues/~2F/a~2Eb"

@@ -14,6 +14,7 @@ from obstore.exceptions import AlreadyExistsError, GenericError, PermissionDenie
 from obstore.store import ObjectStore, from_url
 
 from tests.servers.faulty_s3 import FaultyS3
+from tests.servers.s3 import second_opinion
 
 _KEYS, _PUTTERS = 300, 8
 
@@ -137,7 +138,7 @@ def test_a_delayed_request_is_overtaken(s3_root: str, faulty_s3: FaultyS3) -> No
 
 
 def test_a_store_without_conditional_put(s3_root: str, faulty_s3: FaultyS3) -> None:
-    if os.environ.get("BINDERY_S3_SERVER") == "minio":
+    if second_opinion():
         return  # it checks signatures, of which the header is a part
     store = _open(s3_root)
     obstore.put(store, "a", b"1", mode="create")

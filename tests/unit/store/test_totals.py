@@ -33,6 +33,7 @@ def reference(rows: list[dict[str, Any]]) -> Totals:
             seconds, number = out.stages.get((stream, stage), (0.0, 0))
             out.stages[stream, stage] = (seconds + ms / 1000, number + 1)
         out.unroutable.update({(stream, reason): number for reason, number in row["unroutable"]})
+        out.invalid.update({(stream, kind): number for kind, number in row["invalid"]})
         out.filter_unknowns.update(dict(row["filter_unknowns"]))
         out.filter_errors.update(dict(row["filter_errors"]))
         out.bindings.update(dict(row["bindings"]))
@@ -51,6 +52,7 @@ def assert_equal(found: Totals, expected: Totals) -> None:
         "records",
         "copies",
         "unroutable",
+        "invalid",
         "filter_unknowns",
         "filter_errors",
         "exchanges",
@@ -76,6 +78,7 @@ def commit(data: DataDir, stream: str, batch: int, version: int, rng: random.Ran
         exchanges=some(("/", "x"), ("v", "x"), ("/", "")),
         bindings=some(1, 2, 30),
         unroutable=some("no_binding", "filtered"),
+        invalid=some("fields", "syntax"),
         filter_unknowns=some("a / 0 > 1", "b % 0 = 1"),
         filter_errors=some("a / 0 > 1", "UPPER(s) = 'X'"),
         timings_ms={"route": rng.random() * 10},

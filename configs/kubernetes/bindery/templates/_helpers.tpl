@@ -101,6 +101,6 @@ command:
     {{- else }}
     service = http.client.HTTPConnection("127.0.0.1", 15672, timeout=4)
     {{- end }}
-    service.request("GET", "/api/whoami")
-    raise SystemExit(service.getresponse().status != 401)
+    service.request("GET", "/healthz/ready")
+    raise SystemExit(service.getresponse().status != 200)
 {{- end -}}

@@ -159,3 +159,20 @@ def test_when_a_batch_ended() -> None:
     assert endings.of(Transaction("u", 0)) is None
     assert [endings.newest(version)["s"] for version in (3, 4, 5, 6)] == [1, 2, 2, 4]
     assert endings.newest(3)["t"] == 9
+
+
+def test_what_comes_after_a_version_that_is_left_out_is_left_out_too() -> None:
+    torn = Commit(1, 500, (Transaction("s:1", 9),))
+    after = Commit(2, 500, after={"unroutable": 2})
+    seen = found(
+        [Commit(0)],
+        unroutable=[Commit(0), torn, Commit(2, 500)],
+        inbox=[Commit(0), Commit(1, 500), after, Commit(3, 500)],
+    )
+    assert latest_point(seen, settled_ms=0) == Point(0, 5, {"unroutable": 0, "inbox": 1})
+    # the table was read before the commit that is named, or it is not there at all
+    for unread in (found([Commit(0)], inbox=[after], unroutable=[Commit(1)]), found([Commit(0)], inbox=[after])):
+        assert latest_point(unread, settled_ms=0) == Point(0, 5, {**unread.heads, "inbox": 1})
+    # long afterwards somebody has removed it
+    gone = found([Commit(0)], inbox=[Commit(2, 10, after={"unroutable": 7})], unroutable=[Commit(0)])
+    assert latest_point(gone, settled_ms=100) == Point(0, 5, {"unroutable": 0, "inbox": 2})

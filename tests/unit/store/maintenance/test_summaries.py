@@ -33,6 +33,7 @@ def row(stream: str, batch: int, at: datetime, chance: random.Random) -> dict[st
         exchanges={("/", f"x{chance.randrange(3)}"): chance.randrange(50)},
         bindings={chance.randrange(5): 3, 7: batch},
         unroutable={"no_route": chance.randrange(5)} if chance.random() < 0.5 else {},
+        invalid={"fields": chance.randrange(5)} if chance.random() < 0.5 else {},
         filter_unknowns={"a > 1": 2} if chance.random() < 0.3 else {},
         filter_errors={"b": 1} if chance.random() < 0.3 else {},
         timings_ms={"tasks": chance.random() * 100} | ({"prepare": 3.5} if chance.random() < 0.5 else {}),

@@ -1,0 +1,226 @@
+"""A point at which all tables are read: of every batch they hold all rows or none.
+
+A point is a version of the manifest: the batches that have ended by it are seen, in every table, and no others. Each
+table is read at a version that holds those batches, and the rows of batches that had not ended are left out by the
+identity that they carry. So there is such a point at every row of the manifest, however the commits of several streams
+interleave; what consumers have taken is gone from each queue as of the point's time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from bindery.router.errors import InvalidInput, NotFound
+from bindery.router.model import Topology
+from bindery.router.moments import in_utc
+from bindery.store import past, tables
+from bindery.store.actions import AddFile
+from bindery.store.manifest import MANIFEST, newest_batches, read_manifest
+from bindery.store.past import LogAt
+from bindery.store.paths import DataDir
+from bindery.store.redrive_plans import STREAM_PREFIX
+from bindery.store.topology import TopologyStore
+
+#: What a point may be given as: "STREAM:BATCH", a batch's number alone, or a time (ISO text without zone is UTC).
+At = str | int | datetime
+
+_BATCH: Final = re.compile(r"(.+):([0-9]{1,19})", re.DOTALL)
+#: Clocks of machines that commit differ by so much at most; object stores refuse requests beyond that.
+_CLOCKS: Final = timedelta(minutes=15)
+#: Rows of the manifest that are looked at for versions which a clock that was behind hides.
+_NAMED: Final = 1_024
+
+
+class LeftOut(NamedTuple):
+    """Batches of a stream whose rows are not seen: those above `after`, up to `last`."""
+
+    stream: str
+    after: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableAt:
+    """A table at a point: its path, id and files, and the batches of which its rows are not seen."""
+
+    path: str
+    table_id: str
+    version: int
+    files: tuple[AddFile, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPoint:
+    """A point of a data directory.
+
+    manifest  the version of the manifest, None where nothing has been routed yet
+    moment    milliseconds since 1970; None for now
+    ended     app id -> its newest batch that is seen
+    named     path of a table -> a version that the point holds at least
+    """
+
+    data: DataDir
+    topology: Topology
+    manifest: int | None
+    moment: int | None
+    ended: Mapping[str, int]
+    named: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, data: DataDir, at: At | None = None) -> ReadPoint:
+        """The newest point, that of a batch's end, or the newest one by a time.
+
+        Raises InvalidInput for what is no point, NotFound for one that is not on record or cannot be read any more.
+        """
+        store = TopologyStore(data)
+        if at is None:
+            # before the topology and the tables: what the manifest has ended is in them, then
+            log = LogAt(data.manifest) if tables.exists(data.manifest) else None
+            version, ended = (None, {}) if log is None else (log.version, _batches(log))
+            return cls(data, store.load(), version, None, ended)
+        asked = _asked(at)
+        if not tables.exists(data.manifest):
+            raise NotFound("nothing has been routed yet", where="at")
+        if isinstance(asked, datetime):
+            moment = int(asked.timestamp() * 1000)
+            found = past.version_at(data.manifest, moment)
+            if found is None:
+                raise past.gone(data.manifest, asked.isoformat())
+            topology = store.load(at=asked)
+        else:
+            row = _row_of(data, *asked)
+            found = _end_of(data, row)
+            moment = past.committed_ms(data.manifest, found)
+            topology = store.load(at=datetime.fromtimestamp(moment / 1000, UTC))
+            if topology.version < row["topology_version"]:
+                topology = store.load(version=row["topology_version"])
+        log = LogAt(data.manifest, found)
+        return cls(data, topology, found, moment, _batches(log), _named(data, log, moment))
+
+    def queue(self, vhost: str, name: str) -> TableAt:
+        """The table of a queue. Raises NotFound for a queue that the topology did not have at the point."""
+        require_queue(self.topology, vhost, name)
+        return self._table(self.data.queue(vhost, name), tables.QUEUE, vhost, name)
+
+    def unroutable(self, vhost: str) -> TableAt | None:
+        """The table of a vhost's unroutable messages; None where there was none yet."""
+        path = self.data.unroutable(vhost)
+        return self._table(path, tables.UNROUTABLE, vhost, None) if tables.exists(path) else None
+
+    def batches(self) -> TableAt | None:
+        """The manifest itself; None where nothing has been routed yet."""
+        return None if self.manifest is None else _table_at(LogAt(self.data.manifest, self.manifest), MANIFEST)
+
+    def _table(self, path: str, kind: tables.Kind, vhost: str, name: str | None) -> TableAt:
+        log = LogAt(path, self._version(path))
+        found = _table_at(log, kind, vhost, name)
+        return TableAt(found.path, found.table_id, found.version, found.files, tuple(self._left_out(log)))
+
+    def _version(self, path: str) -> int | None:
+        if self.moment is None:
+            return None
+        found = past.version_at(path, self.moment)
+        named = self.named.get(path)
+        if found is None and named is None:
+            first = next(iter(past.versions_of(path)), 0)
+            if first:
+                raise past.gone(path, datetime.fromtimestamp(self.moment / 1000, UTC).isoformat())
+            return 0  # it is made before its queue is declared, by whatever clock
+        return max(version for version in (found, named) if version is not None)
+
+    def _left_out(self, log: LogAt) -> Iterator[LeftOut]:
+        for app_id, newest in _batches(log).items():
+            stream = _stream_of(app_id)
+            after = self.ended.get(app_id)
+            if after is None:
+                # the numbers of an app id begin above those of every earlier one of its stream
+                others = (one for other, one in self.ended.items() if _stream_of(other) == stream and one < newest)
+                after = max(others, default=-1)
+            if newest > after:
+                yield LeftOut(stream, after, newest)
+
+
+def require_queue(topology: Topology, vhost: str, name: str) -> None:
+    """Raise NotFound for no such vhost, or no such queue in it."""
+    topology.vhost(vhost)
+    topology.queue(vhost, name)
+
+
+def _table_at(log: LogAt, kind: tables.Kind, vhost: str | None = None, name: str | None = None) -> TableAt:
+    tables.check_table(log.state, log.path, kind, vhost=vhost, name=name)
+    return TableAt(log.path, log.state.table_id, log.version, tuple(tables.files_of(log).values()))
+
+
+def _batches(log: LogAt) -> dict[str, int]:
+    """App id -> batch, of the transaction identifiers of a table that stand for batches."""
+    return {
+        app_id: number
+        for app_id, number in log.transactions.items()
+        if not app_id.startswith("bindery.") and not (app_id.startswith(STREAM_PREFIX) and app_id.endswith(":mark"))
+    }
+
+
+def _stream_of(app_id: str) -> str:
+    return app_id if app_id.startswith(STREAM_PREFIX) else app_id.rpartition(":")[0]
+
+
+def _asked(at: At) -> datetime | tuple[str | None, int]:
+    """A time, or a stream (None: whichever there is) and the number of a batch."""
+    if isinstance(at, datetime):
+        return in_utc(at)
+    if isinstance(at, int):
+        return None, at
+    if at.isascii() and at.isdecimal():
+        return None, int(at)
+    try:
+        return _asked(datetime.fromisoformat(at))
+    except ValueError:
+        found = _BATCH.fullmatch(at)
+    if found is None:
+        raise InvalidInput(f"{at[:80]!r} is no point", where="at", hint="STREAM:BATCH, a batch's number, or a time")
+    return found[1], int(found[2])
+
+
+def _row_of(data: DataDir, stream: str | None, number: int) -> dict[str, Any]:
+    rows = read_manifest(data, stream=stream, batch_id=number)
+    streams = sorted({row["stream"] for row in rows})
+    shown = f"{number}" if stream is None else f"{stream}:{number}"
+    if not rows:
+        raise NotFound(
+            f"no batch {shown!r} in the manifest", where="at", hint="a batch is there once it has ended, for 30 days"
+        )
+    if len(streams) > 1:
+        raise InvalidInput(
+            f"several streams have a batch {number}",
+            where="at",
+            hint="one of " + ", ".join(f"{one}:{number}" for one in streams),
+        )
+    return rows[0]
+
+
+def _end_of(data: DataDir, row: Mapping[str, Any]) -> int:
+    """The version of the manifest that has a row first; the row states a time shortly before its commit."""
+    path, app_id, number = data.manifest, row["app_id"], row["batch_id"]
+    begun = past.version_at(path, int(row["committed_at"].timestamp() * 1000) - 1)
+    for version in past.versions_of(path):
+        if (begun is None or version >= begun) and past.transactions_of(path, version).get(app_id) == number:
+            return version
+    raise past.gone(path, f"the batch {row['stream']}:{number}")
+
+
+def _named(data: DataDir, log: LogAt, moment: int) -> dict[str, int]:
+    """Versions of tables that the newest rows of the manifest name, for clocks that differ."""
+    found: dict[str, int] = {}
+    oldest = datetime.fromtimestamp(moment / 1000, UTC) - _CLOCKS
+    rows = newest_batches(data, columns=["tables"], files=tables.files_of(log).values())
+    for row in itertools.takewhile(lambda row: row["committed_at"] >= oldest, itertools.islice(rows, _NAMED)):
+        for one in row["tables"] or ():
+            path = data.routed(one["kind"], one["vhost"], one["name"])
+            found[path] = max(one["version"], found.get(path, -1))
+    return found

@@ -1,0 +1,180 @@
+"""`bindery messages`: what a queue holds, as a consumer sees it: count, browse, get, delete."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from bindery.cli.filter import read_filter
+from bindery.cli.options import DATA, DataOption, FilterOption, JsonOption, VhostOption
+from bindery.cli.render import console, counted, show_table
+from bindery.router.error_text import visible
+from bindery.router.errors import InvalidInput
+from bindery.router.filters import DIALECTS
+from bindery.router.filters.sets import DIALECT as FILTER_SET
+from bindery.router.model import DEFAULT_VHOST
+from bindery.router.moments import iso
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from bindery.router.filters import Filter
+    from bindery.store.paths import DataDir
+
+app = typer.Typer(help="Messages of a queue, chosen by a consumer's filter.", no_args_is_help=True)
+
+QueueArgument = Annotated[str, typer.Argument(help="The queue.")]
+DialectOption = Annotated[
+    str, typer.Option("--dialect", help="Of --filter: " + ", ".join([*DIALECTS, FILTER_SET]) + ".")
+]
+LimitOption = Annotated[
+    int, typer.Option("--limit", min=1, help="Messages at most, the first in the order of routing.")
+]
+
+_COLUMNS: Final = ("row", "routed at", "exchange", "routing key", "body")
+#: Characters of a body on a terminal.
+_BODY: Final = 60
+
+
+@app.command()
+def count(
+    queue: QueueArgument,
+    data: DataOption = DATA,
+    vhost: VhostOption = DEFAULT_VHOST,
+    condition: FilterOption = None,
+    dialect: DialectOption = "jms",
+    as_json: JsonOption = False,
+) -> None:
+    """Count the messages of a queue.
+
+    Example: bindery messages count late --filter "dep_delay > 60"
+    """
+    # Imported here so that `bindery --help` does not wait for Delta.
+    from bindery.store.read import read_queue  # noqa: PLC0415
+
+    # of every file, what the filter reads, and one column of those that pass
+    rows = read_queue(_opened(data), queue, vhost=vhost, filter=_filter(condition, dialect), columns=["exchange"])
+    found = rows.num_rows
+    typer.echo(json.dumps({"messages": found}) if as_json else str(found))
+
+
+@app.command()
+def browse(
+    queue: QueueArgument,
+    data: DataOption = DATA,
+    vhost: VhostOption = DEFAULT_VHOST,
+    condition: FilterOption = None,
+    dialect: DialectOption = "jms",
+    limit: LimitOption = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the first messages of a queue, which stay as they are.
+
+    With --json each message is a line, in the form that `bindery explain --message` reads.
+    """
+    from bindery.store import read  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+
+    _show(
+        read.browse(_opened(data), queue, vhost=vhost, limit=limit, condition=_filter(condition, dialect)),
+        as_json=as_json,
+    )
+
+
+@app.command()
+def get(
+    queue: QueueArgument,
+    data: DataOption = DATA,
+    vhost: VhostOption = DEFAULT_VHOST,
+    condition: FilterOption = None,
+    dialect: DialectOption = "jms",
+    limit: LimitOption = 1,
+    requeue: Annotated[
+        bool, typer.Option("--requeue", help="Leave them in the queue, with a delivery more on record.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Take the first messages out of a queue, in one commit, and show them.
+
+    What did not pass the filter stays. The rows are gone from the table's newest version; older versions have
+    them as long as they are kept. With --json each message is a line.
+    """
+    from bindery.store import read  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+
+    taken = read.take(
+        _opened(data), queue, vhost=vhost, limit=limit, condition=_filter(condition, dialect), requeue=requeue
+    )
+    _show(taken.rows, as_json=as_json)
+
+
+@app.command()
+def delete(
+    queue: QueueArgument,
+    data: DataOption = DATA,
+    vhost: VhostOption = DEFAULT_VHOST,
+    condition: FilterOption = None,
+    dialect: DialectOption = "jms",
+    everything: Annotated[bool, typer.Option("--all", help="Delete all messages: empty the queue.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete the messages that pass a filter, in one commit.
+
+    Older versions of the table have them as long as they are kept.
+    """
+    from bindery.store import read  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+
+    if everything == (condition is not None):
+        raise InvalidInput(
+            "what to delete is not said" if condition is None else "a filter and --all exclude each other",
+            where="bindery messages delete",
+            hint="give --filter, or --all to empty the queue",
+        )
+    gone = read.delete_matching(_opened(data), queue, _filter(condition, dialect), vhost=vhost)
+    typer.echo(json.dumps({"deleted": gone}) if as_json else f"{counted(gone, 'message')} deleted")
+
+
+def _opened(data: str) -> DataDir:
+    from bindery.store.paths import DataDir  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+
+    return DataDir.open(data)
+
+
+def _filter(text: str | None, dialect: str) -> Filter | None:
+    """The consumer's filter; raises FilterError."""
+    return None if text is None else read_filter(text, dialect)
+
+
+def _show(rows: pa.Table, *, as_json: bool) -> None:
+    from bindery.router.message import MESSAGE_SCHEMA, from_batch  # noqa: PLC0415  # as above
+
+    messages = from_batch(rows.select(MESSAGE_SCHEMA.names))
+    if as_json:
+        for message in messages:
+            typer.echo(json.dumps(message.as_json(), ensure_ascii=False))
+        return
+    out = console()
+    listed = [
+        (
+            f"{routing['stream']}:{routing['batch_id']}:{routing['seq']}",
+            iso(moment),
+            message.exchange,
+            message.routing_key,
+            _body(message.body, None if not out.is_terminal else _BODY),
+        )
+        for message, routing, moment in zip(
+            messages, rows["routing"].to_pylist(), rows["routed_at"].to_pylist(), strict=True
+        )
+    ]
+    show_table(_COLUMNS, listed, out=out)
+
+
+def _body(body: bytes | None, limit: int | None) -> str:
+    """A body as text, or in hexadecimal where it is none."""
+    if body is None:
+        return ""
+    try:
+        text = visible(body.decode("utf-8"))
+    except UnicodeDecodeError:
+        text = f"0x{body.hex()}"
+    return text if limit is None or len(text) <= limit else f"{text[: limit - 1]}…"

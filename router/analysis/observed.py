@@ -1,0 +1,100 @@
+"""Properties that filters ask for and no recent message has, though one has a name like it.
+
+A binding or divert sees what was published to its source, and to every exchange that leads there; a filter of a queue
+what came by the exchanges that lead to the queue. So names are known by the exchange that messages were published to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+from bindery.router.analysis.finding import Report, subject_of
+from bindery.router.analysis.verdicts import Read, Verdicts
+from bindery.router.filters.ast import Field, walk
+from bindery.router.links import Link, Links
+from bindery.router.model import Binding, Divert, Queue
+from bindery.router.spelling import alike
+
+
+@dataclass(frozen=True, slots=True)
+class SeenNames:
+    """How many rows were looked at, and how many of them have each application property."""
+
+    rows: int = 0
+    names: Mapping[str, int] = field(default_factory=dict)
+
+
+def check(links: Links, verdicts: Verdicts, report: Report, seen: Mapping[str, SeenNames]) -> None:
+    """BT175: one finding for each such name of each filter."""
+    names = _Names(links, seen)
+    for binding in links.bindings:
+        _remark(binding, verdicts.of_binding(binding), names.at((binding.source,)), report)
+    for divert in links.diverts:
+        _remark(divert, verdicts.of_divert(divert), names.at((divert.source,)), report)
+    for queue in links.queues.values():
+        read = verdicts.of_queue(queue)
+        if read.filters:
+            _remark(queue, read, names.at(names.sources_of(queue.name)), report)
+
+
+def _remark(item: Binding | Divert | Queue, read: Read, seen: SeenNames, report: Report) -> None:
+    if not read.filters:
+        return
+    for name in dict.fromkeys(_asked(read)):
+        close = None if name in seen.names else _closest(name, seen.names)
+        if close is not None:
+            report.add(
+                "BT175",
+                subject_of(item),
+                f"none of {seen.rows:,} sampled rows has {name}: did you mean {close} ({seen.names[close]:,} have it)?",
+            )
+
+
+def _asked(read: Read) -> Iterator[str]:
+    for condition in read.conditions:
+        for node in walk(condition):
+            if isinstance(node, Field) and node.ref.section == "application_properties" and node.ref.name is not None:
+                yield node.ref.name
+
+
+def _closest(name: str, known: Mapping[str, int]) -> str | None:
+    for other in known:
+        if other.lower() == name.lower():
+            return other
+    return alike(name, known)
+
+
+class _Names:
+    """What was seen of messages that can come to an exchange."""
+
+    def __init__(self, links: Links, seen: Mapping[str, SeenNames]) -> None:
+        self._seen = seen
+        self._known: dict[tuple[str, ...], SeenNames] = {}
+        self._before: dict[str, set[str]] = defaultdict(set)
+        self._to_queue: dict[str, set[str]] = defaultdict(set)
+        for link in chain[Link](links.bindings, links.diverts, links.alternates.values()):
+            towards = self._to_queue if link.destination_type == "queue" else self._before
+            towards[link.destination].add(link.source)
+
+    def sources_of(self, queue: str) -> tuple[str, ...]:
+        """The exchanges that lead to a queue, the default exchange among them."""
+        return ("", *sorted(self._to_queue[queue]))
+
+    def at(self, exchanges: tuple[str, ...]) -> SeenNames:
+        """What was seen of messages that can come to any of those exchanges."""
+        found = self._known.get(exchanges)
+        if found is None:
+            reached, waiting = set(exchanges), list(exchanges)
+            while waiting:
+                for before in self._before[waiting.pop()] - reached:
+                    reached.add(before)
+                    waiting.append(before)
+            names: Counter[str] = Counter()
+            for exchange in reached & self._seen.keys():
+                names.update(self._seen[exchange].names)
+            rows = sum(self._seen[exchange].rows for exchange in reached & self._seen.keys())
+            found = self._known[exchanges] = SeenNames(rows, names)
+        return found

@@ -1,0 +1,250 @@
+"""How the streams of a data directory stand: what each has done, what it does, and what is wrong.
+
+Reads what is on record, and nothing of it while it changes: the manifest, the newest pins, and the records of jobs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from bindery.router.errors import UnusablePin
+from bindery.router.moments import iso
+from bindery.store import effects, tables
+from bindery.store.jobs import Found, JobRegistry
+from bindery.store.log import TableLog
+from bindery.store.manifest import newest_batches
+from bindery.store.paths import DataDir
+from bindery.store.pins import Pin, Pins
+from bindery.store.places import at
+from bindery.store.streams import StreamEpoch, epochs
+from bindery.store.topology import TopologyStore
+from bindery.store.totals import ManifestTotals, Totals
+
+#: Rows of the manifest, newest first, among which the last batch of each stream is looked for.
+_NEWEST_ROWS: Final = 1_024
+#: A batch that was begun so long ago, and is not committed, is worth a word where nobody is known to be at it.
+_UNFINISHED: Final = timedelta(minutes=1)
+_LAST: Final = (
+    "stream",
+    "batch_id",
+    "topology_version",
+    "clock",
+    "records",
+    "copies",
+    "unroutable",
+    "timings_ms",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LastBatch:
+    """The newest batch of a stream: times in UTC, `milliseconds` by stage, `unroutable` messages by reason."""
+
+    number: int
+    topology_version: int
+    begun_at: datetime
+    committed_at: datetime
+    records: int
+    copies: int
+    unroutable: dict[str, int]
+    milliseconds: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """One stream.
+
+    batches, records, copies, unroutable   of all its time
+    committed_at                           when it last committed a batch
+    last                                   its last batch, unless very many batches of others came later
+    begun                                  number of a batch that is pinned and not committed, and since when
+    job                                    the job of that stream, where one was submitted
+    """
+
+    stream: str
+    batches: int = 0
+    records: int = 0
+    copies: int = 0
+    unroutable: int = 0
+    committed_at: datetime | None = None
+    last: LastBatch | None = None
+    begun: tuple[int, datetime] | None = None
+    job: Found | None = None
+
+    @property
+    def state(self) -> str:
+        """The state of its job; of a stream without one, nobody here knows whether it runs."""
+        return "no job" if self.job is None else self.job.state
+
+    def as_data(self, now: datetime) -> dict[str, Any]:
+        """JSON-ready data; times in ISO 8601, `age_seconds` since the last commit."""
+        last, progress = self.last, _progress(self.job)
+        return {
+            "stream": self.stream,
+            "state": self.state,
+            "batches": self.batches,
+            "records": self.records,
+            "copies": self.copies,
+            "unroutable": self.unroutable,
+            "committed_at": None if self.committed_at is None else iso(self.committed_at),
+            "age_seconds": None if self.committed_at is None else round((now - self.committed_at).total_seconds(), 3),
+            "lag": progress.get("lag"),
+            "rows_per_second": progress.get("rows_per_second"),
+            "last_batch": None
+            if last is None
+            else {
+                "batch_id": last.number,
+                "topology_version": last.topology_version,
+                "begun_at": iso(last.begun_at),
+                "committed_at": iso(last.committed_at),
+                "records": last.records,
+                "copies": last.copies,
+                "unroutable": last.unroutable,
+                "milliseconds": {stage: round(spent, 1) for stage, spent in last.milliseconds.items()},
+            },
+            "begun": None if self.begun is None else {"batch_id": self.begun[0], "since": iso(self.begun[1])},
+            "wrong": list(self.wrong(now)),
+        }
+
+    def wrong(self, now: datetime) -> Iterator[str]:
+        """What an operator should look at, one sentence each."""
+        if self.job is not None:
+            error = self.job.error
+            if error is not None:
+                hint = error.get("hint")
+                yield f"its job failed: {error['message']}" + (f" ({hint})" if hint else "")
+            waiting = _progress(self.job).get("waiting")
+            if self.job.alive and waiting:
+                yield f"its job waits since {iso(datetime.fromtimestamp(waiting['since'], UTC))}: {waiting['reason']}"
+        works = self.job is not None and self.job.alive
+        if self.begun is not None and not works and now - self.begun[1] >= _UNFINISHED:
+            yield (
+                f"batch {self.begun[0]} was begun at {iso(self.begun[1])} and is not committed: "
+                "start the stream again, it completes the batch"
+            )
+        if self.last is not None and self.last.unroutable:
+            reasons = ", ".join(f"{reason} {number:,}" for reason, number in sorted(self.last.unroutable.items()))
+            yield (
+                f"{sum(self.last.unroutable.values()):,} of {self.last.records:,} records of the last batch reached "
+                f"no queue: {reasons}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A data directory: its topology, and its streams by name."""
+
+    root: str
+    topology_version: int
+    exchanges: int
+    queues: int
+    bindings: int
+    streams: list[StreamState] = field(default_factory=list)
+
+    def as_data(self, now: datetime) -> dict[str, Any]:
+        """JSON-ready data."""
+        return {
+            "data": self.root,
+            "topology": {
+                "version": self.topology_version,
+                "exchanges": self.exchanges,
+                "queues": self.queues,
+                "bindings": self.bindings,
+            },
+            "streams": [one.as_data(now) for one in self.streams],
+        }
+
+
+def overview(data: DataDir) -> Overview:
+    """How a data directory stands. Raises UnsupportedTable for tables of a newer version or damaged records."""
+    topology = TopologyStore(data).load()
+    known = {one.stream: one for one in epochs(data)}  # the newest epoch of each, as they are in order
+    jobs = {one.record.stream: one for one in JobRegistry(data).all()}
+    totals = ManifestTotals(data).totals()
+    last = _last_batches(data, set(totals.batches))
+    manifest = TableLog(data.manifest) if tables.exists(data.manifest) else None
+    return Overview(
+        data.root,
+        topology.version,
+        len(topology.exchanges),
+        len(topology.queues),
+        len(topology.bindings),
+        [
+            _stream(
+                name,
+                totals,
+                last.get(name),
+                begun=None if name not in known else _begun(data, known[name], manifest),
+                job=jobs.get(name),
+            )
+            for name in sorted({*known, *jobs, *totals.batches})
+        ],
+    )
+
+
+def _stream(
+    name: str, totals: Totals, row: dict[str, Any] | None, *, begun: tuple[int, datetime] | None, job: Found | None
+) -> StreamState:
+    committed = totals.committed.get(name)
+    return StreamState(
+        name,
+        batches=totals.batches[name],
+        records=totals.records[name],
+        copies=totals.copies[name],
+        unroutable=sum(number for (stream, _), number in totals.unroutable.items() if stream == name),
+        committed_at=None if committed is None else datetime.fromtimestamp(committed, UTC),
+        last=None if row is None else _last(row),
+        begun=begun,
+        job=job,
+    )
+
+
+def _last_batches(data: DataDir, wanted: set[str]) -> dict[str, dict[str, Any]]:
+    """The newest row of each stream, among a bounded number of rows."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in itertools.islice(newest_batches(data, columns=_LAST), _NEWEST_ROWS):
+        found.setdefault(row["stream"], row)
+        if found.keys() >= wanted:
+            break
+    return found
+
+
+def _last(row: dict[str, Any]) -> LastBatch:
+    return LastBatch(
+        row["batch_id"],
+        row["topology_version"],
+        row["clock"],
+        row["committed_at"],
+        row["records"],
+        row["copies"],
+        dict(row["unroutable"] or ()),
+        dict(row["timings_ms"] or ()),
+    )
+
+
+def _begun(data: DataDir, epoch: StreamEpoch, manifest: TableLog | None) -> tuple[int, datetime] | None:
+    """The batch that is pinned and not on record as committed, and its clock."""
+    ended = None if manifest is None else manifest.transaction_version(epoch.app_id)
+    folder = at(data.pins(epoch.app_id))
+    with effects.looking(folder):
+        newest = max(folder.numbers(".json"), default=None) if folder.is_folder() else None
+    if newest is None or (ended is not None and newest <= ended):
+        return None
+    pin = _pin(data, epoch, newest)
+    return None if pin is None else (newest, datetime.fromtimestamp(pin.clock_ms / 1000, UTC))
+
+
+def _pin(data: DataDir, epoch: StreamEpoch, number: int) -> Pin | None:
+    """A pin, None where it is damaged or was removed meanwhile: its stream says so when it starts."""
+    try:
+        return Pins(data, stream=epoch.stream, app_id=epoch.app_id).read(number)
+    except UnusablePin:
+        return None
+
+
+def _progress(job: Found | None) -> dict[str, Any]:
+    return {} if job is None or job.status is None else dict(job.status.progress or {})

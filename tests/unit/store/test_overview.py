@@ -1,0 +1,111 @@
+"""How streams stand: from the manifest, the pins and the jobs on record."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from bindery.store import overview as module
+from bindery.store.commit import BatchCommitter, BatchCounts
+from bindery.store.jobs import JobRecord, JobRegistry, Process, Run, RunStatus
+from bindery.store.overview import StreamState, overview
+from bindery.store.paths import DataDir
+from bindery.store.places import at
+from bindery.store.streams import register
+from bindery.store.topology import TopologyStore
+from tests.unit.store.conftest import declare_queues, deliver
+
+LONG_AFTER = datetime(2100, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def version(store: TopologyStore) -> int:
+    return store.edit(declare_queues("a", "b"), author="t").version
+
+
+def one(data: DataDir) -> StreamState:
+    (found,) = overview(data).streams
+    return found
+
+
+def test_a_stream_stands_where_the_manifest_says(data: DataDir, version: int) -> None:
+    epoch = register(data, "s", "1")
+    with BatchCommitter(data, stream="s", app_id=epoch.app_id) as committer:
+        for number in range(3):
+            deliver(data, committer, number, version, "a", "b", rows=5)
+    found = one(data)
+    assert (found.batches, found.records, found.copies, found.unroutable) == (3, 15, 30, 0)
+    assert found.last is not None
+    assert (found.last.number, found.last.topology_version, found.last.records) == (2, version, 5)
+    assert found.committed_at == found.last.committed_at
+    assert (found.begun, found.state, list(found.wrong(LONG_AFTER))) == (None, "no job", [])
+    shown = found.as_data(found.committed_at + timedelta(seconds=90))
+    assert shown["age_seconds"] == 90
+    assert shown["last_batch"]["milliseconds"].keys() == {"commit"}
+    whole = overview(data)
+    assert (whole.topology_version, whole.queues) == (version, 2)
+
+
+def test_a_batch_that_is_begun_and_not_committed_is_wrong_unless_a_job_is_at_it(data: DataDir, version: int) -> None:
+    epoch = register(data, "s", "1")
+    begun = 1_700_000_000_000
+    with BatchCommitter(data, stream="s", app_id=epoch.app_id) as committer:
+        deliver(data, committer, 0, version, "a")
+        committer.pin(1, version, begun)
+        found = one(data)
+        since = datetime.fromtimestamp(begun / 1000, UTC)
+        assert found.begun == (1, since)
+        assert list(found.wrong(since + timedelta(seconds=59))) == []
+        (said,) = found.wrong(since + timedelta(seconds=61))
+        assert said.startswith("batch 1 was begun at 2023-11-14T22:13:20Z and is not committed")
+        committer.commit(1, committer.pin(1, version, begun), [], BatchCounts(unroutable={"no-binding": 2}, records=4))
+    found = one(data)
+    assert found.begun is None
+    assert list(found.wrong(LONG_AFTER)) == [
+        "2 of 4 records of the last batch reached no queue: no-binding 2",
+    ]
+
+
+def test_the_first_batch_of_another_epoch_is_not_mistaken_for_an_old_one(data: DataDir, version: int) -> None:
+    first = register(data, "s", "1")
+    with BatchCommitter(data, stream="s", app_id=first.app_id) as committer:
+        deliver(data, committer, 0, version, "a")
+    second = register(data, "s", "2", new_epoch=True)
+    with BatchCommitter(data, stream="s", app_id=second.app_id) as committer:
+        committer.pin(second.first_batch, version, 5_000)
+    assert one(data).begun == (second.first_batch, datetime.fromtimestamp(5, UTC))
+
+
+def test_a_damaged_pin_is_left_to_its_stream(data: DataDir, version: int) -> None:
+    epoch = register(data, "s", "1")
+    at(data.pins(epoch.app_id)).make_folder()
+    at(data.pins(epoch.app_id), "7.json").put_new(b"{")
+    assert one(data).begun is None
+
+
+def test_a_job_says_how_it_ended_and_what_it_waits_for(data: DataDir, store: TopologyStore) -> None:
+    folder = JobRegistry(data).folder("s")
+    run = Run("r", 1, Process(1, 1, "elsewhere"), 1.0)
+    folder.save(JobRecord("s", {"stream": "s"}, "t", 1.0, run))
+    error = {"code": "x", "message": "no such path", "hint": "give another"}
+    folder.report(RunStatus("r", "failed", 2.0, error=error))
+    found = one(data)
+    assert (found.state, found.batches) == ("failed", 0)
+    assert list(found.wrong(LONG_AFTER)) == ["its job failed: no such path (give another)"]
+    assert found.as_data(LONG_AFTER)["wrong"] == list(found.wrong(LONG_AFTER))
+
+
+def test_looking_reads_a_bounded_part_of_a_long_manifest(
+    data: DataDir, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_NEWEST_ROWS", 3)
+    for stream in ("old", "new"):
+        epoch = register(data, stream, "1")
+        with BatchCommitter(data, stream=stream, app_id=epoch.app_id) as committer:
+            for number in range(4):
+                deliver(data, committer, number, version, "a")
+    new, old = overview(data).streams
+    assert (old.batches, old.last, old.begun) == (4, None, None)
+    assert old.committed_at is not None
+    assert new.last is not None
