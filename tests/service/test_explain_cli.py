@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,39 @@ def test_a_message_from_standard_input(data: DataDir) -> None:
     found = data_of(data, "explain", "--message", "-", "--queue", "q", input=message)
     assert found["why_not"][0]["causes"][0]["message"] == "word 1 of key 'b.c' is 'b', 'a.#' wants 'a'"
     assert found["topology_version"] == TopologyStore(data).load().version
+
+
+def test_what_concerns_a_queue_and_the_rest_when_asked_for(data: DataDir) -> None:
+    def chain(editor: Any) -> None:
+        for name in ("y", "z"):
+            editor.declare_exchange(Exchange("/", name, "fanout"))
+        editor.declare_queue(Queue("/", "end"))
+        editor.bind(Binding(0, "/", "x", "y", "exchange", "a.#"))
+        editor.bind(Binding(0, "/", "y", "z", "exchange"))
+        editor.bind(Binding(0, "/", "z", "y", "exchange"))  # a circle, which each message goes round once
+        editor.bind(Binding(0, "/", "z", "end"))
+        editor.bind(Binding(0, "/", "y", "copy"))
+
+    TopologyStore(data).edit(chain, author="t")
+    asked = ("explain", "--message", "-", "--queue", "end")
+    message = json.dumps({"exchange": "x", "routing_key": "a.b"})
+    narrow = run(data, *asked, input=message).stdout
+    assert [line for line in narrow.splitlines() if re.search("→|✓|--all", line)] == [
+        "│   └── → binding 3 from x to exchange y, key 'a.#': led on 2",
+        "│   └── → binding 4 from y to exchange z, key '': led on 3",
+        "│   ├── → binding 5 from z to exchange y, key '': led on 2",
+        "│   └── ✓ binding 6 from z to queue end, key '': delivered",
+        "└── and 3 further steps (--all)",
+    ]
+    whole = run(data, *asked, "--all", input=message).stdout
+    assert "binding 1 from x to queue q" in whole
+    assert "--all" not in whole
+    missed = run(data, *asked, input=json.dumps({"exchange": "y", "routing_key": "a.b"}), catch_exceptions=False)
+    assert "1. fanout exchange y" in missed.stdout
+    unreached = run(data, "explain", "--message", "-", "--queue", "q", input=json.dumps({"exchange": "y"})).stdout
+    assert "from which nothing leads to exchange" in unreached
+    assert "fanout exchange" not in unreached
+    assert "and 4 further steps (--all)" in unreached
 
 
 def test_a_row_on_record_by_its_identity(data: DataDir) -> None:
@@ -137,6 +171,7 @@ def test_unroutable_and_redrive_as_data(data: DataDir) -> None:
         (["explain", "--row", "s:t:9:9"], NotFound, "no queue and no unroutable row"),
         (["explain", "--find", "n = 1000"], InvalidInput, "no message on record passes"),
         (["explain", "--row", "s:t:0:1", "--queue", "missing"], NotFound, "no queue 'missing'"),
+        (["explain", "--row", "s:t:0:1", "--all"], InvalidInput, "--all goes with --queue"),
         (["explain", "--row", "s:t:0:1", "--version", "99"], NotFound, "no topology version 99"),
         (["explain", "--row", "s:t:0:1", "--against", "99"], NotFound, "no topology version 99"),
         (["explain", "--row", "s:t:0:1", "--against", "2", "--as-routed"], InvalidInput, "exclude each other"),
