@@ -35,7 +35,8 @@ from rich.table import Table
 from benchmarks import workload
 from benchmarks.scratch import scratch
 from bindery.jobs.control.config import parse_job
-from bindery.jobs.route import BatchReport, RouteJob
+from bindery.jobs.report import BatchReport
+from bindery.jobs.route import RouteJob
 from bindery.jobs.session import build_session
 from bindery.router.declarations import TopologyEditor
 from bindery.router.model import Binding, Exchange, Queue

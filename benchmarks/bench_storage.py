@@ -22,7 +22,8 @@ from benchmarks.bench_route import declare
 from benchmarks.scratch import scratch
 from bindery.jobs.control.config import JobFile, parse_job
 from bindery.jobs.control.connectors import connectors
-from bindery.jobs.route import BatchReport, RouteJob
+from bindery.jobs.report import BatchReport
+from bindery.jobs.route import RouteJob
 from bindery.jobs.session import build_session
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore

@@ -32,7 +32,7 @@ from bindery.store.paths import DataDir
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from bindery.jobs.route import BatchReport
+    from bindery.jobs.report import BatchReport
 
 _LOGGER: Final = logging.getLogger("bindery.jobs")
 #: Seconds between two looks at the query, and between two reports without news.

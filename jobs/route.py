@@ -14,9 +14,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -32,6 +31,7 @@ from bindery.jobs.intake import Batch, intake
 from bindery.jobs.java import java_is_gone, java_needed
 from bindery.jobs.mapping import mapped
 from bindery.jobs.plan import Planner, check_fit
+from bindery.jobs.report import BatchReport, Totals
 from bindery.jobs.routers import Routers
 from bindery.jobs.session import build_session, configure
 from bindery.jobs.shipping import results, shipped
@@ -57,28 +57,6 @@ _POLL: Final = 1
 _PYTHON_ERROR: Final = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$", re.MULTILINE)
 #: Records per Arrow batch until their mean size is known.
 _FIRST_BATCH_RECORDS: Final = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class BatchReport:
-    """What one micro-batch did; `seconds` by stage (the tasks' own stages summed over tasks).
-
-    `requests` to an object store by kind: of the tasks, and of the driver since the batch before.
-
-    `batch_id` is the number under which its rows are recorded.
-    """
-
-    batch_id: int
-    topology_version: int
-    records: int
-    copies: int
-    unroutable: int
-    seconds: dict[str, float]
-    requests: Mapping[str, int] = field(default_factory=dict)
-    replayed: bool = False
-    #: Of `unroutable`: how many for each reason, and what is wrong with invalid records (store.problems), shortened.
-    reasons: Mapping[str, int] = field(default_factory=dict)
-    problems: Mapping[str, int] = field(default_factory=dict)
 
 
 class StreamFailed(BinderyError):
@@ -310,7 +288,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--available-now", action="store_true", help="end when what is there has been routed")
     parser.add_argument("--new-epoch", action="store_true", help="accept another checkpoint than the last one")
     parser.add_argument("--repin", action="store_true", help="pin a batch anew that cannot be routed as it is pinned")
+    parser.add_argument("--fail-on-unroutable", action="store_true", help="exit with 1 when a record reached no queue")
     options = parser.parse_args(arguments)
+    totals = Totals()
     try:
         form = format_of_environment()
         set_up(form)
@@ -319,13 +299,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         needs = connectors_of(file, data)
         spark = build_session(f"bindery {file.job.stream}", needs=needs)
         with java_needed(f"stream {file.job.stream!r}"):
-            job = RouteJob(spark, data, file, report=_print_report if form == "text" else _log_report)
+            job = RouteJob(spark, data, file, report=_reporter(totals, form))
         stop_on_signals(job)
-        job.run(available_now=options.available_now, new_epoch=options.new_epoch, repin=options.repin)
+        try:
+            job.run(available_now=options.available_now, new_epoch=options.new_epoch, repin=options.repin)
+        finally:
+            if totals.batches:
+                sys.stderr.write(totals.summary + "\n")
     except BinderyError as error:
         sys.stderr.write(render_error(error) + "\n")
         return error.exit_code
-    return 0
+    return 1 if options.fail_on_unroutable and totals.unroutable else 0
 
 
 def stop_on_signals(job: RouteJob) -> None:
@@ -334,13 +318,18 @@ def stop_on_signals(job: RouteJob) -> None:
         signal.signal(number, lambda _number, _frame: job.stop())
 
 
-def _print_report(report: BatchReport) -> None:
-    sys.stdout.write(f"batch {report.batch_id}: {_outcome(report)}\n")
-    sys.stdout.flush()
+def _reporter(totals: Totals, form: str) -> Callable[[BatchReport], None]:
+    """Counts batches, and prints or logs each."""
 
+    def report(batch: BatchReport) -> None:
+        totals.add(batch)
+        if form == "text":
+            sys.stdout.write(f"batch {batch.batch_id}: {_outcome(batch)}\n")
+            sys.stdout.flush()
+        else:
+            _LOGGER.info("%s", _outcome(batch), extra={"batch": batch.batch_id})
 
-def _log_report(report: BatchReport) -> None:
-    _LOGGER.info("%s", _outcome(report), extra={"batch": report.batch_id})
+    return report
 
 
 def _outcome(report: BatchReport) -> str:

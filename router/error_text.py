@@ -1,4 +1,4 @@
-"""Errors as text for people; no control characters from the input."""
+"""Errors and numbers as text for people; no control characters from the input."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ def render_error(error: BinderyError) -> str:
     if error.hint is not None:
         lines.append(f"hint: {error.hint}")
     return "\n".join(lines)
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun: 1 row, 2 rows."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _of_file(problem: Mapping[str, Any]) -> Iterator[str]:

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from bindery.cli.documents import STDIN, print_refusal, read_change, show_idle, show_ignored
 from bindery.cli.options import DATA, DataOption, JsonOption
-from bindery.cli.render import console, counted
-from bindery.router.error_text import visible
+from bindery.cli.render import console
+from bindery.router.error_text import counted, visible
 from bindery.router.errors import CommitConflict, DefinitionsRefused
 from bindery.router.model import DEFAULT_VHOST
 

@@ -12,8 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from bindery.cli.options import JsonOption
-from bindery.cli.render import console, counted
-from bindery.router.error_text import visible
+from bindery.cli.render import console
+from bindery.router.error_text import counted, visible
 
 if TYPE_CHECKING:
     from bindery.store.copying import Copy

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bindery.cli.render import counted
-from bindery.router.error_text import visible
+from bindery.router.error_text import counted, visible
 from bindery.router.errors import DefinitionsRefused, InvalidInput
 
 if TYPE_CHECKING:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bindery.cli.options import DATA, DataOption
-from bindery.cli.render import counted
-from bindery.router.error_text import visible
+from bindery.cli.options import DATA, DataOption, JsonOption
+from bindery.router.error_text import counted, visible
 from bindery.router.errors import InvalidInput
 from bindery.router.model import DEFAULT_VHOST
 
@@ -52,6 +53,7 @@ def drain(
     batch_seconds: Annotated[float, typer.Option(min=0.0, help="How long a commit waits for more messages.")] = 5.0,
     heartbeat: Annotated[int, typer.Option(min=1, max=65_535, help="Seconds between signs of life.")] = 60,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between lines about the progress.")] = 10.0,
+    as_json: JsonOption = False,
 ) -> None:
     """Append the messages of a RabbitMQ's queue or stream to a vhost's inbox, and acknowledge them.
 
@@ -59,7 +61,7 @@ def drain(
     drained exactly once, a queue at least once. Messages that no record can hold go to the unroutable table.
 
     Exits with 2 for what the broker refuses and 3 when another drain of the name was started, the queue is
-    another consumer's alone, or a stream is not where it was left.
+    another consumer's alone, or a stream is not where it was left. The progress goes to standard error.
 
     Example: bindery drain --url amqp://app@broker/ --password env:BROKER_PASSWORD --queue orders --data ./data
     """
@@ -101,7 +103,8 @@ def drain(
     work = Drain(directory, broker, options, report=shown.report, note=_say)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: work.stop())
-    typer.echo(_line(work.run()))
+    done = work.run()
+    typer.echo(json.dumps(asdict(done)) if as_json else _line(done))
 
 
 class _Progress:

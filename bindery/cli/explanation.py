@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from bindery.cli.render import counted
-from bindery.router.error_text import visible
+from bindery.router.error_text import counted, visible
 
 #: How a step's verdict is shown: a sign, a colour and words.
 _VERDICTS: Final = {

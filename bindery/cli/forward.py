@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
 
-from bindery.cli.options import DATA, DataOption
-from bindery.cli.render import counted
-from bindery.router.error_text import visible
+from bindery.cli.options import DATA, DataOption, JsonOption
+from bindery.router.error_text import counted, visible
 from bindery.router.errors import BinderyError, InvalidInput
 from bindery.router.model import DEFAULT_VHOST
 
@@ -50,6 +51,7 @@ def forward(
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, until interrupted.")] = False,
     poll: Annotated[float, typer.Option(min=0.01, help="Seconds between two looks for new rows.")] = 1.0,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two lines of progress.")] = 10.0,
+    as_json: JsonOption = False,
 ) -> None:
     """Send the rows of a queue to a Kafka topic, each at least once; the queue keeps them.
 
@@ -89,7 +91,7 @@ def forward(
         forwarder = Forwarder(DataDir.open(data), forward_of(document), start_over=start_over)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: forwarder.stop())
-        with _lines(forwarder, interval):
+        with _lines(forwarder, interval, as_json=as_json):
             forwarder.run()
     except BinderyError as error:
         error.message = masked(error.message, hidden)
@@ -97,8 +99,8 @@ def forward(
 
 
 @contextmanager
-def _lines(forwarder: Forwarder, interval: float) -> Iterator[None]:
-    """A line of progress at every interval, and one at the end."""
+def _lines(forwarder: Forwarder, interval: float, *, as_json: bool) -> Iterator[None]:
+    """A line of progress on standard error at every interval, and one on standard output at the end."""
     ended = threading.Event()
     started = time.monotonic()
 
@@ -106,7 +108,7 @@ def _lines(forwarder: Forwarder, interval: float) -> Iterator[None]:
         before = 0
         while not ended.wait(interval):
             now = forwarder.progress()
-            typer.echo(_line(now, now.rows - before, interval))
+            typer.echo(_line(now, now.rows - before, interval), err=True)
             before = now.rows
 
     teller = threading.Thread(target=say, name="progress", daemon=True)
@@ -117,7 +119,8 @@ def _lines(forwarder: Forwarder, interval: float) -> Iterator[None]:
         ended.set()
         teller.join()
     done = forwarder.progress()
-    typer.echo("done: " + _line(done, done.rows, time.monotonic() - started))
+    line = "done: " + _line(done, done.rows, time.monotonic() - started)
+    typer.echo(json.dumps(asdict(done), ensure_ascii=False) if as_json else line)
 
 
 def _line(now: Progress, rows: int, seconds: float) -> str:

@@ -19,6 +19,7 @@ from bindery.jobs.control.exchanges import missing_exchanges
 from bindery.jobs.java import JavaEnded, java_needed
 from bindery.jobs.plan import check_fit
 from bindery.jobs.preview import preview
+from bindery.jobs.report import Totals
 from bindery.jobs.route import RouteJob, StreamFailed, stop_on_signals
 from bindery.jobs.session import build_session
 from bindery.store.paths import DataDir, encode_name
@@ -96,7 +97,7 @@ def run_local(
     repin: bool = False,
     master: str = "local[*]",
     log: Path | None = None,
-) -> StreamProgress:
+) -> Totals:
     """Start Spark, run the job, stop Spark; what needs no Spark is checked first. Its summary is told at the end."""
     stream = file.job.stream
     topology = TopologyStore(data).load()
@@ -112,8 +113,8 @@ def run_local(
                 spark, data, file, progress, log=log, available_now=available_now, new_epoch=new_epoch, repin=repin
             )
     except BaseException:
-        if progress.batches:
-            progress.note(progress.summary)
+        if progress.totals.batches:
+            progress.note(progress.totals.summary)
         raise
-    progress.note(progress.summary)
-    return progress
+    progress.note(progress.totals.summary)
+    return progress.totals

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 from rich.text import Text
 
 from bindery.cli.options import DATA, DataArgument, JsonOption
-from bindery.cli.render import console, counted
-from bindery.router.error_text import visible
+from bindery.cli.render import console, show_table
+from bindery.router.error_text import counted, visible
 from bindery.router.errors import BinderyError
 
 if TYPE_CHECKING:
-    from bindery.store.maintenance import Report
+    from bindery.store.maintenance import Report, TableReport
 
 
 def maintain(
@@ -39,7 +38,7 @@ def maintain(
     could not be maintained.
     """
     # Imported here so that `bindery --help` does not wait for Delta.
-    from bindery.store.maintenance import Policy, TableReport  # noqa: PLC0415
+    from bindery.store.maintenance import Policy  # noqa: PLC0415
     from bindery.store.maintenance import maintain as maintain_all  # noqa: PLC0415
     from bindery.store.maintenance.policy import retention_of, size  # noqa: PLC0415
     from bindery.store.maintenance.run import in_vhost  # noqa: PLC0415
@@ -72,31 +71,23 @@ def maintain(
         )
 
 
+#: What was done to a table: numbers, and what kept it from more.
+_COLUMNS: Final = (
+    "table", "merged", "into", "rows summed", "deleted", "freed KiB", "log entries", "checkpoints", "notes",
+)  # fmt: skip
+
+
+def _row(one: TableReport) -> tuple[object, ...]:
+    numbers = (one.merged, one.into, one.summed, one.deleted, one.freed_bytes // 1024, one.entries, one.checkpoints)
+    notes = [one.error] if one.error else [f"read from far back by {name}" for name in one.held_by]
+    return (one.name, *(number or None for number in numbers), "; ".join(notes))
+
+
 def _show(found: Report) -> None:
     out = console()
     touched = [one for one in found.tables if one.is_touched]
     if touched:
-        table = Table(box=None, header_style="bold")
-        table.add_column("table")
-        for name in ("merged", "into", "rows summed", "deleted", "freed KiB", "log entries", "checkpoints"):
-            table.add_column(name, justify="right")
-        table.add_column("")
-        for one in touched:
-            numbers = (
-                one.merged,
-                one.into,
-                one.summed,
-                one.deleted,
-                one.freed_bytes // 1024,
-                one.entries,
-                one.checkpoints,
-            )
-            notes = [one.error] if one.error else [f"read from far back by {name}" for name in one.held_by]
-            table.add_row(
-                Text(visible(one.name)), *(f"{number:,}" if number else "" for number in numbers),
-                Text(visible("; ".join(notes))),
-            )  # fmt: skip
-        out.print(table)
+        show_table(_COLUMNS, map(_row, touched), out=out)
     for stream in found.idle:
         out.print(Text(f"idle: {visible(stream)} has not moved for so long that what it has not read yet may go"))
     left = sum(one.left for one in found.tables)

@@ -9,8 +9,8 @@ import typer
 
 from bindery.cli.filter import read_filter
 from bindery.cli.options import DATA, DataOption, FilterOption, JsonOption, VhostOption
-from bindery.cli.render import console, counted, show_table
-from bindery.router.error_text import visible
+from bindery.cli.render import console, show_table
+from bindery.router.error_text import counted, visible
 from bindery.router.errors import InvalidInput
 from bindery.router.filters import DIALECTS
 from bindery.router.filters.sets import DIALECT as FILTER_SET

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bindery.cli.render import counted
-from bindery.jobs.route import BatchReport
-from bindery.router.error_text import visible
-from bindery.store.problems import add_alike
-
-#: Problems that a summary names, and characters of each.
-_NAMED = 3
-_CHARS = 120
+from bindery.jobs.report import BatchReport, Totals
 
 
 class StreamProgress:
@@ -28,12 +20,7 @@ class StreamProgress:
 
     def __init__(self, stream: str, *, total: int | None = None, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
-        self.records = 0
-        self.copies = 0
-        self.unroutable = 0
-        self.batches = 0
-        self.reasons: Counter[str] = Counter()
-        self.problems: Counter[str] = Counter()
+        self.totals = Totals()
         self._started = time.monotonic()
         self._bar = Progress(
             SpinnerColumn(),
@@ -60,13 +47,8 @@ class StreamProgress:
 
     def report(self, batch: BatchReport) -> None:
         """Count a batch; for RouteJob."""
-        self.records += batch.records
-        self.copies += batch.copies
-        self.unroutable += batch.unroutable
-        self.batches += 1
-        self.reasons.update(batch.reasons)
-        add_alike(self.problems, batch.problems.items())
-        self._bar.update(self._task, completed=self.records, rate=f"{self.rate:,.0f} rows/s")
+        self.totals.add(batch)
+        self._bar.update(self._task, completed=self.totals.records, rate=f"{self.rate:,.0f} rows/s")
 
     def note(self, text: str) -> None:
         """A line that is told wherever the output goes, whole."""
@@ -75,25 +57,4 @@ class StreamProgress:
     @property
     def rate(self) -> float:
         """Records per second so far."""
-        return self.records / max(time.monotonic() - self._started, 1e-9)
-
-    @property
-    def summary(self) -> str:
-        """One line: what was routed, and what most often kept records from a queue."""
-        parts = [f"{counted(self.records, 'record')} → {counted(self.copies, 'copy', 'copies')}"]
-        invalid = self.reasons["invalid_record"]
-        if invalid:
-            parts.append(f"{invalid:,} invalid: {_most(self.problems)}")
-        others = Counter({reason: n for reason, n in self.reasons.items() if reason != "invalid_record"})
-        if others:
-            parts.append(f"{others.total():,} unroutable: {_most(others)}")
-        return ", ".join(parts)
-
-
-def _most(found: Counter[str]) -> str:
-    """The most frequent of what was counted."""
-    named = sorted(found.items(), key=lambda one: (-one[1], one[0]))
-    texts = [
-        f"{visible(text if len(text) <= _CHARS else text[: _CHARS - 1] + '…')} ×{n:,}" for text, n in named[:_NAMED]
-    ]
-    return ", ".join(texts) + (" …" if len(named) > _NAMED else "")
+        return self.totals.records / max(time.monotonic() - self._started, 1e-9)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from bindery.cli.options import DATA, DataOption, FilterOption, JsonOption, VhostOption
-from bindery.cli.render import console, counted, refused_tree
-from bindery.router.error_text import visible
+from bindery.cli.render import console, refused_tree, show_table
+from bindery.router.error_text import counted
 from bindery.router.errors import InvalidInput
 from bindery.router.filters import DIALECTS, parse
 from bindery.router.model import DEFAULT_VHOST
@@ -29,6 +27,8 @@ KeyOption = Annotated[
 ]
 SinceOption = Annotated[str | None, typer.Option("--from", help="Routed at this ISO 8601 time or later (UTC).")]
 UntilOption = Annotated[str | None, typer.Option("--to", help="Routed before this ISO 8601 time (UTC).")]
+#: What stands for a routing key in the summary.
+_KEY_COLUMNS: Final = ("exchange", "routing_key", "reason", "rows")
 DialectOption = Annotated[str, typer.Option("--dialect", help="Of --filter: " + ", ".join(DIALECTS) + ".")]
 
 
@@ -71,8 +71,8 @@ def unroutable(
             out.print(refused_tree("unroutable", row))
         return
     if found["reasons"]:
-        out.print(_table(found["reasons"], ("reason", "disposition", "rows")))
-        out.print(_table(found["keys"], ("exchange", "routing_key", "reason", "rows")))
+        for name, columns in (("reasons", ("reason", "disposition", "rows")), ("keys", _KEY_COLUMNS)):
+            show_table(columns, ([row[column] for column in columns] for row in found[name]), out=out)
     if found["distinct_keys"] > len(found["keys"]):
         out.print(f"and {counted(found['distinct_keys'] - len(found['keys']), 'further key')}")
 
@@ -110,7 +110,7 @@ def redrive(
     copies = counted(found["copies"], "copy", "copies")
     out.print(f"{found['redriven']:,} of {counted(found['chosen'], 'row')} {verb}: {copies}")
     if found["queues"]:
-        out.print(_table([{"queue": n, "rows": c} for n, c in found["queues"].items()], ("queue", "rows")))
+        show_table(("queue", "rows"), found["queues"].items(), out=out)
     for code, count in found["still_unroutable"].items():
         out.print(f"still unroutable: {counted(count, 'row')} ({code})")
 
@@ -151,12 +151,3 @@ def _meant(row: dict[str, Any], exchanges: list[str]) -> dict[str, Any]:
     """The row, with the exchange that its sender may have meant where there is none of that name."""
     near = nearest(row["exchange"] or "", exchanges) if row["reason"] == "no_exchange" else None
     return row if near is None else row | {"fix": f"did you mean exchange {near!r}?"}
-
-
-def _table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> Table:
-    table = Table(box=None, header_style="bold")
-    for name in columns:
-        table.add_column(name.replace("_", " "), justify="right" if name == "rows" else "left")
-    for row in rows:
-        table.add_row(*(Text(f"{row[n]:,}" if n == "rows" else visible(row[n])) for n in columns))
-    return table

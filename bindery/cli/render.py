@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -49,15 +49,17 @@ def _lines(row: Mapping[str, Any]) -> Iterator[str]:
         yield f"fix: {row['fix']}"
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun: 1 row, 2 rows."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, out: Console | None = None) -> None:
+def show_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    out: Console | None = None,
+    style: Callable[[str, object], str] = lambda _column, _cell: "",
+) -> None:
     """A table on a terminal; elsewhere tab-separated values below a line with the columns' names.
 
-    Numbers stand to the right, with separators for people only. Control characters are replaced in both.
+    Numbers stand to the right, with separators for people only. Control characters are replaced in both. `style` is
+    rich's of a cell, for the terminal.
     """
     out = out or console()
     if not out.is_terminal:
@@ -70,7 +72,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, out:
         right = any(isinstance(row[number], int | float) for row in listed)
         table.add_column(name, justify="right" if right else "left")
     for row in listed:
-        table.add_row(*(Text(_shown(cell)) for cell in row))
+        table.add_row(*(Text(_shown(cell), style(name, cell)) for name, cell in zip(columns, row, strict=True)))
     out.print(table)
 
 

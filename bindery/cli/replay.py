@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from bindery.cli.documents import read_change
 from bindery.cli.options import DATA, DataOption, JsonOption, VhostOption
 from bindery.cli.redrive import SinceOption, UntilOption, moment
-from bindery.cli.render import console
+from bindery.cli.render import console, show_table
 from bindery.router.error_text import visible
 from bindery.router.errors import InvalidInput
 from bindery.router.model import DEFAULT_VHOST
@@ -134,17 +133,9 @@ def show(report: Mapping[str, Any], out: Console) -> None:
         f"{report['messages']:,} messages: {copies['before']:,} copies before, {copies['after']:,} after; "
         f"{files['before']:,} files before, {files['after']:,} after"
     )
-    table = Table(box=None, header_style="bold")
-    for name in ("queue", "before", "after", "unchanged", "gained", "lost"):
-        table.add_column(name, justify="left" if name == "queue" else "right")
-    for queue in report["queues"][:LISTED]:
-        table.add_row(
-            Text(visible(queue["queue"])),
-            *(f"{queue[name]:,}" for name in ("before", "after", "unchanged")),
-            Text(f"{queue['gained']:,}", "green" if queue["gained"] else "dim"),
-            Text(f"{queue['lost']:,}", "red" if queue["lost"] else "dim"),
-        )
-    out.print(table)
+    columns = ("queue", "before", "after", "unchanged", "gained", "lost")
+    rows = ([queue[name] for name in columns] for queue in report["queues"][:LISTED])
+    show_table(columns, rows, out=out, style=_style)
     if report["queues"][LISTED:]:
         out.print(f"and {len(report['queues']) - LISTED:,} further queues")
     _show_unroutable(report["unroutable"], out)
@@ -153,6 +144,11 @@ def show(report: Mapping[str, Any], out: Console) -> None:
     for queue in report["queues"][:LISTED]:
         for line in example_lines(queue):
             out.print(Text(visible(f"{queue['queue']}: {line}")))
+
+
+def _style(column: str, cell: object) -> str:
+    colour = {"gained": "green", "lost": "red"}.get(column)
+    return "" if colour is None else colour if cell else "dim"
 
 
 def _show_unroutable(unroutable: Mapping[str, Any], out: Console) -> None:

@@ -19,8 +19,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bindery.cli.render import console, counted
-from bindery.router.error_text import visible
+from bindery.cli.render import console
+from bindery.router.error_text import counted, visible
 from bindery.router.errors import InvalidInput, StorageFailed
 
 if TYPE_CHECKING:

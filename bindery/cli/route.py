@@ -61,7 +61,7 @@ def route(
 
     Runs until it is interrupted (it ends after the batch that is running), or with --available-now until
     the source is exhausted. Starting it again goes on where it was; nothing is routed twice. At the end a line on
-    standard error says what was routed, and what most often kept records from a queue.
+    standard error says what was routed, and what most often kept records from a queue; --json prints it as data.
 
     With --preview it runs nothing: it prints what the job would make of the first records.
 
@@ -94,6 +94,8 @@ def route(
         master=master,
         log=log,
     )
+    if as_json:
+        typer.echo(json.dumps(done.as_data(), ensure_ascii=False))
     if fail_on_unroutable and done.unroutable:
         raise typer.Exit(1)
 

@@ -10,8 +10,8 @@ import typer
 from rich.text import Text
 
 from bindery.cli.options import DATA, DataOption, JsonOption
-from bindery.cli.render import console, counted, show_table
-from bindery.router.error_text import visible
+from bindery.cli.render import console, show_table
+from bindery.router.error_text import counted, visible
 from bindery.router.moments import iso
 
 if TYPE_CHECKING:

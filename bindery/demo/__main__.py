@@ -97,7 +97,9 @@ def run(configs: Path, data: str, console: Console) -> None:
     needs = connectors_of(file, folder)
     with local_session(file.job.stream, progress, master="local[*]", needs=needs, log=log) as spark:
         run_stream(spark, folder, file, progress, log=log)
-    console.print(progress.summary if progress.records else f"nothing new: all {total:,} flights were routed before")
+    console.print(
+        progress.totals.summary if progress.totals.records else f"nothing new: all {total:,} flights were routed before"
+    )
     _show_queues(folder, console)
     _show_queries(folder, console)
     console.print(f"\nThe data is in {data}: a Delta table per queue below {folder.root}/queues. To go on:\n")

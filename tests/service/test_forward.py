@@ -98,8 +98,8 @@ def following(queue: Queue, broker: Broker, topic: str) -> Iterator[subprocess.P
 
 def says(process: subprocess.Popen[str], *parts: str) -> None:
     """Wait for a line with all of these parts."""
-    assert process.stdout is not None
-    assert any(all(part in line for part in parts) for line in iter(process.stdout.readline, ""))
+    assert process.stderr is not None
+    assert any(all(part in line for part in parts) for line in iter(process.stderr.readline, ""))
 
 
 def arrived(broker: Broker, topic: str) -> Counter[tuple[int, int]]:
@@ -145,6 +145,8 @@ def test_a_message_arrives_with_all_that_it_had(queue: Queue, kafka: Broker) -> 
         )
     )
     assert "1 row forwarded" in run(queue, kafka, topic, "--key", "properties.group_id")
+    done = json.loads(run(queue, kafka, topic, "--key", "properties.group_id", "--json"))
+    assert done == {"rows": 0, "refused": 0, "behind": 0, "trouble": None}
     (record,) = everything(kafka, topic)
     headers = dict(record.headers())
     assert (record.key(), record.value(), record.timestamp()[1]) == (b"g", b'{"id": 7}', 1_700_000_000_000)

@@ -17,7 +17,8 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from bindery.jobs.control.config import parse_job
-from bindery.jobs.route import BatchReport, RouteJob
+from bindery.jobs.report import BatchReport
+from bindery.jobs.route import RouteJob
 from bindery.router.declarations import TopologyEditor
 from bindery.router.message import Message, to_batch
 from bindery.router.model import Binding, Queue

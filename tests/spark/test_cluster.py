@@ -89,7 +89,7 @@ def data(tmp_path: Path) -> DataDir:
 
 
 def submitted(
-    folder: Path, spark_home: Path, data: DataDir, *options: str, **more: str
+    folder: Path, spark_home: Path, data: DataDir, *options: str, asked: tuple[str, ...] = (), **more: str
 ) -> subprocess.CompletedProcess[str]:
     """The job under spark-submit, on two executors of their own."""
     environment = {
@@ -106,7 +106,7 @@ def submitted(
         *("--master", "local-cluster[2,1,1024]", *options),
         *("--conf", "spark.executor.memory=700m", "--conf", "spark.ui.enabled=false"),
         *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"),
-        *(str(folder / "route.py"), "--config", str(folder / "job.yaml"), "--data", data.root),
+        *(str(folder / "route.py"), "--config", str(folder / "job.yaml"), "--data", data.root, *asked),
     ]
     return subprocess.run(
         command, env=environment | more, cwd=folder, capture_output=True, text=True, timeout=600, check=False
@@ -116,9 +116,10 @@ def submitted(
 def test_spark_submit_routes_on_executors_that_got_the_code_as_a_zip(
     tmp_path: Path, archive: Path, spark_home: Path, data: DataDir
 ) -> None:
-    done = submitted(tmp_path, spark_home, data, "--py-files", str(archive))
+    done = submitted(tmp_path, spark_home, data, "--py-files", str(archive), asked=("--fail-on-unroutable",))
 
-    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.returncode == 1, done.stderr[-4000:]
+    assert "1,000 records → 500 copies, 500 unroutable: filtered ×500" in (done.stdout + done.stderr).splitlines()
     assert count_rows(data, "/", "odd") == 500
     (row,) = read_manifest(data)
     loaded = (tmp_path / "loaded").read_text().splitlines()

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from bindery.jobs.control.config import parse_job
 from bindery.jobs.control.connectors import KAFKA_JARS
 from bindery.jobs.preview import preview
-from bindery.jobs.route import BatchReport
+from bindery.jobs.report import BatchReport
 from bindery.jobs.sources.kafka import SourceUnavailable
 from bindery.router.errors import BinderyError, InvalidInput, Refused
 from bindery.router.model import Exchange

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bindery.cli import main as cli
-from bindery.jobs.route import BatchReport
+from bindery.jobs.report import BatchReport
 from bindery.router.errors import CheckpointMismatch, Fenced
 from bindery.router.message import Message
 from bindery.store.commit import BatchCommitter

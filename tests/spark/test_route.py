@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bindery.jobs.route import BatchReport, RouteJob
+from bindery.jobs.report import BatchReport
+from bindery.jobs.route import RouteJob
 from bindery.router.message import Message
 from bindery.router.values import Table
 from bindery.store import faults

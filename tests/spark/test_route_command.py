@@ -57,6 +57,17 @@ def test_a_run_ends_with_a_line_that_says_what_became_of_its_records(inbox: Inst
     done = run(inbox, "--fail-on-unroutable")
     assert (said(done), done.exit_code) == (["0 records → 0 copies"], 0)
 
+    inbox.write_lines("id,amount", "good,8", "good,n", file="c.csv")
+    done = run(inbox, "--json")
+    assert json.loads(done.stdout) == {
+        "batches": 1,
+        "records": 2,
+        "copies": 1,
+        "unroutable": 1,
+        "reasons": {"invalid_record": 1},
+        "problems": {"amount 'n' is not DOUBLE": 1},
+    }
+
     inbox.write_lines("id,amount", "x,y", file="b.csv")
     done = run(inbox)
     assert (said(done), done.exit_code) == (["1 record → 0 copies, 1 invalid: amount 'y' is not DOUBLE ×1"], 0)

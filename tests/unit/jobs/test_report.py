@@ -1,0 +1,36 @@
+"""The line that a run of a stream ends with."""
+
+from __future__ import annotations
+
+from bindery.jobs.report import BatchReport, Totals
+
+
+def report(records: int, copies: int, reasons: dict[str, int], problems: dict[str, int]) -> BatchReport:
+    lost = sum(reasons.values())
+    return BatchReport(0, 1, records, copies, lost, {}, reasons=reasons, problems=problems)
+
+
+def test_a_summary_names_the_most_frequent_problems_shortened() -> None:
+    totals = Totals()
+    assert totals.summary == "0 records → 0 copies"
+    many = {f"column {n} \x1b": n for n in range(1, 6)}
+    totals.add(report(1500, 1, {"invalid_record": 15, "filtered": 3, "no_binding": 4}, many))
+    totals.add(report(1, 0, {"invalid_record": 1}, {"a" * 500: 9}))
+    assert totals.summary == (
+        f"1,501 records → 1 copy, 16 invalid: {'a' * 119}… ×9, column 5 \ufffd ×5, column 4 \ufffd ×4 …, "
+        "7 unroutable: no_binding ×4, filtered ×3"
+    )
+
+
+def test_a_summary_is_data_too() -> None:
+    totals = Totals()
+    totals.add(report(3, 2, {"no_binding": 1}, {}))
+    totals.add(report(2, 1, {"invalid_record": 1}, {"n is no number": 1}))
+    assert totals.as_data() == {
+        "batches": 2,
+        "records": 5,
+        "copies": 3,
+        "unroutable": 2,
+        "reasons": {"invalid_record": 1, "no_binding": 1},
+        "problems": {"n is no number": 1},
+    }
