@@ -8,10 +8,12 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from fastapi import Response
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bindery.api.errors import VARY
 
-#: Names arguments and policy keys that were stored and do nothing (docs/arguments.md).
+#: Names arguments and policy keys that were stored and do nothing, and keys that nobody reads (docs/arguments.md).
 WITHOUT_EFFECT: Final = "x-bindery-without-effect"
 #: Names that the header lists before it counts the rest, and characters of each.
 _LISTED: Final = 20
@@ -38,6 +40,28 @@ def created_at(location: str) -> Response:
 def no_content(*, without_effect: Iterable[str] = ()) -> Response:
     """204; see put_answer."""
     return Response(status_code=204, headers={"vary": VARY, **_said(without_effect)})
+
+
+class Unread:
+    """ASGI middleware that names, in the header of what has no effect, the keys of a body that nobody reads.
+
+    Whoever reads a body leaves them in the state of the request, as `unread`.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on, and say what of it was not read."""
+
+        async def saying(message: Message) -> None:
+            if message["type"] == "http.response.start" and (names := scope.get("state", {}).get("unread")):
+                headers = MutableHeaders(scope=message)
+                stated = [headers[WITHOUT_EFFECT]] if WITHOUT_EFFECT in headers else []
+                headers[WITHOUT_EFFECT] = ", ".join([*_said(names).values(), *stated])
+            await send(message)
+
+        await self.app(scope, receive, saying if scope["type"] == "http" else send)
 
 
 def _said(names: Iterable[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 
 from bindery import __version__
 from bindery.api import errors
+from bindery.api.answers import Unread
 from bindery.api.control_plane import ControlPlane
 from bindery.api.docs_page import HEADERS, render
 from bindery.api.document import describe
@@ -112,6 +113,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # the way that the framework offers
     _entrance(app, settings)
     errors.install(app)
+    app.add_middleware(Unread)
     app.add_middleware(RawPath)
     return app
 

@@ -1,7 +1,7 @@
 """Request bodies: JSON whatever the content type, lenient where the broker's clients rely on it.
 
-Unknown keys are ignored, booleans and counts may be strings, an empty body and `null` are `{}`. What
-cannot be read is refused in the broker's words; a model's errors become one reason here.
+Keys that nobody reads are named in a header of the answer, booleans and counts may be strings, an empty body and
+`null` are `{}`. What cannot be read is refused in the broker's words; a model's errors become one reason here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, NoReturn, TypeVar
+from typing import Annotated, Any, ClassVar, Final, NoReturn, TypeVar
 
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import PydanticCustomError
 
 from bindery.api.errors import Reason, Refusal, bad_request, payload_too_large
+from bindery.router.spelling import nearest
 
 Model = TypeVar("Model", bound="Body")
 
@@ -26,13 +27,23 @@ _LARGE: Final = 64 * 1024
 SCHEMA_REFERENCE: Final = "#/components/schemas/{model}"
 #: Columns of a line in the broker's printed terms.
 _LINE: Final = 80
+#: Values of keys that say nothing, whatever the key.
+_NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
 _DOUBLE_ENCODED: Final = "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
 
 
 class Body(BaseModel):
-    """A request body."""
+    """A request body that the broker's clients send: keys that are not read are no error."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
+    #: Keys in which clients repeat what the path says, or tell what they have shown to people.
+    beside: ClassVar[frozenset[str]] = frozenset({"name", "vhost"})
+
+
+class OwnBody(Body):
+    """A request body of an operation that no broker has: a key that is not read is refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 async def read_bytes(request: Request, limit: int) -> bytes:
@@ -80,16 +91,27 @@ def validate(model: type[Model], content: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        raise refusal_of(error) from None
+        raise refusal_of(error, model) from None
 
 
-def refusal_of(error: ValidationError) -> Refusal:
+def unread(model: type[Body], content: Mapping[str, Any]) -> list[str]:
+    """The keys of a body that its model does not read, without those that clients put beside."""
+    read = {name for key, field in model.model_fields.items() for name in (key, field.alias)}
+    return [key for key, value in content.items() if key not in read | model.beside and value not in _NOTHING]
+
+
+def refusal_of(error: ValidationError, model: type[BaseModel]) -> Refusal:
     """What is wrong with a body, as one reason: missing keys first, as the broker reports them."""
     details = error.errors(include_url=False, include_input=False)
     missing = [str(item["loc"][0]) for item in details if item["type"] == "missing"]
     if missing:
         return bad_request(_missing_keys(missing))
     first = details[0]
+    if first["type"] == "extra_forbidden":
+        name, known = str(first["loc"][0]), [field.alias or key for key, field in model.model_fields.items()]
+        meant = nearest(name, known)
+        hint = f"keys: {', '.join(known)}" if meant is None else f"did you mean {meant!r}?"
+        return bad_request(f"unknown key {name!r}; {hint}")
     if first["type"] == "reason":
         return bad_request(first["ctx"]["reason"])
     return bad_request(".".join(str(part) for part in first["loc"]) + ": " + first["msg"])
@@ -258,6 +280,7 @@ class QueueBody(Body):
 class BindingBody(Body):
     """What a binding is declared with."""
 
+    beside = Body.beside | {"source", "destination", "destination_type", "properties_key"}
     routing_key: RoutingKey = ""
     arguments: RawArguments = Field(default_factory=dict)
 
@@ -265,6 +288,7 @@ class BindingBody(Body):
 class DivertBody(Body):
     """What a divert is declared with."""
 
+    beside = Body.beside | {"id"}
     source: str
     destination: str
     filter: str = ""
@@ -330,6 +354,7 @@ class UsersBody(Body):
 class PublishBody(Body):
     """A message to publish; all keys but `reject_unroutable` are mandatory."""
 
+    beside = Body.beside | {"headers", "props", "delivery_mode"}
     routing_key: RoutingKey
     properties: Any = Field(json_schema_extra={"type": "object"})
     payload: Any = Field(json_schema_extra={"type": "string"})

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBasic
 
 from bindery.api.auth import Identity, Role, identify
-from bindery.api.bodies import Body, read_object, validate
+from bindery.api.bodies import Body, read_object, unread, validate
 from bindery.api.control_plane import ControlPlane
 from bindery.api.errors import ErrorBody, bad_request
+from bindery.router.spelling import nearest
 
 BodyType = TypeVar("BodyType", bound=Body)
 
@@ -33,28 +35,50 @@ class _Basic(HTTPBasic):
         """Leave the request alone."""
 
 
-async def _known_query(request: Request) -> None:
+async def _known_deletion(request: Request) -> None:
     """Refuse a deletion with a query parameter that it does not have: `?filter=…` must not empty a whole queue."""
-    if request.method != "DELETE":
-        return
-    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
-    unknown = sorted(request.query_params.keys() - known)
-    if unknown:
-        offered = f"; it has {', '.join(sorted(known))}" if known else ""
-        raise bad_request(f"this deletion has no query parameter {unknown[0]!r}{offered}: nothing was deleted")
+    if request.method == "DELETE" and (unknown := _unknown_query(request)):
+        raise bad_request(f"this deletion has {unknown}: nothing was deleted")
+
+
+async def _known_query(request: Request) -> None:
+    """Refuse a query parameter that the operation does not have: a misspelt condition would choose everything."""
+    if unknown := _unknown_query(request):
+        raise bad_request(f"this operation has {unknown}")
+
+
+def _query_names(dependant: Dependant) -> Iterator[str]:
+    """The query parameters of an operation, and of what it asks for in its signature."""
+    yield from (parameter.alias for parameter in dependant.query_params)
+    for asked in dependant.dependencies:
+        yield from _query_names(asked)
+
+
+def _unknown_query(request: Request) -> str | None:
+    known = sorted(_query_names(request.scope["route"].dependant))
+    unknown = sorted(request.query_params.keys() - set(known))
+    if not unknown:
+        return None
+    meant = nearest(unknown[0], known)
+    offered = f"; did you mean {meant!r}?" if meant else f"; it has {', '.join(known)}" if known else ""
+    return f"no query parameter {unknown[0]!r}{offered}"
 
 
 def _operation_id(route: APIRoute) -> str:
     return f"{route.tags[0]}_{route.name}"
 
 
-def resource(tag: str) -> APIRouter:
-    """A router for the paths of one resource."""
+def resource(tag: str, *, own: bool = False) -> APIRouter:
+    """A router for the paths of one resource.
+
+    The broker's clients send query parameters of their own, so only deletions refuse those that they do not
+    have; the operations of an `own` resource, which no broker has, all do.
+    """
     return APIRouter(
         prefix="/api",
         tags=[tag],
         generate_unique_id_function=_operation_id,
-        dependencies=[Depends(_Basic(realm="RabbitMQ Management")), Depends(_known_query)],
+        dependencies=[Depends(_Basic(realm="RabbitMQ Management")), Depends(_known_query if own else _known_deletion)],
         responses={
             400: {"description": "The request cannot be honoured as it stands", "model": ErrorBody},
             401: {"description": "No valid credentials, or not allowed", "model": ErrorBody},
@@ -91,6 +115,8 @@ def json_body(model: type[BodyType], *, limit: Callable[[ControlPlane], int] | N
 
     async def dependency(request: Request, plane: Plane) -> BodyType:
         bound = plane.settings.body_limit if limit is None else limit(plane)
-        return validate(model, await read_object(request, bound))
+        content = await read_object(request, bound)
+        request.state.unread = unread(model, content)
+        return validate(model, content)
 
     return Depends(dependency)

@@ -14,7 +14,7 @@ from bindery.api.scope import visible_vhost
 from bindery.router.capabilities import CAPABILITIES, capabilities
 from bindery.router.capabilities import of_exchange as offered_by_exchange
 
-router = resource("capabilities")
+router = resource("capabilities", own=True)
 
 
 @router.get("/capabilities", summary="Capabilities of the service", response_model=Capabilities)

@@ -29,6 +29,7 @@ from bindery.api.routes.users import user_item
 from bindery.router import definitions
 from bindery.router.declarations import TopologyEditor
 from bindery.router.definitions import Definitions, Report
+from bindery.router.definitions.keys import Unknown, check_keys
 from bindery.router.errors import DefinitionsRefused, InvalidInput, NotFound
 from bindery.router.model import EXCHANGE_TYPES, Exchange, Setting, Vhost
 from bindery.router.policies import OPERATOR_POLICY, POLICY, policy_of
@@ -159,7 +160,7 @@ async def _import(
     plane: ControlPlane, author: str, request: Request, vhost: str | None, overwrite: bool, dry_run: bool
 ) -> Response:
     raw = await _document(request, plane.settings.definitions_limit)
-    document = await run_in_threadpool(_parse, raw, vhost)
+    document, request.state.unread = await run_in_threadpool(_parse, raw, vhost)
     if dry_run:
         return await run_in_threadpool(_tried, plane, document, overwrite)
     await run_in_threadpool(_check_access, document, plane)  # refused before anything has changed
@@ -227,7 +228,8 @@ async def _document(request: Request, limit: int) -> bytes:
         await form.close()
 
 
-def _parse(raw: bytes, vhost: str | None) -> Definitions:
+def _parse(raw: bytes, vhost: str | None) -> tuple[Definitions, list[str]]:
+    """The document, and the paths of keys that nobody reads."""
     content = parse_object(raw, error=_UNREADABLE)
     if vhost is None:
         for section in _IN_VHOSTS:
@@ -242,7 +244,7 @@ def _parse(raw: bytes, vhost: str | None) -> Definitions:
     for entry in document.entries:
         if isinstance(entry.item, Setting) and entry.item.kind in (POLICY, OPERATOR_POLICY):
             check_policy(policy_of(entry.item).definition)
-    return document
+    return document, [found.path for found in check_keys(content) if isinstance(found, Unknown)]
 
 
 def _refusal(error: DefinitionsRefused, document: Definitions) -> Refusal:

@@ -18,7 +18,7 @@ from bindery.api.views import divert_item
 from bindery.router.declarations import TopologyEditor
 from bindery.router.model import Divert
 
-router = resource("diverts")
+router = resource("diverts", own=True)
 
 _ONE: Final = "/diverts/{vhost:segment}/{name:segment}"
 _EXAMPLE: Final = {"source": "orders", "destination": "audit", "filter": "price > 1000", "exclusive": False}

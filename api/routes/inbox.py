@@ -20,7 +20,7 @@ from bindery.api.errors import access_refused, bad_request, not_found
 from bindery.api.items import Ingested
 from bindery.router.model import Topology
 
-router = resource("inbox")
+router = resource("inbox", own=True)
 
 #: Tags whose holders may state another user's id, as in the broker.
 _MAY_IMPERSONATE: Final = frozenset({"impersonator", "administrator"})

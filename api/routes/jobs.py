@@ -37,7 +37,7 @@ from bindery.store.forwarding import recorded_of
 from bindery.store.jobs import Found, JobConflict, JobRecord
 from bindery.store.totals import Totals
 
-router = resource("jobs")
+router = resource("jobs", own=True)
 
 #: Bytes of a log that are looked at, and lines of it that are given at most.
 _LOG_BYTES: Final = 4 * 2**20

@@ -15,7 +15,7 @@ from bindery.api.scope import visible_vhost, visible_vhosts
 from bindery.router.analysis import analyse
 from bindery.store.samples import recent_messages
 
-router = resource("lint")
+router = resource("lint", own=True)
 
 Version = Annotated[int | None, Query(description="a topology version; the newest by default", ge=0)]
 Overlap = Annotated[bool, Query(description="compare queues by the recent messages that they hold; needs to read all")]

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from bindery.api.answers import answer
 from bindery.api.auth import Identity
-from bindery.api.bodies import Body, Flag, documented
+from bindery.api.bodies import Flag, OwnBody, documented
 from bindery.api.control_plane import ControlPlane
 from bindery.api.deps import ManagementUser, Plane, json_body, resource
 from bindery.api.errors import bad_request
@@ -27,7 +27,7 @@ from bindery.router.model import DEFAULT_VHOST, Topology
 from bindery.router.proposal import propose
 from bindery.store.recorded import RecordedMessage, find_row, parse_row
 
-router = resource("explain")
+router = resource("explain", own=True)
 
 #: Messages of one request, and queues that it may ask about.
 MAX_MESSAGES: Final = 1_000
@@ -39,7 +39,7 @@ _EXAMPLE: Final = {
 }
 
 
-class RouteBody(Body):
+class RouteBody(OwnBody):
     """One message or a batch, or a row on record, and the topology to route it under."""
 
     vhost: str = DEFAULT_VHOST

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from bindery.api.answers import answer
 from bindery.api.auth import Identity
-from bindery.api.bodies import Body, Flag, documented
+from bindery.api.bodies import Flag, OwnBody, documented
 from bindery.api.deps import ManagementUser, Plane, VhostPath, json_body, resource
 from bindery.api.errors import bad_request
 from bindery.api.items import Document
@@ -25,14 +25,14 @@ from bindery.store.access import Operation
 from bindery.store.redrive import Outcome, Redriver
 from bindery.store.unroutable import Selection, Summary, summary
 
-router = resource("unroutable")
+router = resource("unroutable", own=True)
 
 #: Keys that one answer lists at most.
 MAX_KEYS: Final = 1_000
 _EXAMPLE: Final = {"reasons": ["no_binding"], "key": "flight.#", "filter": "dep_delay > 60", "dialect": "jms"}
 
 
-class SelectionBody(Body):
+class SelectionBody(OwnBody):
     """Which rows are meant; what is not given does not narrow the choice."""
 
     reasons: list[str] = Field(default_factory=list)

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from bindery.api.answers import answer
 from bindery.api.as_of import Version
-from bindery.api.bodies import Body, Count, documented, read_object
+from bindery.api.bodies import Body, Count, OwnBody, documented, read_object
 from bindery.api.deps import AdministratorUser, ManagementUser, MonitoringUser, Plane, json_body, resource
 from bindery.api.errors import Refusal, bad_request, object_not_found
 from bindery.api.items import Document, Versions
@@ -22,7 +22,7 @@ from bindery.router.model import Topology
 from bindery.store.comparison import as_page, proposed_changes, protected_vhosts
 from bindery.store.history import ObjectChange, changes_between
 
-router = resource("versions")
+router = resource("versions", own=True)
 
 MAX_VERSIONS: Final = 1_000
 MAX_CHANGES: Final = 10_000
@@ -32,7 +32,7 @@ Limit = Annotated[int, Query(description="changes to give at most; the counts ar
 VhostQuery = Annotated[str | None, Query(description="only this vhost")]
 
 
-class RollbackBody(Body):
+class RollbackBody(OwnBody):
     """Where to go back to, and from where."""
 
     to: Count

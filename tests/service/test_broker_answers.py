@@ -129,6 +129,13 @@ def test_known_queue_arguments_are_accepted(client: Client) -> None:
         (f"/parameters/shovel/{AT}/s", {"value": {"src-uri": "amqp://"}}, "shovel"),
         ("/vhosts/idle", {"default_queue_type": "quorum", "tracing": True}, "default_queue_type, tracing"),
         ("/vhosts/idle", {"description": "of something"}, None),
+        (f"/queues/{AT}/q", {"argumnets": {"x-queue-filter": "a = 1"}, "name": "q", "node": None}, "argumnets"),
+        (f"/queues/{AT}/q", {"type": "quorum", "arguments": {"max-length": 1}}, "type, max-length"),
+        (
+            f"/policies/{AT}/p",
+            {"pattern": "", "definition": {"max-length": 1}, "aply-to": "all"},
+            "aply-to, max-length",
+        ),
     ],
 )
 def test_a_declaration_says_what_is_idle(client: Client, path: str, body: dict[str, Any], said: str | None) -> None:
@@ -138,6 +145,41 @@ def test_a_declaration_says_what_is_idle(client: Client, path: str, body: dict[s
         header = answer.headers.get("x-bindery-without-effect")
         assert answer.status == status
         assert header == said or (said is not None and header is not None and header.endswith(f", {said}"))
+
+
+def test_keys_that_clients_put_beside_are_not_named(client: Client) -> None:
+    told = {"vhost": AT, "source": "amq.topic", "destination": "q", "destination_type": "q", "properties_key": "~"}
+    client.put(f"/queues/{AT}/q")
+    answer = client.post(f"/bindings/{AT}/e/amq.topic/q/q", {"routing_key": "k", "arguments": {}} | told)
+    assert (answer.status, "x-bindery-without-effect" in answer.headers) == (201, False)
+    answer = client.post(f"/bindings/{AT}/e/amq.topic/q/q", {"routingkey": "other"})
+    assert answer.headers["x-bindery-without-effect"] == "routingkey"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "says"),
+    [
+        (
+            "POST",
+            f"/unroutable/{AT}/redrive",
+            {"reasns": ["filtered"]},
+            "key 'reasns'; did you mean 'reasons'?",
+        ),
+        ("POST", "/route", {"message": {}, "zzz": 1}, "unknown key 'zzz'; keys: vhost, message, "),
+        ("POST", "/topology/rollback", {"to": 1, "expect": 2}, "unknown key 'expect'; did you mean 'expected'?"),
+        ("GET", f"/unroutable/{AT}?reson=filtered", None, "no query parameter 'reson'; did you mean 'reason'?"),
+        ("GET", f"/lint/{AT}?zzz=1", None, "no query parameter 'zzz'; it has "),
+        ("DELETE", f"/queues/{AT}/q/contents?filter=a", None, "this deletion has no query parameter 'filter'"),
+    ],
+)
+def test_operations_that_no_broker_has_refuse_what_they_do_not_read(
+    client: Client, method: str, path: str, body: Any, says: str
+) -> None:
+    client.put(f"/queues/{AT}/q")
+    answer = client.call(method, path, body)
+    assert answer.status == 400
+    assert says in answer.json["reason"]
+    assert client.get("/overview?zzz=1").status == 200, "clients of the broker send parameters of their own"
 
 
 @pytest.mark.parametrize(

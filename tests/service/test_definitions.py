@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -161,3 +162,13 @@ def test_an_import_says_what_has_no_effect(client: Client) -> None:
     ]
     done = client.post("/definitions", content)
     assert (done.status, done.headers["x-bindery-without-effect"]) == (204, "x-message-ttl, max-length")
+
+
+def test_an_import_names_the_keys_that_nobody_reads(client: Client) -> None:
+    queue = {"name": "q", "vhost": NAME, "durable": True, "arguments": {}, "argumens": {"x-queue-filter": "a = 1"}}
+    binding = {"vhost": NAME, "source": "amq.topic", "destination": "q", "routingkey": "a.#"}
+    content = document(queues=[queue], bindings=[binding]) | {"exchange": [], "product_name": "RabbitMQ"}
+    for query in ("?dry_run=1", ""):
+        done = client.post(f"/definitions{query}", content)
+        named = unquote(done.headers["x-bindery-without-effect"]).split(", ")
+        assert sorted(named) == ["bindings[0].routingkey", "exchange", "queues[0].argumens"]
