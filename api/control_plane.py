@@ -21,6 +21,8 @@ from bindery.api.inbox_writer import InboxWriter
 from bindery.api.publisher import Publisher
 from bindery.api.settings import Settings
 from bindery.api.statistics import Statistics
+from bindery.jobs.control.desk import Desk
+from bindery.jobs.control.launch import Launcher
 from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError, UnsupportedTable
 from bindery.router.model import Topology
@@ -114,6 +116,13 @@ class ControlPlane:
     def jobs(self) -> JobRegistry:
         """Submitted jobs."""
         return JobRegistry(self.data)
+
+    @_part
+    def desk(self) -> Desk:
+        """How this service submits, shows and stops jobs."""
+        jobs = self.settings.jobs
+        launcher = Launcher(self.data, jobs.roots, jobs.master, jobs.conf, jobs.secrets, self.settings.log_format)
+        return Desk(self.jobs, launcher, self.topology, self.totals.totals, jobs.stop_wait)
 
     @_part
     def totals(self) -> ManifestTotals:

@@ -515,10 +515,11 @@ class JobItem(TypedDict, total=False):
 
 @with_config(_EXACT)
 class JobLog(TypedDict):
-    """The last lines of a run's log, and the numbers of the runs whose logs there are."""
+    """Lines of a run's log, the byte of it behind them, and the numbers of the runs whose logs there are."""
 
     run: int
     lines: list[str]
+    end: int
     runs: list[int]
 
 

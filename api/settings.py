@@ -94,10 +94,59 @@ def _secret_text(file: Path, setting: str) -> str:
     return text
 
 
-class Settings(BaseSettings):
-    """The settings of one service process."""
+class ConfiguredSettings(BaseSettings):
+    """Settings of the command line, the environment and a file."""
 
     model_config = SettingsConfigDict(env_prefix="BINDERY_", env_nested_delimiter="__", frozen=True)
+
+    @classmethod
+    def configured(cls, config: Path | None = None, **given: Any) -> Self:
+        """The settings of a YAML file, of the one in BINDERY_CONFIG without a name, or of none.
+
+        `given` and then the environment come first. Raises ValidationError, and OSError for a missing file.
+        """
+        name = config or os.environ.get(CONFIG_VARIABLE)
+        if not name:
+            return cls(**given)
+        Path(name).read_bytes()  # a file that is not there would count as empty
+
+        class Configured(cls):  # type: ignore[misc, valid-type]  # the file is known only now
+            model_config = SettingsConfigDict(yaml_file=name)
+
+        return Configured(**given)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Command line, environment, file; nothing else is looked at."""
+        file = YamlConfigSettingsSource(settings_cls)
+        if "admin_password" in file():
+            raise ValueError("admin_password: passwords do not belong into files: set BINDERY_ADMIN_PASSWORD")
+        return init_settings, env_settings, file
+
+
+class StartSettings(ConfiguredSettings):
+    """What of the service's settings says how jobs are started, for whoever starts them without a service."""
+
+    model_config = SettingsConfigDict(extra="ignore")
+
+    log_format: LogFormat = Field("text", description="lines of the log: text, or one JSON object each")
+    jobs: JobSettings = Field(JobSettings(), description="how submitted jobs are run")
+
+    @model_validator(mode="after")
+    def _refuse_unsafe(self) -> Self:
+        refuse_connect(master=self.jobs.master, conf=self.jobs.conf)
+        return self
+
+
+class Settings(ConfiguredSettings):
+    """The settings of one service process."""
 
     environment: Literal["development", "test", "production"] = Field(
         "development", description="production refuses what is only convenient"
@@ -177,37 +226,6 @@ class Settings(BaseSettings):
                 f"metrics_token_file: {self.metrics_token_file} has less than {_SHORTEST_TOKEN} characters"
             )
         return token
-
-    @classmethod
-    def configured(cls, config: Path | None = None, **given: Any) -> Self:
-        """The settings of a YAML file, of the one in BINDERY_CONFIG without a name, or of none.
-
-        `given` and then the environment come first. Raises ValidationError, and OSError for a missing file.
-        """
-        name = config or os.environ.get(CONFIG_VARIABLE)
-        if not name:
-            return cls(**given)
-        Path(name).read_bytes()  # a file that is not there would count as empty
-
-        class Configured(cls):  # type: ignore[misc, valid-type]  # the file is known only now
-            model_config = SettingsConfigDict(yaml_file=name)
-
-        return Configured(**given)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Command line, environment, file; nothing else is looked at."""
-        file = YamlConfigSettingsSource(settings_cls)
-        if "admin_password" in file():
-            raise ValueError("admin_password: passwords do not belong into files: set BINDERY_ADMIN_PASSWORD")
-        return init_settings, env_settings, file
 
     @model_validator(mode="before")
     @classmethod

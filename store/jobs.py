@@ -256,14 +256,25 @@ class JobFolder:
         """The log of a run that was started on this machine."""
         return self.here / f"run-{number}.log"
 
-    def log_tail(self, number: int, *, limit: int = 16_384) -> str | None:
-        """The last whole lines of a run's log, of that many bytes at most; None where this machine has none."""
-        content = effects.read(at(self.log(number)), last=limit)
-        if content is None:
-            return None
-        if len(content) == limit:
-            content = content.partition(b"\n")[2]  # of a line that was cut nobody knows any more what is secret in it
-        return content.decode("utf-8", "replace")
+    def log_part(self, number: int, *, limit: int, after: int | None = None) -> tuple[bytes, int] | None:
+        """The last whole lines of a run's log, or what stands behind a byte `after`, and the byte where it begins.
+
+        That many bytes at most; None where this machine has no such log. Raises StorageFailed.
+        """
+        path = self.log(number)
+        with effects.looking(at(path)):
+            try:
+                with path.open("rb") as file:
+                    end = file.seek(0, os.SEEK_END)
+                    start = file.seek(max(0, end - limit) if after is None else min(after, end))
+                    content = file.read(limit)
+            except FileNotFoundError:
+                return None
+        if after is None and start:
+            # of a line that was cut nobody knows any more what is secret in it
+            cut, _, content = content.partition(b"\n")
+            start += len(cut) + 1
+        return content, start
 
     def logs(self) -> list[int]:
         """The numbers of the runs whose logs this machine has, in order."""

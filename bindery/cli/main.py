@@ -12,6 +12,7 @@ import typer
 
 import bindery
 from bindery.cli import filter as filter_commands
+from bindery.cli import jobs as job_commands
 from bindery.cli import messages as message_commands
 from bindery.cli import topology as topology_commands
 from bindery.cli.apply import apply
@@ -47,6 +48,7 @@ app.command()(route)
 app.command()(queues)
 app.command()(status)
 app.command()(serve)
+app.add_typer(job_commands.app, name="jobs")
 app.add_typer(message_commands.app, name="messages")
 app.add_typer(filter_commands.app, name="filter")
 app.add_typer(topology_commands.app, name="topology")

@@ -8,7 +8,7 @@ import secrets
 import socket
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -23,7 +23,9 @@ _WHY_NOT: Final = {
 _BACKLOG = 2048
 
 if TYPE_CHECKING:
-    from bindery.api.settings import Settings
+    from bindery.api.settings import ConfiguredSettings, Settings
+
+S = TypeVar("S", bound="ConfiguredSettings")
 
 
 def serve(
@@ -58,8 +60,10 @@ def serve(
         "ssl_keyfile": ssl_keyfile,
         "access_log": access_log,
     }
-    settings = _settings(config, {name: value for name, value in given.items() if value is not None})
     # Imported here so that `bindery --help` does not wait for a web framework.
+    from bindery.api.settings import Settings  # noqa: PLC0415
+
+    settings = configured(Settings, config, {name: value for name, value in given.items() if value is not None})
     from bindery.api.app import create_app  # noqa: PLC0415
     from bindery.api.bootstrap import ensure_administrator  # noqa: PLC0415
     from bindery.jobs.control.logs import set_up  # noqa: PLC0415
@@ -88,15 +92,16 @@ def serve(
     _run(app, settings, listener)
 
 
-def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
+def configured(kind: type[S], config: Path | None, given: dict[str, Any]) -> S:
+    """Settings of a file, the environment and what is given; raises InvalidInput naming the one that is wrong."""
     from pydantic import ValidationError  # noqa: PLC0415
     from pydantic_settings import SettingsError  # noqa: PLC0415
     from yaml import YAMLError  # noqa: PLC0415
 
-    from bindery.api.settings import CONFIG_VARIABLE, Settings  # noqa: PLC0415
+    from bindery.api.settings import CONFIG_VARIABLE  # noqa: PLC0415
 
     try:
-        return Settings.configured(config, **given)
+        return kind.configured(config, **given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"]) or "settings"

@@ -6,7 +6,7 @@ Every error names the key and the line of the file; nothing is written before th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -125,16 +125,8 @@ class Job(Part):
     def _message_columns(cls, message: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if "exchange" in message and getattr(info.data.get("source"), "exchanges", None):
             raise ValueError("either source.exchanges or message.exchange says where messages go, not both")
-        for column, content in message.items():
-            if column not in SENT_SCHEMA.names:
-                raise _UnknownKey(column, SENT_SCHEMA.names)
-            if isinstance(content, dict):
-                fields = SECTION_FIELDS.get(column)
-                if fields is None and column not in MAP_SECTIONS:
-                    raise ValueError(f"{column}: one expression, not a map of them")
-                for name in content:
-                    if fields is not None and name not in fields:
-                        raise _UnknownKey(f"{column}.{name}", [f"{column}.{field}" for field in fields])
+        for fault in _message_faults(message):
+            raise fault
         return message
 
     @field_validator("trigger")
@@ -143,6 +135,20 @@ class Job(Part):
         if trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(trigger):
             raise ValueError(f"{trigger!r} is neither {AVAILABLE_NOW!r} nor an interval such as '10 seconds'")
         return trigger
+
+
+def _message_faults(message: Mapping[str, Any]) -> Iterator[ValueError]:
+    """What is wrong with the columns and fields that a job fills."""
+    for column, content in message.items():
+        if column not in SENT_SCHEMA.names:
+            yield _UnknownKey(str(column), SENT_SCHEMA.names)
+        elif isinstance(content, dict):
+            fields = SECTION_FIELDS.get(column)
+            if fields is None and column not in MAP_SECTIONS:
+                yield ValueError(f"{column}: one expression, not a map of them")
+            for name in content:
+                if fields is not None and name not in fields:
+                    yield _UnknownKey(f"{column}.{name}", [f"{column}.{field}" for field in fields])
 
 
 class _UnknownKey(ValueError):
@@ -183,19 +189,26 @@ def load_job(path: str | Path) -> JobFile:
 
 def parse_job(text: str, *, name: str = "job.yaml") -> JobFile:
     """A job from the text of its file; see load_job."""
-    lines: dict[tuple[str, ...], int] = {}
+    content, places = read_document(text, name)
+    lines = {path: line for path, (line, _) in places.items()}
+    return _validated(_with_secrets(content, JobFile(Job.model_construct(), name, lines)), lines, name)
+
+
+def read_document(text: str, name: str) -> tuple[dict[str, Any], dict[tuple[str, ...], tuple[int, int]]]:
+    """The keys of a job file, YAML or JSON, and the line and column of each. Raises InvalidInput."""
+    places: dict[tuple[str, ...], tuple[int, int]] = {}
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if node is not None:
-            _note_lines(node, (), lines, name)
+            _note_places(node, (), places, name)
         content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = name if mark is None else f"{name}, line {mark.line + 1}"
         raise InvalidInput(f"not YAML: {getattr(error, 'problem', None) or error}", where=where) from None
     if not isinstance(content, dict):
         raise InvalidInput("a job file is a map of keys", where=name, hint="keys: " + ", ".join(Job.model_fields))
-    return _validated(_with_secrets(content, JobFile(Job.model_construct(), name, lines)), lines, name)
+    return content, places
 
 
 def _with_secrets(content: Mapping[str, Any], file: JobFile) -> Mapping[str, Any]:
@@ -214,6 +227,19 @@ def _with_secrets(content: Mapping[str, Any], file: JobFile) -> Mapping[str, Any
 
 def job_of(document: Mapping[str, Any], *, name: str = "job document") -> JobFile:
     """A job from a document that has been read already, such as the body of a request; it counts as one line."""
+    return _validated(document, _one_line(document), name)
+
+
+def errors_of(document: Mapping[str, Any]) -> list[InvalidInput]:
+    """Everything that is wrong with the keys of a document, what `job_of` raises first."""
+    try:
+        Job.model_validate(document)
+    except ValidationError as error:
+        return _errors(error, JobFile(Job.model_construct(), "job document", _one_line(document)), document)
+    return []
+
+
+def _one_line(document: Mapping[str, Any]) -> dict[tuple[str, ...], int]:
     lines: dict[tuple[str, ...], int] = {}
     pending: list[tuple[tuple[str, ...], Any]] = [((), document)]
     while pending:
@@ -221,35 +247,59 @@ def job_of(document: Mapping[str, Any], *, name: str = "job document") -> JobFil
         lines[path] = 1
         if isinstance(content, Mapping):
             pending += [((*path, str(key)), value) for key, value in content.items()]
-    return _validated(document, lines, name)
+    return lines
 
 
 def _validated(content: Mapping[str, Any], lines: Mapping[tuple[str, ...], int], name: str) -> JobFile:
     try:
         job = Job.model_validate(content)
     except ValidationError as error:
-        raise _first_error(error, JobFile(Job.model_construct(), name, lines)) from None
+        raise _errors(error, JobFile(Job.model_construct(), name, lines), content)[0] from None
     return JobFile(job, name, lines)
 
 
-def _note_lines(node: yaml.Node, path: tuple[str, ...], lines: dict[tuple[str, ...], int], name: str) -> None:
-    lines.setdefault(path, node.start_mark.line + 1)
+def _note_places(
+    node: yaml.Node, path: tuple[str, ...], places: dict[tuple[str, ...], tuple[int, int]], name: str
+) -> None:
+    places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
     if not isinstance(node, yaml.MappingNode):
         return
     for key, value in node.value:
         place = (*path, str(key.value))
         line = key.start_mark.line + 1
-        if place in lines:
+        if place in places:
             raise InvalidInput(f"{'.'.join(place)}: stated twice", where=f"{name}, line {line}")
-        lines[place] = line
-        _note_lines(value, place, lines, name)
+        places[place] = (line, key.start_mark.column + 1)
+        _note_places(value, place, places, name)
 
 
-def _first_error(error: ValidationError, file: JobFile) -> InvalidInput:
+def _errors(error: ValidationError, file: JobFile, content: Mapping[str, Any]) -> list[InvalidInput]:
+    """What is wrong, the most telling first."""
     # an unknown key usually explains the missing one; of alternatives, the one that read furthest
-    errors = [(_keys(item, file), item) for item in error.errors()]
-    path, found = min(errors, key=lambda pair: (pair[1]["type"] != "extra_forbidden", -len(pair[0])))
-    cause = found.get("ctx", {}).get("error")
+    found = sorted(
+        ((_keys(item, file), item) for item in error.errors()),
+        key=lambda pair: (pair[1]["type"] != "extra_forbidden", -len(pair[0])),
+    )
+    errors: list[InvalidInput] = []
+    said: set[tuple[str, ...]] = set()
+    message = content.get("message")
+    columns = list(_message_faults(message)) if isinstance(message, Mapping) else []
+    for path, item in found:
+        place = (*path, str(item["loc"][-1])) if item["type"] == "missing" else path
+        # of a key that has several forms, one says what is wrong
+        if any(other[: len(place)] == place for other in said):
+            continue
+        cause = item.get("ctx", {}).get("error")
+        faults: list[Any] = list(columns) if path == ("message",) and isinstance(cause, ValueError) else []
+        errors += [_error(path, item, fault, file) for fault in faults or [cause]]
+        columns = [] if faults else columns
+        said.add(place)
+    # where a value is wrong, columns are not looked at by the model
+    beside = {"type": "value_error", "loc": ("message",), "msg": ""}
+    return errors + [_error(("message",), beside, fault, file) for fault in columns]
+
+
+def _error(path: tuple[str, ...], found: Any, cause: object, file: JobFile) -> InvalidInput:
     if isinstance(cause, _UnknownKey):
         return file.error((*path, *cause.key.split(".", 1)), "unknown key", hint=_meant(cause.key, cause.known))
     if found["type"] == "extra_forbidden":

@@ -8,12 +8,13 @@ once, and by their parsed form in the job before anything runs (jobs/expressions
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bindery.jobs.control.config import FileSource, JobFile, QueueSource, job_of
+from bindery.jobs.control.config import FileSource, JobFile, QueueSource, errors_of, job_of
 from bindery.jobs.control.kafka import KAFKA_CREDENTIALS, KafkaSource
 from bindery.jobs.control.references import is_reference, options_of, without_secrets
 from bindery.router.errors import InvalidInput
@@ -67,21 +68,35 @@ class DocumentRules:
 
         Secrets stay unresolved, and the path of the source is the one that was checked, without links.
         """
+        file, errors = self.examine(document)
+        if file is None or errors:
+            raise errors[0]
+        return file
+
+    def examine(self, document: Mapping[str, Any]) -> tuple[JobFile | None, list[InvalidInput]]:
+        """The job of a document as `check` gives it, and everything that it breaks; None where it is no job."""
+        errors: list[InvalidInput] = []
         for option, value in options_of(document).items():
-            self._check_option(str(option), value)
+            with _noted(errors):
+                self._check_option(str(option), value)
         plain = without_secrets(document)
+        wrong = errors_of(plain)
+        if wrong:
+            return None, errors + wrong
         file = job_of(plain)
-        if isinstance(file.job.source, FileSource):
-            path = self._checked_path(file, file.job.source.path)
-            file = job_of({**plain, "source": {**plain["source"], "path": path}})
-        elif isinstance(file.job.source, KafkaSource):
-            self._check_brokers(file, file.job.source)
-        else:
-            _check_filter(file, file.job.source)
+        with _noted(errors):
+            if isinstance(file.job.source, FileSource):
+                path = self._checked_path(file, file.job.source.path)
+                file = job_of({**plain, "source": {**plain["source"], "path": path}})
+            elif isinstance(file.job.source, KafkaSource):
+                self._check_brokers(file, file.job.source)
+            else:
+                _check_filter(file, file.job.source)
         for column, content in file.job.message.items():
             for key, text in content.items() if isinstance(content, dict) else [("", content)]:
-                _check_text(file, tuple(filter(None, ("message", column, key))), text)
-        return file
+                with _noted(errors):
+                    _check_text(file, tuple(filter(None, ("message", column, key))), text)
+        return file, errors
 
     def _check_option(self, option: str, value: object) -> None:
         name = option.lower()
@@ -157,6 +172,14 @@ class DocumentRules:
             "outside the folders that submitted jobs may read",
             hint="the operator allows folders by the setting jobs.roots",
         )
+
+
+@contextmanager
+def _noted(errors: list[InvalidInput]) -> Iterator[None]:
+    try:
+        yield
+    except InvalidInput as error:
+        errors.append(error)
 
 
 def _check_filter(file: JobFile, source: QueueSource) -> None:

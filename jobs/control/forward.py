@@ -133,11 +133,25 @@ def forward_of(document: Mapping[str, Any]) -> Forward:
     try:
         return Forward.model_validate(without_secrets(document))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        name = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            raise InvalidInput(f"{name}: unknown key", where=name) from None
-        raise InvalidInput(f"{name}: {first['msg'].removeprefix('Value error, ')}", where=name) from None
+        raise _errors(error)[0] from None
+
+
+def forward_errors(document: Mapping[str, Any]) -> list[InvalidInput]:
+    """Everything that is wrong with the keys of a forwarder's document, what `forward_of` raises first."""
+    try:
+        Forward.model_validate(without_secrets(document))
+    except ValidationError as error:
+        return _errors(error)
+    return []
+
+
+def _errors(error: ValidationError) -> list[InvalidInput]:
+    found = []
+    for one in error.errors(include_url=False, include_input=False):
+        name = ".".join(str(part) for part in one["loc"])
+        said = "unknown key" if one["type"] == "extra_forbidden" else one["msg"].removeprefix("Value error, ")
+        found.append(InvalidInput(f"{name}: {said}", where=name))
+    return found
 
 
 def check_options(options: Mapping[str, Any]) -> None:

@@ -34,6 +34,11 @@ _ADDRESS: Final = re.compile(r"(://[^/?#\s:@]*:)[^/?#\s]*@")
 _KNOWN: Final[ContextVar[dict[str, Any]]] = ContextVar("bindery_log", default={})  # noqa: B039  # never changed
 
 
+def without_passwords(text: str) -> str:
+    """The text with `***` in place of the passwords of addresses."""
+    return _ADDRESS.sub(r"\1***@", text)
+
+
 @contextmanager
 def about(**known: Any) -> Iterator[None]:
     """Lines that this thread logs inside are about that: `stream`, `batch`."""
@@ -116,7 +121,7 @@ class _Formatter(logging.Formatter):
         return {name: self._safe(value) for name, value in known.items()}
 
     def _safe(self, value: Any) -> Any:
-        return masked(_ADDRESS.sub(r"\1***@", value), self._secrets) if isinstance(value, str) else value
+        return masked(without_passwords(value), self._secrets) if isinstance(value, str) else value
 
 
 class _JsonLines(_Formatter):

@@ -18,6 +18,8 @@ from bindery.api.settings import JobSettings
 from bindery.jobs.control.connectors import KAFKA_JARS
 from tests.servers.kafka import Broker, spark_jars
 from tests.service.conftest import Server
+from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import run as run  # noqa: PLC0414  # the fixture
 
 pytestmark = [pytest.mark.service, pytest.mark.spark]
 
@@ -91,6 +93,67 @@ def test_a_job_through_kills_and_restarts(tmp_path: Path, monkeypatch: pytest.Mo
         for found in client.get("/jobs").json:
             client.post(f"/jobs/{found['stream']}/stop?force=true")
         server.stop()
+
+
+TOPOLOGY = """\
+queues: [{vhost: /, name: orders}]
+bindings: [{vhost: /, source: amq.topic, destination: orders, routing_key: order.*}]
+"""
+JOB = """\
+stream: orders
+source: {format: json, path: in, schema: id BIGINT}
+message:
+  exchange: "'amq.topic'"
+  routing_key: "'order.eu'"
+  application_properties: {id: id}
+trigger: 1 second
+"""
+
+
+def test_a_job_of_the_command_line_beside_a_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    """Nobody but the command starts it; a service on the same directory finds it and may end it, and so on."""
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.setenv("BINDERY_JOBS__MASTER", "local[1]")
+    monkeypatch.setenv("BINDERY_JOBS__CONF", '{"spark.driver.memory": "512m"}')
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "topology.yaml").write_text(TOPOLOGY)
+    (tmp_path / "job.yaml").write_text(JOB)
+    assert run("apply", "topology.yaml", "--data", "data")[0] == 0
+    write(tmp_path / "in", "1.json", range(100))
+
+    def job() -> dict[str, Any]:
+        code, out, err = run("jobs", "status", "o", "--json")
+        assert code == 0, err
+        found: dict[str, Any] = json.loads(out)
+        assert found["state"] != "failed", found["error"]
+        return found
+
+    try:
+        assert run("jobs", "submit", "job.yaml", "--wait")[:2] == (0, "orders\n")
+        shown = until(job, lambda job: job["state"] == "idle" and job["progress"]["records"] == 100)
+        assert (shown["progress"]["copies"], shown["document"]["source"]["path"]) == (100, str(tmp_path / "in"))
+        code, out, _ = run("jobs", "logs", "orders")
+        assert (code, "stream=orders the run begins" in out) == (0, True)
+        code, _, err = run("jobs", "submit", "job.yaml")
+        assert (code, "has a job that runs" in err) == (1, True)
+
+        server = Server(tmp_path / "data").start()
+        try:
+            seen = server.client().get("/jobs/orders").json
+            assert (seen["state"], seen["run"]["pid"]) == ("idle", shown["run"]["pid"])
+            assert server.client().post("/jobs/orders/restart").status == 400, "its source is not among the roots"
+        finally:
+            server.stop()
+        write(tmp_path / "in", "2.json", range(100, 110))
+        until(job, lambda job: bool(job["progress"]["records"] == 110))
+        assert run("jobs", "stop", "orders", "--wait")[:2] == (0, "orders: stopped\n")
+        code, out, err = run("jobs", "logs", "orders", "--follow")
+        assert (code, "the run has ended" in out, err) == (0, True, "run 1 of orders has ended: stopped\n")
+        rows = read_queue(str(tmp_path / "data"), "orders").column("application_properties").to_pylist()
+        assert Counter(dict(row)["id"]["int"] for row in rows) == Counter(range(110))
+    finally:
+        run("jobs", "stop", "orders", "--force")
 
 
 def test_a_job_reads_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kafka: Broker) -> None:

@@ -273,8 +273,20 @@ def test_the_log_of_a_run(service: Service) -> None:
     assert service.client.get("/jobs/s/logs?lines=0").status == 400
     assert service.client.get("/jobs/s/logs?run=2").status == 404
     assert service.client.get("/jobs/t/logs").status == 404
+    # what came since, whole lines alone; the same bytes are never given twice
+    with folder.log(1).open("a") as log:
+        log.write("more\nand mo")
+        log.flush()
+        more = service.client.get(f"/jobs/s/logs?after={said['end']}").json
+        assert (more["lines"], more["end"]) == (["more"], said["end"] + 5)
+        assert service.client.get("/jobs/s/logs?lines=1").json["lines"] == ["more"]
+        log.write("re\nlast\n")
+    more = service.client.get(f"/jobs/s/logs?after={more['end']}&lines=1").json
+    assert more["lines"] == ["and more"]
+    assert service.client.get(f"/jobs/s/logs?after={more['end']}").json["lines"] == ["last"]
+    assert service.client.get("/jobs/s/logs?after=1000000").json["lines"] == []
     # the beginning of a line that was cut may have been that of a secret
-    assert folder.log_tail(1, limit=30).splitlines()[0] == "amqp://a:s3cr3t@h \x1b[0m"
+    assert folder.log_part(1, limit=49)[0].splitlines()[0] == b"amqp://a:s3cr3t@h \x1b[0m"
 
 
 def test_no_line_of_a_secret_is_in_the_log_that_is_shown(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
