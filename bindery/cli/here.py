@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -71,7 +72,7 @@ class LocalJobs:
     def submit(self, document: Mapping[str, Any], *, new_epoch: bool = False) -> str:
         """Start the job of a document on this machine; gives its stream. Raises what Desk.submit does."""
         document = _in_full(document)
-        return self._desk(document).submit(document, f"{getpass.getuser()} (bindery jobs)", new_epoch=new_epoch)
+        return self._desk(document).submit(document, f"{_user()} (bindery jobs)", new_epoch=new_epoch)
 
     def restart(self, stream: str, *, new_epoch: bool = False) -> None:
         """Start a job again on this machine, after its end if it runs; raises what Desk.restart does."""
@@ -91,6 +92,13 @@ class LocalJobs:
         roots = (*jobs.roots, *_named_by(document or {}))
         launcher = Launcher(self._data, roots, jobs.master, jobs.conf, jobs.secrets, self._settings.log_format)
         return Desk(self._registry, launcher, self._topology.load, self._totals.totals, jobs.stop_wait)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())  # as in a container whose user has no name
 
 
 def _in_full(document: Mapping[str, Any]) -> Mapping[str, Any]:

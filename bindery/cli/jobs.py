@@ -14,6 +14,7 @@ import typer
 
 from bindery.cli.options import DATA, DataOption, JsonOption
 from bindery.cli.render import console, counted, show_table
+from bindery.cli.status import ago
 from bindery.router.error_text import visible
 from bindery.router.errors import InvalidInput, NotFound
 from bindery.router.moments import iso
@@ -51,7 +52,7 @@ EpochOption = Annotated[
 ]
 WaitOption = Annotated[bool, typer.Option("--wait", help="Wait until it has ended.")]
 
-_COLUMNS: Final = ("job", "state", "run", "since", "records", "copies", "unroutable", "lag", "error")
+_COLUMNS: Final = ("job", "state", "run", "started", "records", "copies", "unroutable", "lag", "error")
 #: Seconds between two looks at a job.
 _LOOK: Final = 1.0
 #: Lines of a log that one look takes.
@@ -111,7 +112,7 @@ def list_(
     if out.is_terminal and not items:
         out.print("no job was submitted")
         return
-    show_table(_COLUMNS, [_row(item) for item in items], out=out)
+    show_table(_COLUMNS, [_row(item, for_people=out.is_terminal) for item in items], out=out)
 
 
 @app.command()
@@ -145,13 +146,12 @@ def logs(
     """Print the last lines of what a run printed; secrets are ***."""
     jobs = _jobs(context, data, service, ca_file)
     stream = _named(jobs, job)
-    part = jobs.log(stream, run, lines=lines)
-    _print(part["lines"])
-    if not follow:
-        return
     with suppress(KeyboardInterrupt):
-        state = _follow(jobs, stream, part)
-        typer.echo(visible(f"run {part['run']} of {stream} has ended: {state}"), err=True)
+        part = jobs.log(stream, run, lines=lines)
+        _print(part["lines"])
+        if follow:
+            state = _follow(jobs, stream, part)
+            typer.echo(visible(f"run {part['run']} of {stream} has ended: {state}"), err=True)
 
 
 @app.command()
@@ -226,7 +226,9 @@ def _jobs(context: typer.Context, data: str, service: str | None, ca_file: Path 
         return LocalJobs(data)
     from bindery.cli.service import ServiceJobs  # noqa: PLC0415  # nor for TLS
 
-    jobs = ServiceJobs(service, ca_file)
+    # certificates of the environment are for the services that have one
+    is_meant = "ca_file" in named or service.startswith("https:")
+    jobs = ServiceJobs(service, ca_file if is_meant else None)
     if jobs.is_open:
         typer.echo(f"warning: the password travels unencrypted to {jobs.name}", err=True)
     return jobs
@@ -304,12 +306,14 @@ def _print(lines: Sequence[str]) -> None:
         typer.echo("\t".join(map(visible, line.split("\t"))))
 
 
-def _row(item: Mapping[str, Any]) -> tuple[object, ...]:
+def _row(item: Mapping[str, Any], *, for_people: bool) -> tuple[object, ...]:
     progress, run, error = item["progress"], item.get("run", {}), item["error"]
-    started = run.get("started_at")
-    since = None if started is None else iso(datetime.fromtimestamp(started / 1000, UTC))
+    started = None
+    if "started_at" in run:
+        moment = datetime.fromtimestamp(run["started_at"] / 1000, UTC)
+        started = f"{ago(datetime.now(UTC) - moment)} ago" if for_people else iso(moment)
     return (
-        item["stream"], item["state"], run.get("number"), since,
+        item["stream"], item["state"], run.get("number"), started,
         progress["records"], progress["copies"], sum(progress["unroutable"].values()),
         _lag(item), None if error is None else error["code"],
     )  # fmt: skip

@@ -92,12 +92,16 @@ class ServiceJobs:
 
     def items(self) -> list[dict[str, Any]]:
         """Every job, by stream."""
-        found: list[dict[str, Any]] = self._get("/jobs")
+        found = self._get("/jobs")
+        if not isinstance(found, list) or not all(isinstance(item, dict) and "stream" in item for item in found):
+            raise self._stranger("its answer lists no jobs")
         return found
 
     def item(self, stream: str) -> dict[str, Any]:
         """One job; raises NotFound."""
-        found: dict[str, Any] = self._get(_path(stream))
+        found = self._get(_path(stream))
+        if not isinstance(found, dict) or "state" not in found:
+            raise self._stranger("its answer is no job")
         return found
 
     def state(self, stream: str) -> tuple[str, int | None]:
@@ -251,8 +255,10 @@ class ServiceJobs:
                 f"{self.name}: no TLS connection: {error.reason or error}",
                 hint="a service without a certificate is http://",
             ) from None
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             connection.close()
+            if isinstance(error, UnicodeError):
+                raise InvalidInput("no name of a host", where="--service", hint=_EXAMPLE) from None
             why = f"nothing within {_CONNECT:.0f} s" if isinstance(error, TimeoutError) else error.strerror or error
             raise ServiceFailed(
                 f"{self.name} cannot be reached: {why}",

@@ -61,13 +61,14 @@ def _row(one: StreamState, now: datetime) -> tuple[object, ...]:
     last = one.last
     committed = None if one.committed_at is None else iso(one.committed_at)
     spent = None if last is None else round(sum(last.milliseconds.values()) / 1000, 2)
-    ago = "" if one.committed_at is None else _ago(now - one.committed_at)
+    since = "" if one.committed_at is None else ago(now - one.committed_at)
     return (
-        one.stream, one.state, one.batches, one.records, one.copies, one.unroutable, committed, ago, spent,
+        one.stream, one.state, one.batches, one.records, one.copies, one.unroutable, committed, since, spent,
     )  # fmt: skip
 
 
-def _ago(span: timedelta) -> str:
+def ago(span: timedelta) -> str:
+    """A span in its largest unit: 12 min."""
     seconds = max(0, round(span.total_seconds()))
     for length, unit in _UNITS:
         if seconds >= length:

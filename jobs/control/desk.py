@@ -69,17 +69,17 @@ class Desk:
 
     def errors(self, document: Mapping[str, Any]) -> Iterator[InvalidInput]:
         """What keeps a document from running here, each with its key; nothing when it could."""
-        rules = self.launcher
+        topology, rules = self.topology(), self.launcher
         if is_forward(document):
-            wrong = forward_errors(document)
-            yield from wrong
-            if not wrong:
-                yield from self._refusals(document, lambda: self._check_forward(document))
+            errors = forward_errors(document)
+            yield from errors
+            if not errors:
+                yield from self._refusals(document, lambda: self._check_forward(document, topology))
             return
-        file, broken = DocumentRules(rules.data, rules.roots).examine(document)
-        yield from broken
+        file, errors = DocumentRules(rules.data, rules.roots).examine(document)
+        yield from errors
         if file is not None:
-            yield from self._refusals(document, lambda: self._check_job(file))
+            yield from self._refusals(document, lambda: _check_job(file, topology))
 
     def _refusals(self, document: Mapping[str, Any], check: Callable[[], None]) -> Iterator[InvalidInput]:
         """What is refused because of what there is here, a secret or an object of the topology, that is missing."""
@@ -96,17 +96,11 @@ class Desk:
         except Refused as error:
             yield InvalidInput(error.message, hint=error.hint)
 
-    def _check_forward(self, document: Mapping[str, Any]) -> None:
+    def _check_forward(self, document: Mapping[str, Any], topology: Topology) -> None:
         wanted = submitted(document, self.launcher.roots)
-        self.topology().queue(wanted.vhost, wanted.forward.queue)
+        topology.queue(wanted.vhost, wanted.forward.queue)
         if importlib.util.find_spec("confluent_kafka") is None:
             raise InvalidInput("forward.to: the package confluent-kafka is not installed here")
-
-    def _check_job(self, file: JobFile) -> None:
-        topology = self.topology()
-        topology.vhost(file.job.vhost)
-        check_bridge(file, topology)
-        spark_submit()
 
     def submit(self, document: Mapping[str, Any], author: str, *, new_epoch: bool = False) -> str:
         """Start the job of a document, in place of one of that stream that does not run; gives the stream.
@@ -252,7 +246,14 @@ class Desk:
         # a secret may have several lines, and some of them alone may stand in the log
         parts = [line for secret in secrets for line in secret.splitlines() if len(line) >= _SHORTEST_PART]
         text = without_passwords(masked(content.decode("utf-8", "replace"), [*secrets, *parts]))
-        return text.splitlines()[-lines:], end
+        shown = text.splitlines()
+        return shown if after is not None else shown[-lines:], end
+
+
+def _check_job(file: JobFile, topology: Topology) -> None:
+    topology.vhost(file.job.vhost)
+    check_bridge(file, topology)
+    spark_submit()
 
 
 def _ms(seconds: float | None) -> int | None:

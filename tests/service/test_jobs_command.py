@@ -157,24 +157,22 @@ def test_everything_that_is_wrong_with_a_file_is_told_at_once(
     assert service.client.get("/jobs").json == []
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a: [", "not YAML"),
-        ("- a", "a map of keys"),
-        ("stream: s\nstream: t", "stated twice"),
-        ("stream: s\nsource: {format: queue, queue: q, filter: {a: 2026-01-01}}", "JSON does not have"),
-        ("{}", "stream: missing"),
-        ("stream: s\nforward: {queue: q, topc: t}", ":2:21: forward.topc: unknown key"),
-    ],
-)
-def test_a_file_that_is_no_job_is_refused(
-    service: Service, place: tuple[str, str], run: Run, text: str, said: str
-) -> None:
+NO_JOBS = [
+    ("a: [", "not YAML"),
+    ("- a", "a map of keys"),
+    ("stream: s\nstream: t", "stated twice"),
+    ("stream: s\nsource: {format: queue, queue: q, filter: {a: 2026-01-01}}", "JSON does not have"),
+    ("{}", "stream: missing"),
+    ("stream: s\nforward: {queue: q, topc: t}", ":2:21: forward.topc: unknown key"),
+]
+
+
+def test_a_file_that_is_no_job_is_refused(service: Service, place: tuple[str, str], run: Run) -> None:
     wrong = service.folder / "wrong.yaml"
-    wrong.write_text(text)
-    code, out, err = run("jobs", "submit", wrong, *place)
-    assert (code, out, said in err) == (2, "", True), err
+    for text, said in NO_JOBS:
+        wrong.write_text(text)
+        code, out, err = run("jobs", "submit", wrong, *place)
+        assert (code, out, said in err) == (2, "", True), err
     assert run("jobs", "submit", service.folder / "none.yaml", *place)[0] == 2
 
 
@@ -212,6 +210,22 @@ def test_a_path_is_taken_from_the_working_directory_and_needs_no_permission_of_a
     inside = {"format": "json", "path": "data/queues", "schema": "a STRING"}
     code, _, err = run("jobs", "submit", file(service, "t", source=inside))
     assert (code, "keeps for itself" in err) == (2, True)
+
+
+def test_brokers_that_a_file_names_need_no_permission_either(service: Service, run: Run) -> None:
+    here = ("--data", service.folder / "data")
+    kafka = {"format": "kafka", "bootstrap_servers": "broker:9092, b:9093", "topics": "orders"}
+    made = file(service, source=kafka, message={"exchange": "'orders'"})
+    code, _, err = run("jobs", "submit", made, "--service", url(service))
+    assert (code, ":4:3: source.bootstrap_servers: broker:9092 is not among" in err) == (2, True), err
+    assert run("jobs", "submit", made, *here)[0] == 0
+    forward = {"queue": "none", "to": "kafka", "bootstrap_servers": "b:9093", "topic": "t", "options": {"acks": "1"}}
+    made.write_text(yaml.safe_dump({"stream": "f", "forward": forward}))
+    code, _, err = run("jobs", "submit", made, *here)
+    assert (code, "forward.options.acks: is set by the forwarder" in err) == (2, True)
+    made.write_text(yaml.safe_dump({"stream": "f", "forward": {**forward, "options": {}}}))
+    code, _, err = run("jobs", "submit", made, *here)
+    assert (code, "queue: no queue 'none' in vhost '/'" in err) == (2, True), err
 
 
 def test_settings_of_the_service_say_how_jobs_are_started(
@@ -288,6 +302,15 @@ def test_the_log_is_followed_until_the_run_has_ended(
     assert err == "run 1 of s has ended: stopped\n"
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """What is started in the background of a shell ignores SIGINT, and so do its children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_whoever_follows_may_go_any_time(service: Service, place: tuple[str, str]) -> None:
     service.submit()
     service.until("idle")
@@ -345,30 +368,30 @@ def test_what_is_typed_goes_before_the_environment(
     assert (code, "--ca-file" in err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("given", "code", "said"),
-    [
-        ("http://127.0.0.1:1", 1, "cannot be reached: Connection refused"),
-        ("https://127.0.0.1:PORT", 1, "a service without a certificate is http://"),
-        ("http://127.0.0.1:PORT/elsewhere", 1, "does not answer as a Bindery service does"),
-        ("http://guest:wrong@127.0.0.1:PORT", 2, "the user or the password is wrong"),
-        ("http://mary:m@127.0.0.1:PORT", 2, "this user may not do that"),
-        ("127.0.0.1:PORT", 2, "such as http://"),
-        ("http://127.0.0.1:port", 2, "the port of the URL is no number"),
-        ("http://127.0.0.1:PORT/?a=b", 2, "no URL of a service"),
-    ],
-)
-def test_a_service_that_does_not_answer_as_expected(
-    service: Service, run: Run, given: str, code: int, said: str
-) -> None:
+NO_SERVICES = [
+    ("http://127.0.0.1:1", 1, "cannot be reached: Connection refused"),
+    ("https://127.0.0.1:PORT", 1, "a service without a certificate is http://"),
+    ("http://127.0.0.1:PORT/elsewhere", 1, "does not answer as a Bindery service does"),
+    ("http://guest:wrong@127.0.0.1:PORT", 2, "the user or the password is wrong"),
+    ("http://mary:m@127.0.0.1:PORT", 2, "this user may not do that"),
+    ("127.0.0.1:PORT", 2, "such as http://"),
+    ("http://127.0.0.1:port", 2, "the port of the URL is no number"),
+    ("http://127.0.0.1:PORT/?a=b", 2, "no URL of a service"),
+    (f"http://{'a' * 70}.example", 2, "no name of a host"),
+]
+
+
+def test_a_service_that_does_not_answer_as_expected(service: Service, run: Run) -> None:
     assert service.client.put("/users/mary", {"password": "m", "tags": "management"}).status == 201
-    given = given.replace("PORT", str(service.server.port))
-    left, out, err = run("jobs", "list", "--service", given)
-    assert (left, out) == (code, "")
-    assert said in err
-    assert err.startswith("error: ")
-    assert len(err.splitlines()) <= 2
-    assert "wrong@" not in err
+    for address, code, said in NO_SERVICES:
+        left, out, err = run("jobs", "list", "--service", address.replace("PORT", str(service.server.port)))
+        assert (left, out) == (code, ""), address
+        assert said in err
+        warning, error, hint = err.rpartition("error: ")
+        assert error
+        assert len(hint.splitlines()) <= 2
+        assert "wrong@" not in err
+        assert ("the password travels unencrypted" in warning) == ("example" in address)
 
 
 def test_a_service_is_told_who_asks(service: Service, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,7 +411,7 @@ def test_a_service_is_told_who_asks(service: Service, run: Run, monkeypatch: pyt
     assert (code, "tag administrator" in err) == (2, True)
 
 
-def test_a_certificate_is_checked(service: Service, tmp_path: Path, run: Run) -> None:
+def test_a_certificate_is_checked(service: Service, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     import uvicorn
 
     authority = Authority(tmp_path / "tls")
@@ -415,6 +438,9 @@ def test_a_certificate_is_checked(service: Service, tmp_path: Path, run: Run) ->
             assert (code, "--ca-file" in err) == (2, True)
         code, _, err = run("jobs", "list", "--service", url(service), "--ca-file", authority.certificate)
         assert (code, "certificates are for https://" in err) == (2, True)
+        monkeypatch.setenv("BINDERY_CA_FILE", str(authority.certificate))
+        for one in (at, url(service)):
+            assert run("jobs", "list", "--service", one)[0] == 0
     finally:
         server.should_exit = True
         thread.join(20)
