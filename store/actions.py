@@ -80,7 +80,7 @@ Action = AddFile | RemoveFile
 
 @dataclass(frozen=True)
 class TableState:
-    """What a table says about itself: id, properties, protocol and schema."""
+    """What a table says about itself: id, properties, protocol, schema, and for people a name and a description."""
 
     table_id: str
     configuration: Mapping[str, str]
@@ -88,6 +88,13 @@ class TableState:
     min_writer_version: int
     features: tuple[str, ...]
     schema_text: str = field(repr=False)
+    name: str | None = None
+    description: str | None = None
+
+    @cached_property
+    def column_names(self) -> frozenset[str]:
+        """The names of the columns."""
+        return frozenset(field.name for field in self.schema.fields)
 
     @cached_property
     def schema(self) -> Schema:
@@ -106,6 +113,8 @@ class TableState:
             protocol.min_writer_version,
             tuple(sorted(features)),
             table.schema().to_json(),
+            metadata.name,
+            metadata.description,
         )
 
 
@@ -170,8 +179,8 @@ def entry_text(
 def _metadata(state: TableState, now: int) -> dict[str, Any]:
     return {
         "id": state.table_id,
-        "name": None,
-        "description": None,
+        "name": state.name,
+        "description": state.description,
         "format": {"provider": "parquet", "options": {}},
         "schemaString": state.schema_text,
         "partitionColumns": [],

@@ -362,7 +362,7 @@ class BatchCommitter:
         log.refresh()
         if log.state is not state:
             tables.check_table(log.state, path, kind, vhost=target.vhost, name=name)
-        if log.state.schema != kind.delta_schema:
+        if not kind.is_in(log.state):
             tables.grow(log, kind)
         return log
 

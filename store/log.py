@@ -370,6 +370,8 @@ class TableLog:
             int(protocol["minWriterVersion"]),
             tuple(sorted(features)),
             metadata["schemaString"],
+            metadata.get("name"),
+            metadata.get("description"),
         )
 
     def _unreadable(self, reason: object) -> UnsupportedTable:
@@ -383,16 +385,24 @@ class TableLog:
 
 
 def create_log(
-    path: str, schema: Schema, configuration: Mapping[str, str], *, transactions: Iterable[Transaction] = ()
+    path: str,
+    schema: Schema,
+    configuration: Mapping[str, str],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    transactions: Iterable[Transaction] = (),
 ) -> bool:
     """Make an empty table of protocol 1/2 without table features; False when there is one already.
+
+    `name` and `description` are for people.
 
     Raises StorageFailed and CommitUnknown as a commit does.
     """
     folder = at(path, _LOG)
     effects.make_folder(folder)
     token = uuid.uuid4().hex
-    state = TableState(str(uuid.uuid4()), configuration, 1, 2, (), schema.to_json())
+    state = TableState(str(uuid.uuid4()), configuration, 1, 2, (), schema.to_json(), name, description)
     first = folder / entry_name(0)
     content = entry_text((), transactions, {"operation": "CREATE TABLE"}, token, state, create=True)
     try:

@@ -25,6 +25,7 @@ from bindery.router.errors import CommitConflict, UnsupportedTable
 from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA
 from bindery.store import checkpoints, file_rows
 from bindery.store.actions import AddFile, TableState, Transaction
+from bindery.store.descriptions import columns_of, description_of
 from bindery.store.log import TableLog, create_log, is_table
 from bindery.store.paths import DataDir
 from bindery.store.places import Place, at, delta_options
@@ -51,8 +52,22 @@ class Kind:
 
     @cached_property
     def delta_schema(self) -> Schema:
-        """The Delta schema derived from the Arrow one."""
-        return Schema.from_arrow(self.schema)
+        """The Delta schema derived from the Arrow one; its columns carry comments.
+
+        Members of structs carry none: a type with comments is another type to versions before there were any.
+        """
+        return Schema([self.commented(field) for field in Schema.from_arrow(self.schema).fields])
+
+    def commented(self, field: Field) -> Field:
+        """A column with what is said about it; one that has a comment, or of which nothing is said, as it is."""
+        text = columns_of(self.name).get(field.name)
+        if text is None or "comment" in field.metadata:
+            return field
+        return Field(field.name, field.type, nullable=field.nullable, metadata={**field.metadata, "comment": text})
+
+    def is_in(self, state: TableState) -> bool:
+        """Whether a table has all of these columns."""
+        return state.column_names.issuperset(self.schema.names)
 
 
 def retained(interval: str) -> Mapping[str, str]:
@@ -115,7 +130,14 @@ def create_table(
         properties["bindery.vhost"] = vhost
     if name is not None:
         properties["bindery.name"] = name
-    create_log(path, kind.delta_schema, properties, transactions=transactions)
+    create_log(
+        path,
+        kind.delta_schema,
+        properties,
+        name=kind.name if name is None else name,
+        description=description_of(kind.name, vhost=vhost, name=name),
+        transactions=transactions,
+    )
     return open_log(path, kind, vhost=vhost, name=name, files=files)
 
 
@@ -199,7 +221,7 @@ def check_table(state: TableState, path: str, kind: Kind, *, vhost: str | None =
             where=path,
             hint="Bindery writes tables of protocol 1/2 without table features; copy the data into a new table",
         )
-    if state.schema != kind.delta_schema:
+    if state.schema != kind.delta_schema:  # of older tables too, which have no comments
         _check_schema(state.schema, path, kind)
 
 
@@ -220,6 +242,8 @@ def _check_schema(schema: Schema, path: str, kind: Kind) -> None:
 def grow(log: TableLog, kind: Kind) -> bool:
     """Add the nullable columns that the table does not have yet; True when there were any.
 
+    With them comes what an older table does not say about itself: to say that alone would be a change of the table's
+    metadata, for which other engines give up their transactions and streams.
     Raises CommitConflict when every attempt lost its race.
     """
     for _ in attempts(log.path):
@@ -229,7 +253,13 @@ def grow(log: TableLog, kind: Kind) -> bool:
         missing: list[Field] = [field for field in kind.delta_schema.fields if field.name not in present]
         if not missing:
             return False
-        state = replace(log.state, schema_text=Schema([*fields, *missing]).to_json())
+        vhost, name = (log.state.configuration.get(f"bindery.{what}") for what in ("vhost", "name"))
+        state = replace(
+            log.state,
+            schema_text=Schema([*map(kind.commented, fields), *missing]).to_json(),
+            name=log.state.name or name or kind.name,
+            description=log.state.description or description_of(kind.name, vhost=vhost, name=name),
+        )
         if log.commit((), state=state, info={"operation": "ADD COLUMN"}) is not None:
             return True
     raise AssertionError("attempts() ends by raising")

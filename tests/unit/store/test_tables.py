@@ -4,15 +4,19 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Schema, write_deltalake
 
 from bindery.router.errors import UnsupportedTable
 from bindery.router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA
 from bindery.store import tables
 from bindery.store.commit import BatchCommitter
+from bindery.store.descriptions import columns_of, description_of
+from bindery.store.log import create_log
+from bindery.store.manifest import MANIFEST
 from bindery.store.paths import DataDir
 from bindery.store.places import at as place
-from bindery.store.topology import TopologyStore
+from bindery.store.streams import STREAMS
+from bindery.store.topology import TOPOLOGY, TopologyStore
 from tests.unit.store.conftest import declare_queues, deliver, remove_data_files
 
 
@@ -98,6 +102,51 @@ def test_a_damaged_log_is_named(data: DataDir) -> None:
         tables.open_table(path, tables.QUEUE)
     assert refused.value.where == path
     assert "\n" not in refused.value.message
+
+
+def described(path: str) -> tuple[str | None, str | None, dict[str, str | None]]:
+    table = DeltaTable(path)
+    columns = {field.name: field.metadata.get("comment") for field in table.schema().fields}
+    return table.metadata().name, table.metadata().description, columns
+
+
+@pytest.mark.parametrize("kind", [tables.QUEUE, tables.UNROUTABLE, tables.INBOX, MANIFEST, STREAMS, TOPOLOGY])
+def test_every_column_of_every_kind_is_described_in_a_sentence(kind: tables.Kind) -> None:
+    comments = columns_of(kind.name)
+    assert list(comments) == kind.schema.names
+    assert all(text.endswith(".") and len(text) <= 250 for text in comments.values())
+    assert description_of(kind.name, vhost="/", name="q")
+
+
+def test_a_table_says_what_it_is_about(data: DataDir) -> None:
+    tables.ensure_queue_table(data, "/", "to.lax")
+    name, description, columns = described(data.queue("/", "to.lax"))
+    assert (name, columns) == ("to.lax", dict(columns_of("queue")))
+    assert description is not None
+    assert description.startswith("Messages routed to the queue 'to.lax' of the vhost '/'")
+
+
+def test_a_description_outlives_a_checkpoint_and_other_changes_of_the_metadata(data: DataDir) -> None:
+    path = data.queue("/", "q")
+    tables.ensure_queue_table(data, "/", "q")
+    before = described(path)
+    DeltaTable(path).create_checkpoint()
+    newer = tables.Kind("queue", QUEUE_SCHEMA.append(pa.field("later", pa.string())), {})
+    assert tables.grow(tables.open_log(path, tables.QUEUE), newer)
+    name, description, columns = described(path)
+    assert (name, description, columns) == (*before[:2], before[2] | {"later": None})
+
+
+def test_a_table_of_before_is_used_as_it_is_and_described_when_it_grows(data: DataDir) -> None:
+    path = data.unroutable("/")
+    plain = Schema.from_arrow(pa.schema([field for field in UNROUTABLE_SCHEMA if field.name != "detail"]))
+    create_log(path, plain, {"bindery.format_version": "1", "bindery.kind": "unroutable", "bindery.vhost": "/"})
+    log = tables.ensure_unroutable_table(data, "/")
+    assert (log.version, described(path)[:2]) == (0, (None, None))
+    assert tables.grow(log, tables.UNROUTABLE)
+    name, description, columns = described(path)
+    assert (name, description) == ("unroutable", description_of("unroutable", vhost="/", name=None))
+    assert columns == columns_of("unroutable")
 
 
 def test_a_column_of_another_type_is_refused_and_a_missing_nullable_one_is_added(data: DataDir) -> None:
