@@ -36,7 +36,7 @@ BINARY: Final = 7
 NESTED: Final = 8
 
 #: Union fields in the order of their tags from BOOL on, as they stand in the VALUE struct.
-_UNION_TAGS: Final = (
+UNION_TAGS: Final = (
     ("bool", BOOL),
     ("int", INT),
     ("double", DOUBLE),
@@ -305,7 +305,7 @@ def _fill_union(column: Column, array: pa.StructArray, rows: npt.NDArray[np.inte
 def _members(array: pa.StructArray) -> list[tuple[int, pa.Array]]:
     """Tag and values of those union fields that any row has set."""
     members = dict(zip((member.name for member in array.type), array.flatten(), strict=True))
-    return [(tag, members[name]) for name, tag in _UNION_TAGS if members[name].null_count < len(array)]
+    return [(tag, members[name]) for name, tag in UNION_TAGS if members[name].null_count < len(array)]
 
 
 def _fill_member(column: Column, member: pa.Array, tag: int, rows: npt.NDArray[np.integer]) -> None:

@@ -147,6 +147,11 @@ class Queue:
     vhost: str = DEFAULT_VHOST
     _point: ReadPoint | None = None
 
+    @property
+    def path(self) -> str:
+        """The absolute path, or the URL, of its Delta table, for whatever reads those."""
+        return self._data.queue(self.vhost, self.name)
+
     def arrow(
         self,
         *,

@@ -64,12 +64,20 @@ class FlatColumn:
     kinds: Kinds = 0
 
     @property
+    def holds(self) -> str:
+        """The types of the values that were seen, in words."""
+        return " and ".join(self._names) or "nothing but nulls"
+
+    @property
+    def _names(self) -> list[str]:
+        return [name for tag, (name, _) in _TYPES.items() if self.kinds & 1 << tag]
+
+    @property
     def widened(self) -> str | None:
         """What is said of values of several types; None where they have one."""
-        names = [name for tag, (name, _) in _TYPES.items() if self.kinds & 1 << tag]
-        if len(names) < 2:
+        if len(self._names) < 2:
             return None
-        return f"{self.ref} holds {' and '.join(names)}: the column {self.name!r} is {self.type}"
+        return f"{self.ref} holds {self.holds}: the column {self.name!r} is {self.type}"
 
 
 def type_of(kinds: Kinds) -> pa.DataType:

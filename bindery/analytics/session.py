@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from bindery.analytics.catalog.identifiers import sql_names
 from bindery.analytics.point import ReadPoint
 from bindery.analytics.rows import Rows
 from bindery.analytics.tables import (
@@ -72,7 +73,7 @@ class SqlSession:
     def __init__(self, point: ReadPoint, vhost: str, *, notice: Notice = silent) -> None:
         self._duckdb = _duckdb()
         point.topology.vhost(vhost)
-        schemas = _names(sorted(point.topology.vhosts), _TAKEN)
+        schemas = sql_names(sorted(point.topology.vhosts), _TAKEN)
         self.views = [*_queues(point, schemas, notice), *_own(point, vhost, notice)]
         self._open: dict[str, Rows | pa.Table] = {}
         self._spill = tempfile.TemporaryDirectory(prefix="bindery-sql-")
@@ -177,7 +178,7 @@ def _literal(text: str) -> str:
 def _queues(point: ReadPoint, schemas: dict[str, str], notice: Notice) -> Iterator[View]:
     for vhost, schema in schemas.items():
         queues = sorted(name for owner, name in point.topology.queues if owner == vhost)
-        for queue, view in _names(queues, ()).items():
+        for queue, view in sql_names(queues).items():
             yield View(schema, view, partial(queue_rows, point, vhost, queue, notice=notice))
 
 
@@ -188,26 +189,6 @@ def _own(point: ReadPoint, vhost: str, notice: Notice) -> Iterator[View]:
     yield View(OWN, "versions", partial(version_rows, point))
     for name in OBJECTS:
         yield View(OWN, name, partial(objects_named, point, name))
-
-
-def _names(names: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
-    """What each name is called in SQL, where names differ by more than case.
-
-    Of names that do not, and of those that are taken, each gets "~" and a number, so that none stands for another.
-    """
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(name.casefold(), []).append(name)
-    used = {*groups, *taken}
-    found: dict[str, str] = {}
-    for folded, group in groups.items():
-        for name in group:
-            called = name
-            if len(group) > 1 or folded in taken:
-                called = next(one for n in range(1, len(used) + 2) if (one := f"{name}~{n}").casefold() not in used)
-                used.add(called.casefold())
-            found[name] = called
-    return found
 
 
 def _duckdb() -> Any:

@@ -54,8 +54,17 @@ def queue_rows(
 ) -> Rows:
     """The rows of a queue, flattened unless that is not wanted. Raises NotFound for no queue, UnsupportedTable."""
     table = point.queue(vhost, name)
-    columns = _columns(table, QUEUE_SCHEMA, lambda text: notice(f"{name}: {text}")) if flat else []
+    columns = _queue_columns(table, name, notice) if flat else []
     return Rows(table, QUEUE_SCHEMA, columns, condition=condition, since=since)
+
+
+def queue_columns(point: ReadPoint, vhost: str, name: str, *, notice: Notice = silent) -> list[FlatColumn]:
+    """The flat columns of a queue. Raises NotFound for no queue, UnsupportedTable."""
+    return _queue_columns(point.queue(vhost, name), name, notice)
+
+
+def _queue_columns(table: TableAt, name: str, notice: Notice) -> list[FlatColumn]:
+    return _columns(table, QUEUE_SCHEMA, lambda text: notice(f"{name}: {text}"))
 
 
 def unroutable_rows(point: ReadPoint, vhost: str, *, notice: Notice = silent) -> Rows | pa.Table:
@@ -64,9 +73,17 @@ def unroutable_rows(point: ReadPoint, vhost: str, *, notice: Notice = silent) ->
     if table is None:
         flat = flat_columns({})
         return pa.schema([*UNROUTABLE_SCHEMA, *(pa.field(one.name, one.type) for one in flat)]).empty_table()
-    return Rows(
-        table, UNROUTABLE_SCHEMA, _columns(table, UNROUTABLE_SCHEMA, lambda text: notice(f"unroutable: {text}"))
-    )
+    return Rows(table, UNROUTABLE_SCHEMA, _unroutable_columns(table, notice))
+
+
+def unroutable_columns(point: ReadPoint, vhost: str, *, notice: Notice = silent) -> list[FlatColumn]:
+    """The flat columns of a vhost's unroutable messages, also where there are none yet."""
+    table = point.unroutable(vhost)
+    return flat_columns({}) if table is None else _unroutable_columns(table, notice)
+
+
+def _unroutable_columns(table: TableAt, notice: Notice) -> list[FlatColumn]:
+    return _columns(table, UNROUTABLE_SCHEMA, lambda text: notice(f"unroutable: {text}"))
 
 
 def batch_rows(point: ReadPoint) -> Rows | pa.Table:

@@ -26,6 +26,7 @@ from bindery.cli.lint import lint
 from bindery.cli.maintain import maintain
 from bindery.cli.queues import queues
 from bindery.cli.redrive import redrive, unroutable
+from bindery.cli.register import register
 from bindery.cli.replay import replay
 from bindery.cli.route import route
 from bindery.cli.rule import rule
@@ -64,6 +65,7 @@ app.command()(copy)
 app.command()(drain)
 app.command()(forward)
 app.command()(sql)
+app.command()(register)
 
 
 def _say_version(asked: bool) -> None:

@@ -38,6 +38,7 @@ SURFACE = {
     "Snapshot.sql": "(self, query, *, vhost='/')",
     "Queue.name": "member_descriptor",
     "Queue.vhost": "member_descriptor",
+    "Queue.path": "property",
     **{
         f"Queue.{name}": f"(self, *, filter=None, dialect='jms', flat=False, columns=None, since=None, at=None{more})"
         for name, more in (("arrow", ""), ("polars", ""), ("pandas", ""), ("duckdb", ", connection=None"))
