@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from bindery.analytics.directory import Queue as Queue
     from bindery.analytics.directory import Snapshot as Snapshot
     from bindery.analytics.directory import open as open
-    from bindery.analytics.directory import spark as spark
+    from bindery.analytics.embedded import spark as spark
     from bindery.store.read import read_queue as read_queue
 
 __all__ = ["Directory", "Queue", "Snapshot", "open", "read_queue", "spark"]
@@ -22,6 +22,10 @@ def __getattr__(name: str) -> Any:
         from bindery.store.read import read_queue  # noqa: PLC0415  # lazily, see above
 
         return read_queue
+    if name == "spark":
+        from bindery.analytics.embedded import spark  # noqa: PLC0415  # lazily, see above
+
+        return spark
     if name in __all__:
         from bindery.analytics import directory  # noqa: PLC0415  # lazily, see above
 

@@ -290,7 +290,7 @@ def _column(field: pa.Field, parts: Mapping[str, tuple[MappedColumn, pa.Array]],
     mapped, array = parts[""]
     if mapped.member == HEADERS:
         return headers_map(array)
-    return _union(array, mapped.member) if mapped.member else conformed(array, field.type)
+    return union(array, mapped.member) if mapped.member else conformed(array, field.type)
 
 
 def _struct(kind: pa.StructType, parts: Mapping[str, tuple[MappedColumn, pa.Array]], rows: int) -> pa.Array:
@@ -302,11 +302,11 @@ def _struct(kind: pa.StructType, parts: Mapping[str, tuple[MappedColumn, pa.Arra
             continue
         mapped, array = parts[member.name]
         held |= _valid(array)
-        arrays.append(_union(array, mapped.member) if mapped.member else conformed(array, member.type))
+        arrays.append(union(array, mapped.member) if mapped.member else conformed(array, member.type))
     return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(~held))
 
 
-def _union(array: pa.Array, member: str) -> pa.Array:
+def union(array: pa.Array, member: str) -> pa.Array:
     """Values of one type as the VALUE union; null stays null."""
     arrays = [
         conformed(array, field.type) if field.name == member else pa.nulls(len(array), field.type) for field in VALUE

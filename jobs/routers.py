@@ -27,7 +27,7 @@ class Routers:
             self.close()
             router = Router.compile(topology, self._vhost)
             if not self._warm:
-                _compile_kernels(router, topology)
+                compile_kernels(router, topology)
                 self._warm = True
             self._broadcast = self._spark.sparkContext.broadcast(router)
             self._version = topology.version
@@ -40,7 +40,7 @@ class Routers:
         self._broadcast = self._version = None
 
 
-def _compile_kernels(router: Router, topology: Topology) -> None:
+def compile_kernels(router: Router, topology: Topology) -> None:
     """Route one message to each exchange here, so that machine code is compiled once and cached on disk.
 
     Without it every worker of a fresh installation compiles the same kernels at the same time.

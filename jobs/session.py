@@ -31,14 +31,15 @@ _DELTA: Final = DELTA_SETTINGS | {
 }
 #: Where the package pyspark-connect is installed, the default is another.
 _CLASSIC: Final = {"spark.api.mode": "classic"}
+#: A common part of two guarded expressions must not be computed outside of both guards (jobs/mapping.py).
+_GUARDED: Final = {"spark.sql.subexpressionElimination.enabled": "false"}
 _ROUTING: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
     # no limit in bytes: Spark would measure every column for every row, which costs more than routing;
     # jobs/route.py bounds the rows of a batch by their mean size instead
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
-    # a common part of two guarded expressions must not be computed outside of both guards (jobs/mapping.py)
-    "spark.sql.subexpressionElimination.enabled": "false",
+    **_GUARDED,
     # Spark's default for local folders starts about 20 processes a batch (readlink, chmod), half of the time of a
     # small batch; both check for the name and then rename
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -110,6 +111,12 @@ def configure(session: SparkSession) -> None:
     require_classic(session)
     quieten(session)
     for name, value in _ROUTING.items():
+        session.conf.set(name, value)
+
+
+def guard(session: SparkSession) -> None:
+    """Set, in somebody's own session, what keeps a record that fails in a mapping from failing its query."""
+    for name, value in _GUARDED.items():
         session.conf.set(name, value)
 
 

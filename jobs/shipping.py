@@ -23,6 +23,7 @@ from bindery.router.errors import Refused
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row
+    from pyspark.sql.types import StructType
 
 #: Parts of the package that tasks import.
 _PARTS: Final = ("analytics", "jobs", "router", "store")
@@ -107,6 +108,21 @@ def shipped(
         yield pyarrow.RecordBatch.from_pydict({"result": [json.dumps({"other_code": line})]})
 
     return run
+
+
+def shipped_column(function: Callable[[Iterator[Any]], Iterator[pa.Array]], kind: StructType | str) -> Any:
+    """An Arrow UDF: `function` gets tuples of columns (of a single one the array alone), and gives as many values.
+
+    See `shipped`; `kind` is the type of its values.
+    """
+    import pyarrow  # noqa: PLC0415
+    from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415  # nothing that executors call
+
+    run: Any = shipped(function, gives_results=False)
+    # Spark reads the kind of a UDF from them
+    run.__annotations__ = {"batches": Iterator[tuple[pyarrow.Array, ...]], "return": Iterator[pyarrow.Array]}
+    make: Any = arrow_udf
+    return make(run, kind)
 
 
 def results(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:

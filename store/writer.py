@@ -154,6 +154,15 @@ def drop_written(data: DataDir, files: Iterable[WrittenFile]) -> None:
         drop_unused(data.routed(file.kind, file.vhost, file.name), [file.path])
 
 
+def disposition_of_refused(batch: pa.RecordBatch) -> pa.Array:
+    """What becomes of records (BATCH_SCHEMA) that were never routed.
+
+    A mandatory record is returned, one whose sender asks for it rejected, every other one discarded (docs/routing.md).
+    """
+    asked = pc.if_else(batch.column("reject_unroutable").fill_null(False), _REJECTED, _DISCARDED)
+    return pc.if_else(batch.column("mandatory").fill_null(False), _RETURNED, asked)
+
+
 def stream_mark(stream: str) -> str:
     """What stands for a stream in the names of its files."""
     return hashlib.sha256(stream.encode()).hexdigest()[:12]
@@ -218,18 +227,12 @@ class QueueWriter:
             self.flush()
 
     def add_refused(self, batch: pa.RecordBatch, *, reason: pa.Array, detail: pa.Array, raw: pa.Array) -> None:
-        """Take over records (BATCH_SCHEMA) that were never routed, each with its reason, detail and raw form.
-
-        A mandatory record is returned, one whose sender asks for it rejected, every other one discarded
-        (docs/routing.md).
-        """
+        """Take over records (BATCH_SCHEMA) that were never routed, each with its reason, detail and raw form."""
         rows = batch.num_rows
         if not rows:
             return
         lineage = pa.ListArray.from_arrays(pa.array(np.zeros(rows + 1, np.int32)), pa.array([], pa.int32()))
-        asked = pc.if_else(batch.column("reject_unroutable").fill_null(False), _REJECTED, _DISCARDED)
-        disposition = pc.if_else(batch.column("mandatory").fill_null(False), _RETURNED, asked)
-        self._lost.append(_Lost(batch, reason, disposition, detail, raw, lineage))
+        self._lost.append(_Lost(batch, reason, disposition_of_refused(batch), detail, raw, lineage))
         self._buffered_bytes += batch.nbytes + raw.nbytes
         if self._buffered_bytes >= self._buffer_bytes:
             self.flush()

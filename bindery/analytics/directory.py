@@ -40,16 +40,6 @@ def open(path: str | Path) -> Directory:
     return Directory(DataDir.open(path))
 
 
-def spark() -> SparkSession:
-    """The session of Spark that is there, or a new local one, set up as jobs are: Delta, UTC, loopback.
-
-    Raises InvalidInput without a Java.
-    """
-    from bindery.analytics.spark import new_session  # noqa: PLC0415  # Spark: nothing else needs it
-
-    return new_session()
-
-
 class Directory:
     """A data directory. Each call reads what is there at that moment, or at the point that it is given.
 

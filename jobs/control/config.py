@@ -174,7 +174,7 @@ class JobFile:
         """File and line of a key."""
         while path and path not in self.lines:
             path = path[:-1]
-        return f"{self.name}, line {self.lines.get(path, 1)}"
+        return f"{self.name}, line {self.lines.get(path, 1)}" if self.lines else self.name
 
 
 def load_job(path: str | Path) -> JobFile:
@@ -248,6 +248,19 @@ def _one_line(document: Mapping[str, Any]) -> dict[tuple[str, ...], int]:
         if isinstance(content, Mapping):
             pending += [((*path, str(key)), value) for key, value in content.items()]
     return lines
+
+
+def job_of_mapping(message: Mapping[str, Any]) -> JobFile:
+    """A job of which only `message` and the caps count: a program's own DataFrame takes the place of its source.
+
+    Raises InvalidInput naming the key.
+    """
+    try:
+        file = job_of({"stream": "mapping", "source": {"format": "delta", "path": "-"}, "message": message})
+    except InvalidInput as error:
+        error.where = "mapping"
+        raise
+    return JobFile(file.job, "mapping", {})
 
 
 def _validated(content: Mapping[str, Any], lines: Mapping[tuple[str, ...], int], name: str) -> JobFile:

@@ -47,4 +47,4 @@ class Records:
     @property
     def may_be_corrupt(self) -> bool:
         """Whether Spark marks records of this source that it could not parse."""
-        return CORRUPT in self.frame.columns
+        return self.files is not None and CORRUPT in self.frame.columns

@@ -27,8 +27,8 @@ def test_the_page_runs(
     installation.route()
     installation.edit(lambda editor: editor.declare_exchange(Exchange("/", "flights", "topic")))
     with working_folder(installation.root):
-        (first, snapshot, frames, why) = python_blocks(PAGE)
-        for block in (first, snapshot):
+        (first, snapshot, frames, routed, selected, why) = python_blocks(PAGE)
+        for block in (first, snapshot, routed, selected):
             exec(block, {})  # noqa: S102  # our own text
         found: dict[str, object] = {}
         exec(frames.replace("frame.groupBy", "rows = frame.groupBy"), found)  # noqa: S102

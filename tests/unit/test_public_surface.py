@@ -25,6 +25,8 @@ SURFACE = {
         "(data, queue, *, vhost='/', filter=None, dialect='jms', version=None, columns=None, connection=None)"
     ),
     "spark": "()",
+    "spark.route": "(df, topology, mapping=None, *, vhost='/')",
+    "spark.selector": "(text, *, dialect='jms', columns=None)",
     "Directory.path": "property",
     "Directory.topology": "property",
     "Directory.queues": "(self, vhost='/')",
@@ -56,8 +58,11 @@ def _surface() -> dict[str, str]:
         members = {name: item}
         if inspect.isclass(item):
             members = {f"{name}.{one}": value for one, value in vars(item).items() if not one.startswith("_")}
+        elif not inspect.isfunction(item):  # what is called, and has functions of its own
+            named = {f"{name}.{one}": getattr(item, one) for one in vars(type(item)) if not one.startswith("_")}
+            members = {name: item.__call__, **named}
         for called, value in members.items():
-            if not inspect.isfunction(value):
+            if not inspect.isroutine(value):
                 found[called] = type(value).__name__
                 continue
             assert inspect.getdoc(value), called

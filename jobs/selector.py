@@ -1,0 +1,106 @@
+"""A filter of a broker as an expression over the columns of any DataFrame, with the filter's three values.
+
+It is an Arrow UDF over the columns that the filter names. Spark's own expressions would be faster and not the same:
+they cast where a selector says unknown, and fail where it goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import SparkContext
+from pyspark.sql import Column, functions
+from pyspark.sql.utils import is_remote
+
+from bindery.jobs.control.connect import connect_refused
+from bindery.jobs.fold import conformed, union
+from bindery.jobs.shipping import shipped_column
+from bindery.router import columns as typed
+from bindery.router.errors import InvalidInput
+from bindery.router.filters import parse
+from bindery.router.filters.ast import FALSE, TRUE
+from bindery.router.filters.columns import ColumnFilter
+from bindery.router.message import VALUE
+from bindery.router.spelling import nearest
+
+
+def selector(text: str, dialect: str, columns: Mapping[str, Column | str] | None) -> Column:
+    """The filter as a boolean column: true, false, or null where it is unknown.
+
+    `columns` says what stands for a name, where that is not the column of that name. Raises FilterError for a bad
+    filter, InvalidInput for a name in `columns` that the filter does not read, and without a classic session of Spark.
+    """
+    condition = ColumnFilter.of(parse(text, dialect))
+    stated = dict(columns or {})
+    for name in stated:
+        if name not in condition.names:
+            near = nearest(name, condition.names)
+            raise InvalidInput(
+                f"columns: the selector does not read {name!r}",
+                where="columns",
+                hint=("" if near is None else f"did you mean {near!r}? ") + "it reads " + ", ".join(condition.names),
+            )
+    if is_remote():
+        raise connect_refused("session")
+    if SparkContext._active_spark_context is None:
+        raise InvalidInput("there is no session of Spark yet", where="selector", hint="bindery.spark() gives one")
+    given = [stated.get(name, _quoted(name)) for name in condition.names]
+    judged = shipped_column(_Judged(condition), "boolean")
+    named: Column = judged(*given, functions.current_timestamp()).alias(text.strip() or "TRUE")
+    return named
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The function of the Arrow UDF: the columns that the filter names and a clock in, truths out."""
+
+    condition: ColumnFilter
+
+    def __call__(self, batches: Iterator[Sequence[pa.Array] | pa.Array]) -> Iterator[pa.Array]:
+        for batch in batches:
+            # of a single column Spark gives the array alone
+            *arrays, clock = [batch] if isinstance(batch, pa.Array) else batch
+            rows = len(clock)
+            clock_ms = pc.cast(clock, pa.int64())[0].as_py() // 1000 if rows else 0
+            columns = [_column(name, array) for name, array in zip(self.condition.names, arrays, strict=True)]
+            truths = self.condition.truths(columns, rows, clock_ms=clock_ms)
+            yield pa.array(truths == TRUE, mask=(truths != TRUE) & (truths != FALSE))
+
+
+def _column(name: str, array: pa.Array) -> typed.Column:
+    """The values of a column as those of a property; the types are those of a job's mapping.
+
+    Raises InvalidInput for a type that no property has.
+    """
+    kind = array.type
+    if pa.types.is_null(kind):
+        return typed.empty_column(len(array))
+    if pa.types.is_struct(kind) and {member.name for member in kind} == {member.name for member in VALUE}:
+        return typed.column_from(conformed(array, VALUE))
+    member = next((member for fits, member in _MEMBERS if fits(kind)), None)
+    if member is None:
+        raise InvalidInput(
+            f"column {name!r} is {kind}, which no property of a message can be",
+            where="selector",
+            hint="a date has no counterpart there: CAST it to TIMESTAMP, or to STRING",
+        )
+    return typed.column_from(union(array, member))
+
+
+#: What a type of Arrow is in a message; see the folding of jobs.mapping.
+_MEMBERS: Final = (
+    (pa.types.is_boolean, "bool"),
+    (pa.types.is_integer, "int"),
+    (lambda kind: pa.types.is_floating(kind) or pa.types.is_decimal(kind), "double"),
+    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), "string"),
+    (lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind), "binary"),
+    (pa.types.is_timestamp, "timestamp"),
+)

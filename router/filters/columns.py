@@ -1,0 +1,74 @@
+"""A filter over columns that are no message's: every name that it reads is the name of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from bindery.router.columns import BatchView, Column, Ref
+from bindery.router.errors import FilterError
+from bindery.router.filters import vector_rules  # noqa: F401  # it registers the rules of the shared nodes
+from bindery.router.filters.ast import Field, Node, XPath, rebuild, walk
+from bindery.router.filters.dialect import dialect_named
+from bindery.router.filters.filter import Filter
+from bindery.router.filters.pairs import Batch, Pairs
+from bindery.router.filters.shapes import Shape, Shapes
+from bindery.router.filters.vector import Truths
+
+#: The section of references to columns.
+_COLUMN: Final = "column"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFilter:
+    """A filter, compiled; picklable.
+
+    names  the columns that it reads, in the order in which it names them first
+    """
+
+    names: tuple[str, ...]
+    _shape: Shape
+
+    @classmethod
+    def of(cls, filter: Filter) -> ColumnFilter:
+        """The filter over columns; headers of messages are columns of their names, and have no defaults there.
+
+        Raises FilterError for one that reads a body (XPATH).
+        """
+        known: dict[Ref, str] = {}
+        for name, ref in dialect_named(filter.dialect).names.items():
+            # of several names of a header the one that was written
+            if ref not in known or (name in filter.text and known[ref] not in filter.text):
+                known[ref] = name
+        if any(isinstance(node, XPath) for node in walk(filter.expression)):
+            raise FilterError(
+                "XPATH reads the body of a message, and here are columns alone",
+                text=filter.text,
+                hint="filter the messages of a queue, which have bodies: bindery.open(DIR).queue(NAME).spark(filter=…)",
+            )
+        names = dict.fromkeys(_name(node.ref, known) for node in walk(filter.expression) if isinstance(node, Field))
+
+        def renamed(node: Node) -> Node:
+            return Field(Ref(_COLUMN, _name(node.ref, known))) if isinstance(node, Field) else rebuild(node, renamed)
+
+        shapes = Shapes()
+        shapes.add(renamed(filter.expression))
+        return cls(tuple(names), shapes.close()[0])
+
+    def truths(self, columns: Sequence[Column], rows: int, *, clock_ms: int) -> Truths:
+        """uint8[rows], as `bindery.router.filters.ast` has truths; `columns` are those of `names`."""
+        view = BatchView(pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[_COLUMN]), clock_ms=clock_ms)
+        for name, column in zip(self.names, columns, strict=True):
+            view.keep(Ref(_COLUMN, name), column)
+        pairs = Pairs(Batch(view), np.arange(rows), self._shape.parameters, np.zeros(rows, np.int64))
+        return pairs.truth(self._shape.tree)
+
+
+def _name(ref: Ref, known: Mapping[Ref, str]) -> str:
+    if ref.section == "application_properties":
+        return ref.name
+    return known.get(ref) or str(ref)
