@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from bindery.cli.options import DATA, DataOption, JsonOption
-from bindery.cli.render import console, counted, show_table
+from bindery.cli.render import console, show_table
 from bindery.cli.status import ago
-from bindery.router.error_text import visible
+from bindery.router.error_text import counted, visible
 from bindery.router.errors import InvalidInput, NotFound
 from bindery.router.moments import iso
 from bindery.router.spelling import nearest

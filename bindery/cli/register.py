@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from bindery.cli.options import DATA, DataOption, VhostOption
-from bindery.cli.render import counted
-from bindery.router.error_text import visible
+from bindery.router.error_text import counted, visible
 from bindery.router.errors import InvalidInput, Refused
 from bindery.router.model import DEFAULT_VHOST
 
