@@ -38,6 +38,7 @@ def import_(
 ) -> None:
     """Load exchanges, queues, bindings and diverts from a definitions file, all or nothing.
 
+    Objects of a document that names no vhost go to "/", or to --vhost.
     What exists with the same properties stays as it is; nothing is deleted. A conflict or an error
     refuses the whole file (exit 2) and names every one, with its line and column.
 
@@ -46,7 +47,8 @@ def import_(
     # Imported here so that `bindery --help` does not wait for Delta.
     from bindery.router.declarations import TopologyEditor  # noqa: PLC0415
     from bindery.router.definitions import apply, read_definitions  # noqa: PLC0415
-    from bindery.router.model import Topology  # noqa: PLC0415
+    from bindery.router.definitions.document import FORMAT_KEY, SINGLE_VHOST  # noqa: PLC0415
+    from bindery.router.model import DEFAULT_VHOST, Topology  # noqa: PLC0415
     from bindery.router.proposal import is_change  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
@@ -57,7 +59,10 @@ def import_(
             raise InvalidInput(
                 "a change document is not imported", where=str(definitions), hint="bindery apply makes changes"
             )
-        parsed, problems, ignored = read_definitions(source, vhost=vhost)
+        # an export of one vhost says so, and wants to be told where to; whoever writes by hand means "/"
+        alone = isinstance(source.value, dict) and source.value.get(FORMAT_KEY) == SINGLE_VHOST
+        default = None if alone else DEFAULT_VHOST
+        parsed, problems, ignored = read_definitions(source, vhost=vhost, default_vhost=default)
         if problems:
             # the rest of what is wrong is found without a data directory, which a refused file does not make
             apply(parsed, TopologyEditor(Topology.empty()), overwrite=True, problems=problems)

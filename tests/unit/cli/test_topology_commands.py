@@ -10,6 +10,7 @@ import pytest
 
 from bindery.jobs.control.bridge import check_bridge
 from bindery.jobs.control.config import load_job
+from bindery.router.definitions.document import FORMAT_KEY, SINGLE_VHOST
 from bindery.router.errors import Refused
 from bindery.router.model import Binding
 from bindery.store.paths import DataDir
@@ -17,6 +18,26 @@ from bindery.store.topology import TopologyStore
 
 SAMPLES = Path(__file__).parents[3] / "configs" / "samples"
 DEFINITIONS = SAMPLES / "definitions-orders.json"
+
+
+def test_a_document_that_names_no_vhost_is_meant_for_the_default_one(run, tmp_path: Path) -> None:
+    plain = tmp_path / "plain.yaml"
+    plain.write_text("queues: [{name: q}]\nbindings: [{source: amq.topic, destination: q, routing_key: '#'}]\n")
+    code, out, _ = run("import", plain, "--data", tmp_path / "data", "--json")
+    assert (code, json.loads(out)["created"]) == (0, {"queue": 1, "binding": 1})
+    assert TopologyStore(DataDir.open(tmp_path / "data")).load().queues.keys() == {("/", "q")}
+
+    mixed = tmp_path / "mixed.yaml"
+    mixed.write_text("queues: [{name: q}, {name: r, vhost: /}]\n")
+    code, _, err = run("import", mixed, "--data", tmp_path / "data")
+    assert (code, "mixed.yaml:1:" in err, "vhost is missing" in err) == (2, True, True)
+
+    exported = tmp_path / "exported.json"
+    exported.write_text(json.dumps({FORMAT_KEY: SINGLE_VHOST, "queues": [{"name": "q"}]}))
+    code, _, err = run("import", exported, "--data", tmp_path / "data")
+    assert (code, "single vhost" in err) == (2, True)
+    code, _, _ = run("import", plain, "--vhost", "/", "--data", tmp_path / "data")
+    assert code == 0
 
 
 def test_an_import_declares_everything_and_again_changes_nothing(run, tmp_path: Path) -> None:
