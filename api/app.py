@@ -21,6 +21,7 @@ from bindery.api.readiness import Readiness
 from bindery.api.routes import (
     bindings,
     capabilities,
+    chosen_messages,
     definitions,
     diverts,
     exchanges,
@@ -59,6 +60,7 @@ _RESOURCES: Final = (
     queues,
     bindings,
     messages,
+    chosen_messages,
     definitions,
     versions,
     diverts,

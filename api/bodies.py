@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, NoReturn, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, NoReturn, TypeVar
 
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from bindery.api.errors import Reason, Refusal, bad_request, payload_too_large
@@ -110,8 +110,8 @@ def refusal_of(error: ValidationError, model: type[BaseModel]) -> Refusal:
     if first["type"] == "extra_forbidden":
         name, known = str(first["loc"][0]), [field.alias or key for key, field in model.model_fields.items()]
         meant = nearest(name, known)
-        hint = f"keys: {', '.join(known)}" if meant is None else f"did you mean {meant!r}?"
-        return bad_request(f"unknown key {name!r}; {hint}")
+        hint = f"known keys: {', '.join(known)}" if meant is None else f"did you mean {meant!r}?"
+        return bad_request(f"unknown key {name!r}: {hint}")
     if first["type"] == "reason":
         return bad_request(first["ctx"]["reason"])
     return bad_request(".".join(str(part) for part in first["loc"]) + ": " + first["msg"])
@@ -244,6 +244,10 @@ RoutingKey = Annotated[
 Description = Annotated[
     str, BeforeValidator(read_description), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})
 ]
+AtLeastOne = Annotated[Count, Field(ge=1)]
+#: A consumer's filter: text in a dialect, or a filter set.
+ConsumerFilter = Annotated[str | dict[str, Any] | None, Field(description="filter text, or a filter set")]
+DEFAULT_DIALECT: Final = "jms"
 Tags = Annotated[
     tuple[str, ...],
     BeforeValidator(read_tags),
@@ -363,9 +367,52 @@ class PublishBody(Body):
 
 
 class GetBody(Body):
-    """How many messages to get, and what becomes of them; count, ackmode and encoding are mandatory."""
+    """How many messages to get, and what becomes of them; count, ackmode and encoding are mandatory.
+
+    The filter is Bindery's own. A key that looks like it is refused: without its filter a get takes other messages.
+    """
 
     ackmode: str
     count: Count
     encoding: str
     truncate: Count | None = None
+    filter: ConsumerFilter = None
+    dialect: str = DEFAULT_DIALECT
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_misspelt_filter(cls, content: Any) -> Any:
+        for name in content.keys() - cls.model_fields.keys():
+            near = nearest(name, ["filter", "dialect"])
+            if near is not None:
+                refuse(f"unknown key {name!r}: did you mean {near!r}?")
+        return content
+
+
+class ChoiceBody(OwnBody):
+    """Which messages of a queue are meant; without a filter all of them."""
+
+    filter: ConsumerFilter = None
+    dialect: str = DEFAULT_DIALECT
+
+
+class BrowseBody(ChoiceBody):
+    """Which messages to show, and how."""
+
+    limit: AtLeastOne = 20
+    encoding: Literal["auto", "base64"] = "auto"
+    truncate: Annotated[Count, Field(ge=0)] | None = Field(None, description="bytes of a payload that are shown")
+
+
+class DeleteBody(ChoiceBody):
+    """Which messages to delete: those of a filter, or `all`."""
+
+    all: Flag = False
+
+
+class TransferBody(ChoiceBody):
+    """Which messages go to another queue of the vhost, the first in row order."""
+
+    to: str = Field(description="the other queue")
+    limit: AtLeastOne | None = None
+    dry_run: Flag = False

@@ -429,6 +429,39 @@ class GotMessage(TypedDict):
     payload_encoding: Literal["string", "base64"]
 
 
+@with_config(_EXACT)
+class Counted(TypedDict):
+    """How many messages there are."""
+
+    messages: int
+
+
+@with_config(_EXACT)
+class Deleted(TypedDict):
+    """How many messages were deleted."""
+
+    deleted: int
+
+
+@with_config(_EXACT)
+class Moved(TypedDict):
+    """How a move went: messages moved, those that the target's filter refused, and those of earlier moves finished."""
+
+    moved: int
+    refused: int
+    finished: int
+    batches: list[str]
+
+
+@with_config(_EXACT)
+class Copied(TypedDict):
+    """How a copy went: messages copied, and those that the target's filter refused."""
+
+    copied: int
+    refused: int
+    batches: list[str]
+
+
 @with_config(_LISTED)
 class Ingested(TypedDict, total=False):
     """Records that were stored, and the version of the inbox that holds them; no version without records."""

@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -33,8 +34,8 @@ from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHE
 from bindery.router.model import Topology
 from bindery.store.paths import DataDir
 from bindery.store.recorded import UNREADABLE
-from bindery.store.redrive import STREAM_PREFIX
 from bindery.store.routed_files import RoutedFile, batches_of, file_groups, group_of, group_text, identities_of
+from bindery.store.stream_names import REPEATING
 from bindery.store.topology import TopologyStore
 
 RESULT_SCHEMA: Final = "result string"
@@ -55,10 +56,10 @@ class Span:
     until: datetime | None = None
 
     def holds(self, rows: pa.RecordBatch) -> Mask:
-        """Which rows lie in the span; rows of redrives repeat messages of other streams."""
+        """Which rows lie in the span; rows that repeat messages of other streams are left out."""
         stream = rows.column("routing").field("stream").cast(pa.string())
         if self.stream is None:
-            kept = pc.invert(pc.starts_with(stream, STREAM_PREFIX))
+            kept = pc.invert(reduce(pc.or_, (pc.starts_with(stream, prefix) for prefix in REPEATING)))
         else:
             kept = pc.equal(stream, self.stream)
         routed = rows.column("routed_at")

@@ -1,6 +1,6 @@
 """Batches, driven: the one order of steps in which everything that routes gets its copies into tables.
 
-A streaming job, the publisher and a redrive differ in where a batch comes from and where its files are written.
+A streaming job, the publisher, a redrive and a move differ in where a batch comes from and where its files are written.
 What makes a batch happen once is the same for all, and is the order of these steps:
 
 1. **Pin** (`begin`). Before anything is routed: an attempt that follows a crash must route the same, or tables that

@@ -7,7 +7,7 @@ clock, stream, batch, number in the batch; together these identify a row of one 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,22 @@ def read_queue(
     return rows.take(in_order(rows)).select(wanted)
 
 
+def count(data: DataDir, queue: str, *, vhost: str = "/", condition: Filter | None = None) -> int:
+    """How many rows the condition accepts; without one nothing is read but the log."""
+    log = _newest(data, queue, vhost)
+    if condition is None:
+        return tables.rows_in(log)
+    return sum(int(_accepted_in(log.path, file, condition).sum()) for file in tables.files_of(log))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Rows that a queue gave, and how many it held before, filter or not."""
+
+    rows: pa.Table
+    held: int
+
+
 def browse(
     data: DataDir,
     queue: str,
@@ -107,15 +123,20 @@ def browse(
     condition: Filter | None = None,
 ) -> pa.Table:
     """The first `limit` rows that the condition accepts, in row order; nothing is changed."""
-    return _first(_newest(data, queue, vhost), limit, condition).rows()
+    return look(data, queue, vhost=vhost, limit=limit, condition=condition).rows
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """Rows taken from a queue, and how many the queue held before, filter or not."""
-
-    rows: pa.Table
-    held: int
+def look(
+    data: DataDir,
+    queue: str,
+    *,
+    vhost: str = "/",
+    limit: int | None = None,
+    condition: Filter | None = None,
+) -> Taken:
+    """What `browse` gives, and how many rows the queue holds."""
+    log = _newest(data, queue, vhost)
+    return Taken(_first(log, limit, condition).rows(), tables.rows_in(log))
 
 
 def take(
@@ -148,7 +169,7 @@ def take(
 
         def without(file: str, chosen: Chosen = chosen) -> pa.Table | Unchanged:
             positions = chosen.positions.get(file)
-            return UNCHANGED if positions is None else _rewritten(log.path, file, positions, redeliver=requeue)
+            return UNCHANGED if positions is None else rewritten(log.path, file, positions, redeliver=requeue)
 
         with Rewriting(log, without, prefix=change) as rewriting:
             for _ in attempts:
@@ -171,7 +192,7 @@ def delete_rows(data: DataDir, queue: str, rows: pa.Table, *, vhost: str = "/") 
     found = RowSearch(log, bag, QUEUE_SCHEMA)
 
     def without(file: str) -> pa.Table | Unchanged:
-        return _rewritten(log.path, file, found.places[file]) if file in found.places else UNCHANGED
+        return rewritten(log.path, file, found.places[file]) if file in found.places else UNCHANGED
 
     attempts = tables.attempts(log.path)
     while True:
@@ -198,7 +219,7 @@ def delete_matching(data: DataDir, queue: str, condition: Filter | None, *, vhos
         counted[file] = int(mask.sum())
         if not counted[file]:
             return UNCHANGED
-        return None if mask.all() else _rewritten(log.path, file, np.flatnonzero(mask))
+        return None if mask.all() else rewritten(log.path, file, np.flatnonzero(mask))
 
     change = "purge" if condition is None else "delete"
     with Rewriting(log, others, prefix=change) as rewriting:
@@ -275,7 +296,7 @@ def _first(log: TableLog, limit: int | None, condition: Filter | None) -> Chosen
     return first_rows(log.path, tables.files_of(log), limit, lambda batch: accepted_rows(batch, condition), columns)
 
 
-def _rewritten(path: str, file: str, places: Sequence[int] | Places, *, redeliver: bool = False) -> pa.Table:
+def rewritten(path: str, file: str, places: Sequence[int] | Places, *, redeliver: bool = False) -> pa.Table:
     """The rows of a file without those at the places, or with one delivery more there."""
     # with every column of the file, also those that only a newer schema knows
     rows = file_rows.read_as_it_is(path, file)
@@ -290,11 +311,20 @@ def _rewritten(path: str, file: str, places: Sequence[int] | Places, *, redelive
 
 def _redelivered(rows: pa.Table, header: pa.StructArray, mask: Rows) -> pa.Table:
     """The rows, whose headers are given, with one delivery more where the mask says so."""
-    fields = dict(zip((field.name for field in HEADER), header.flatten(), strict=True))
-    count = pc.fill_null(fields["delivery_count"], 0)
     chosen = pa.array(mask)
-    fields["delivery_count"] = pc.if_else(chosen, pc.add(count, 1), fields["delivery_count"])
-    absent = pc.and_(header.is_null(), pc.invert(chosen))
-    rebuilt = pa.StructArray.from_arrays(list(fields.values()), fields=list(HEADER), mask=absent)
+    rebuilt = with_deliveries(
+        header,
+        lambda count: pc.if_else(chosen, pc.add(pc.fill_null(count, 0), 1), count),
+        absent=pc.and_(header.is_null(), pc.invert(chosen)),
+    )
     place = rows.schema.get_field_index("header")
     return rows.append_column("header", rebuilt) if place < 0 else rows.set_column(place, "header", rebuilt)
+
+
+def with_deliveries(
+    header: pa.StructArray, counted: Callable[[pa.Array], pa.Array], *, absent: pa.Array
+) -> pa.StructArray:
+    """Headers with other counts of deliveries, made from those that they have; `absent` tells which there are not."""
+    fields = dict(zip((field.name for field in HEADER), header.flatten(), strict=True))
+    fields["delivery_count"] = counted(fields["delivery_count"])
+    return pa.StructArray.from_arrays(list(fields.values()), fields=list(HEADER), mask=absent)

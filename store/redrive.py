@@ -37,13 +37,15 @@ from bindery.store.batches import BatchDriver, RouterOf, write_copies
 from bindery.store.commit import BatchCommitter
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
+from bindery.store.plan_files import one_batch
 from bindery.store.recorded import UNREADABLE, rows_of
 from bindery.store.redrive_marks import Marks
-from bindery.store.redrive_plans import STREAM_PREFIX, Plan, Plans, one_batch
+from bindery.store.redrive_plans import Plan, Plans
+from bindery.store.stream_names import claim_of
 from bindery.store.topology import TopologyStore
 from bindery.store.unroutable import Selection, may_be_routed_again
 
-__all__ = ["MAX_ROWS", "STREAM_PREFIX", "Outcome", "Redriver"]
+__all__ = ["MAX_ROWS", "Outcome", "Redriver"]
 
 #: Rows of one redrive; what is left is taken by the next round of the same call.
 MAX_ROWS: Final = 200_000
@@ -192,7 +194,7 @@ class Redriver:
     def _newest_number(self) -> int:
         """The number of the newest plan that has been marked, whatever the clock said then."""
         log = tables.open_log(self._data.unroutable(self._vhost), tables.UNROUTABLE, vhost=self._vhost)
-        return log.transaction_version(f"{self._plans.stream}:mark") or 0
+        return log.transaction_version(claim_of(self._plans.stream)) or 0
 
     # -- carrying out ---------------------------------------------------------------------------------
 

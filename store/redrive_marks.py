@@ -22,6 +22,7 @@ from bindery.store.paths import DataDir
 from bindery.store.redrive_plans import Plan
 from bindery.store.rewriting import UNCHANGED, Rewriting, Unchanged
 from bindery.store.row_bag import Places, RowBag, RowSearch
+from bindery.store.stream_names import claim_of
 
 _COLUMN: Final = "redriven"
 
@@ -47,7 +48,7 @@ class Marks:
         A plan is claimed in the order of numbers: one that comes after a later one is refused.
         """
         plan = self._plan
-        once = Transaction(f"{plan.stream}:mark", plan.number)
+        once = Transaction(claim_of(plan.stream), plan.number)
 
         def settled(search: RowSearch) -> bool | None:
             if self._is_marked():

@@ -1,13 +1,10 @@
-"""Plans of redrives: which unroutable rows are routed again, and with what, on record before anything is changed.
+"""Plans of redrives: which unroutable rows are routed again, and with what: `DIR/redrives/<vhost>`.
 
-A plan is one Parquet file, `DIR/redrives/<vhost>/<number>.parquet`, which is whole as soon as it has its name.
-Numbers grow with time: plans are marked and delivered in their order.
+How plans are kept is said in `bindery.store.plan_files`.
 """
 
 from __future__ import annotations
 
-import secrets
-import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,14 +16,12 @@ from bindery.router.message import MESSAGE_SCHEMA, SENT_SCHEMA, UNROUTABLE_SCHEM
 from bindery.store import effects
 from bindery.store.paths import DataDir, encode_name
 from bindery.store.places import Place, at
+from bindery.store.plan_files import PlanFile, PlanFolder, one_batch
+from bindery.store.stream_names import REDRIVES
 from bindery.store.writer import BATCH_SCHEMA, SEQ
 
-#: Streams of redrives begin so; there is one for each vhost.
-STREAM_PREFIX: Final = "redrive:"
-_VERSION: Final = b"bindery.topology_version"
-_CLOCK: Final = b"bindery.clock_ms"
-#: What makes plans of one millisecond differ.
-_NUMBERS: Final = 1 << 10
+_VERSION: Final = "bindery.topology_version"
+_CLOCK: Final = "bindery.clock_ms"
 _ROUTING: Final = "planned_from"
 #: What a plan's rows are told by: the row of the unroutable table that each is made from.
 _KNOWN_BY: Final = (*MESSAGE_SCHEMA.names, "source", "routing", "routed_at")
@@ -46,12 +41,25 @@ _SCHEMA: Final = pa.schema(
 class Plan:
     """A durable plan: its file, its batch, and what the rows are routed with."""
 
-    place: Place
+    file: PlanFile
     stream: str
-    number: int
     topology_version: int
     clock_ms: int
-    rows: pa.Table
+
+    @property
+    def place(self) -> Place:
+        """Where its file is."""
+        return self.file.place
+
+    @property
+    def number(self) -> int:
+        """The number of its batch."""
+        return self.file.number
+
+    @property
+    def rows(self) -> pa.Table:
+        """The rows that are routed again."""
+        return self.file.rows
 
     @property
     def batch(self) -> str:
@@ -75,65 +83,46 @@ class Plans:
     """The plans of one vhost."""
 
     def __init__(self, data: DataDir, vhost: str) -> None:
-        self.stream = f"{STREAM_PREFIX}{vhost}"
+        self.stream = f"{REDRIVES}{vhost}"
         self._folder = at(data.root, "redrives", encode_name(vhost))
+        self._files = PlanFolder(
+            self._folder, _SCHEMA, kind="redrive", lost="rows marked as redriven in its batch lack copies"
+        )
 
     def pending(self) -> list[int]:
         """The numbers of the plans that are not finished, ascending."""
         with effects.looking(self._folder):
             # what is left of plans that were never whole, or are done, has a suffix
             older = [name for name in self._folder.folders() if "." not in name]
-            numbers = self._folder.numbers(".parquet")
         if older:
             raise UnsupportedTable(
                 f"{self._folder / older[0]} is a plan of an older version",
                 where=str(self._folder),
                 hint="finish it with the version that began it",
             )
-        return numbers
+        return self._files.pending()
 
     def read(self, number: int) -> Plan | None:
         """A plan; None when somebody else has finished it. Raises UnsupportedTable for a damaged one."""
-        place = self._place(number)
-        try:
-            rows = place.read_parquet()
-            stated = rows.schema.metadata
-            planned = rows.replace_schema_metadata(None).select(_SCHEMA.names).cast(_SCHEMA)
-            return Plan(place, self.stream, number, int(stated[_VERSION]), int(stated[_CLOCK]), planned)
-        except FileNotFoundError:
+        file = self._files.read(number)
+        if file is None:
             return None
-        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
-            raise UnsupportedTable(
-                f"damaged redrive plan {place}: {error}",
-                where=str(place),
-                hint=f"restore it; without it, rows marked as redriven in {self.stream}:{number} lack copies",
-            ) from error
+        try:
+            return Plan(file, self.stream, int(file.stated[_VERSION]), int(file.stated[_CLOCK]))
+        except (KeyError, ValueError) as error:
+            raise self._files.damaged(number, error) from error
 
     def write(self, rows: pa.Table, topology_version: int, clock_ms: int, *, after: int) -> Plan:
         """A plan for rows of the unroutable table, with a number above `after`; durable when this comes back.
 
         Raises StorageFailed; the plan may be there all the same, and is finished like any other.
         """
-        number = max(time.time_ns() // 1_000_000 * _NUMBERS, after + 1) + secrets.randbelow(_NUMBERS)
         planned = rows.select([*MESSAGE_SCHEMA.names, "source"])
         planned = planned.append_column(SEQ, pa.array(np.arange(rows.num_rows)))
         planned = planned.append_column(_ROUTING, rows["routing"]).append_column("routed_at", rows["routed_at"])
-        planned = planned.cast(_SCHEMA)
-        stated = {_VERSION: str(topology_version).encode(), _CLOCK: str(clock_ms).encode()}
-        place = self._place(number)
-        effects.make_folder(self._folder)
-        effects.put_parquet(place, planned.replace_schema_metadata(stated))
-        return Plan(place, self.stream, number, topology_version, clock_ms, planned)
+        file = self._files.write(planned, {_VERSION: str(topology_version), _CLOCK: str(clock_ms)}, after=after)
+        return Plan(file, self.stream, topology_version, clock_ms)
 
     def discard(self, plan: Plan) -> None:
         """Remove a plan that is finished or was given up. Raises StorageFailed; then it is there to be finished."""
-        effects.remove(plan.place)
-
-    def _place(self, number: int) -> Place:
-        return self._folder / f"{number}.parquet"
-
-
-def one_batch(rows: pa.Table) -> pa.RecordBatch:
-    """A table as one batch."""
-    batches = rows.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+        self._files.discard(plan.file)

@@ -115,7 +115,7 @@ def get(
     """The first messages of a queue, in the order in which they were routed.
 
     With a requeue mode they stay and count as delivered once more; otherwise they are taken out, in one
-    commit. A negative count asks for everything.
+    commit. A negative count asks for everything, a filter for those that it accepts.
     """
     user.require_sight(vhost)
     if body.ackmode not in _ACK_MODES:
@@ -132,13 +132,10 @@ def get(
     most = plane.settings.get_limit
     limit = most if body.count < 0 else min(body.count, most)
     requeue = _ACK_MODES[body.ackmode]
-    taken = read.take(plane.data, name, vhost=vhost, limit=limit, requeue=requeue)
+    condition = read.consumer_filter(body.filter, dialect=body.dialect)
+    taken = read.take(plane.data, name, vhost=vhost, limit=limit, condition=condition, requeue=requeue)
     plane.counts.changed()
-    messages = from_batch(taken.rows)
-    items = [
-        _item(message, held=taken.held - number, truncate=body.truncate, as_base64=body.encoding == "base64")
-        for number, message in enumerate(messages, start=1)
-    ]
+    items = shown_messages(taken, truncate=body.truncate, as_base64=body.encoding == "base64")
     plane.statistics.got(
         vhost,
         name,
@@ -164,6 +161,14 @@ def purge(plane: Plane, user: ManagementUser, vhost: VhostPath, name: NamePath) 
         _LOGGER.warning("queue %r of vhost %r has no table: there was nothing to empty", name, vhost)
     plane.counts.changed()
     return Response(status_code=204, headers={"vary": _PURGE_VARY})
+
+
+def shown_messages(given: read.Taken, *, truncate: int | None, as_base64: bool) -> list[GotMessage]:
+    """Messages as `get` shows them."""
+    return [
+        _item(message, held=given.held - number, truncate=truncate, as_base64=as_base64)
+        for number, message in enumerate(from_batch(given.rows), start=1)
+    ]
 
 
 def _item(message: Message, *, held: int, truncate: int | None, as_base64: bool) -> GotMessage:

@@ -23,7 +23,7 @@ from bindery.store.actions import AddFile
 from bindery.store.manifest import MANIFEST, newest_batches, read_manifest
 from bindery.store.past import LogAt
 from bindery.store.paths import DataDir
-from bindery.store.redrive_plans import STREAM_PREFIX
+from bindery.store.stream_names import OF_PLANS, claimed_stream
 from bindery.store.topology import TopologyStore
 
 #: What a point may be given as: "STREAM:BATCH", a batch's number alone, or a time (ISO text without zone is UTC).
@@ -162,12 +162,12 @@ def _batches(log: LogAt) -> dict[str, int]:
     return {
         app_id: number
         for app_id, number in log.transactions.items()
-        if not app_id.startswith("bindery.") and not (app_id.startswith(STREAM_PREFIX) and app_id.endswith(":mark"))
+        if not app_id.startswith("bindery.") and claimed_stream(app_id) is None
     }
 
 
 def _stream_of(app_id: str) -> str:
-    return app_id if app_id.startswith(STREAM_PREFIX) else app_id.rpartition(":")[0]
+    return app_id if app_id.startswith(OF_PLANS) else app_id.rpartition(":")[0]
 
 
 def _asked(at: At) -> datetime | tuple[str | None, int]:

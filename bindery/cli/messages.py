@@ -1,4 +1,4 @@
-"""`bindery messages`: what a queue holds, as a consumer sees it: count, browse, get, delete."""
+"""`bindery messages`: what a queue holds, as a consumer sees it: count, browse, get, delete, move, copy."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from bindery.router.filters import Filter
     from bindery.store.paths import DataDir
+    from bindery.store.transfers import Transferred
 
 app = typer.Typer(help="Messages of a queue, chosen by a consumer's filter.", no_args_is_help=True)
 
@@ -32,6 +33,12 @@ DialectOption = Annotated[
 LimitOption = Annotated[
     int, typer.Option("--limit", min=1, help="Messages at most, the first in the order of routing.")
 ]
+
+MostOption = Annotated[
+    int | None, typer.Option("--limit", min=1, help="Messages at most, the first in the order of routing.")
+]
+ToOption = Annotated[str, typer.Option("--to", help="The other queue, of the same vhost.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Count what would happen; write nothing.")]
 
 _COLUMNS: Final = ("row", "routed at", "exchange", "routing key", "body")
 #: Characters of a body on a terminal.
@@ -52,11 +59,9 @@ def count(
     Example: bindery messages count late --filter "dep_delay > 60"
     """
     # Imported here so that `bindery --help` does not wait for Delta.
-    from bindery.store.read import read_queue  # noqa: PLC0415
+    from bindery.store import read  # noqa: PLC0415
 
-    # of every file, what the filter reads, and one column of those that pass
-    rows = read_queue(_opened(data), queue, vhost=vhost, filter=_filter(condition, dialect), columns=["exchange"])
-    found = rows.num_rows
+    found = read.count(_opened(data), queue, vhost=vhost, condition=_filter(condition, dialect))
     typer.echo(json.dumps({"messages": found}) if as_json else str(found))
 
 
@@ -132,6 +137,80 @@ def delete(
         )
     gone = read.delete_matching(_opened(data), queue, _filter(condition, dialect), vhost=vhost)
     typer.echo(json.dumps({"deleted": gone}) if as_json else f"{counted(gone, 'message')} deleted")
+
+
+@app.command()
+def move(
+    queue: QueueArgument,
+    to: ToOption,
+    data: DataOption = DATA,
+    vhost: VhostOption = DEFAULT_VHOST,
+    condition: FilterOption = None,
+    dialect: DialectOption = "jms",
+    limit: MostOption = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Move the messages that pass a filter into another queue, each exactly once.
+
+    They keep their content, and stand behind what the other queue holds. What its own filter refuses stays. A move
+    that was interrupted is finished by the next one in the vhost.
+
+    Example: bindery messages move late --to audit --filter "dep_delay > 60"
+    """
+    from bindery.store.moves import Mover  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from bindery.store.topology import TopologyStore  # noqa: PLC0415
+    from bindery.store.transfers import Transfer  # noqa: PLC0415
+
+    directory = _opened(data)
+    chosen = Transfer(vhost, queue, to, _filter(condition, dialect), limit)
+    done = Mover(directory, TopologyStore(directory), vhost).move(chosen, dry_run=dry_run)
+    found = {"moved": done.messages, "refused": done.refused, "finished": done.finished, "batches": list(done.batches)}
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False))
+        return
+    if done.finished:
+        typer.echo(f"{counted(done.finished, 'message')} of an interrupted move moved first")
+    _say("would be moved" if dry_run else "moved", done, to)
+
+
+@app.command()
+def copy(
+    queue: QueueArgument,
+    to: ToOption,
+    data: DataOption = DATA,
+    vhost: VhostOption = DEFAULT_VHOST,
+    condition: FilterOption = None,
+    dialect: DialectOption = "jms",
+    limit: MostOption = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy the messages that pass a filter into another queue, in one commit.
+
+    What the filter of the other queue refuses is left out. A copy that was interrupted has been made whole or not
+    at all.
+
+    Example: bindery messages copy late --to audit --limit 100
+    """
+    from bindery.store.queue_copies import copy_messages  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from bindery.store.topology import TopologyStore  # noqa: PLC0415
+    from bindery.store.transfers import Transfer  # noqa: PLC0415
+
+    directory = _opened(data)
+    chosen = Transfer(vhost, queue, to, _filter(condition, dialect), limit)
+    done = copy_messages(directory, TopologyStore(directory), chosen, dry_run=dry_run)
+    if as_json:
+        found = {"copied": done.messages, "refused": done.refused, "batches": list(done.batches)}
+        typer.echo(json.dumps(found, ensure_ascii=False))
+        return
+    _say("would be copied" if dry_run else "copied", done, to)
+
+
+def _say(verb: str, done: Transferred, to: str) -> None:
+    typer.echo(f"{counted(done.messages, 'message')} {verb} to {visible(to)}")
+    if done.refused:
+        typer.echo(f"{counted(done.refused, 'message')} refused by the filter of {visible(to)}")
 
 
 def _opened(data: str) -> DataDir:

@@ -65,7 +65,7 @@ class Contents:
 def collect(data: DataDir, *, newest_only: bool, to_object_store: bool) -> Contents:
     """What a copy consists of now. Raises Moved when what it needs is gone or under way: try again.
 
-    Plans of redrives are read first and the registration of streams last: each is there before anything that
+    Plans of redrives and moves are read first and the registration of streams last: each is there before anything that
     depends on it is, and stays until that has ended. Between them comes what is said in `Found`.
     """
     plans = state.plans(data)

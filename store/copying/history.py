@@ -16,13 +16,11 @@ from bindery.store.draining import AFTER
 from bindery.store.log import entry_name
 from bindery.store.maintenance.listing import LogFiles
 from bindery.store.places import Place, at
-from bindery.store.redrive_plans import STREAM_PREFIX
+from bindery.store.stream_names import claimed_stream
 
 #: How identifiers begin that count something else than batches.
 _OWN: Final = "bindery."
 _UNDECLARED: Final = "bindery.undeclared"
-#: How the identifier ends by which the rows of a redrive are claimed; its batch ends with the copies.
-_MARK: Final = ":mark"
 #: Entries that are read together.
 _AT_ONCE: Final = 16
 
@@ -182,9 +180,10 @@ def _entry(version: int, at_ms: int, text: str, root: str) -> Entry:
 
 
 def _batches(recorded: Mapping[str, int]) -> Iterator[Transaction]:
-    """The batches among transaction identifiers; that a redrive has claimed its rows is a part of its batch, too."""
+    """The batches among transaction identifiers; that a plan has claimed its rows is a part of its batch, too."""
     for app_id, number in recorded.items():
-        if app_id.startswith(STREAM_PREFIX) and app_id.endswith(_MARK):
-            yield Transaction(app_id.removesuffix(_MARK), number)
+        stream = claimed_stream(app_id)
+        if stream is not None:
+            yield Transaction(stream, number)
         elif not app_id.startswith(_OWN):
             yield Transaction(app_id, number)

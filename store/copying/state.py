@@ -1,4 +1,4 @@
-"""What belongs to a point beside the tables: Spark's plans, pins, plans of redrives, jobs, users.
+"""What belongs to a point beside the tables: Spark's plans, pins, plans, jobs, users.
 
 These files are small and change while a copy goes on, so they are read at once when the point is chosen.
 """
@@ -154,17 +154,18 @@ def pins(data: DataDir, app_id: str, *, ended: int | None, begun: int | None) ->
 
 
 def plans(data: DataDir) -> dict[str, bytes]:
-    """The plans of redrives that are not finished."""
-    root, folder = at(data.root), at(data.root, "redrives")
-    paths = {name: name.split("/") for name in folder.within()}
-    return _contents(
-        root,
-        (
-            folder / name
-            for name, parts in paths.items()
-            if len(parts) > 1 and parts[1].removesuffix(".parquet").isdecimal() and not parts[-1].startswith(".")
-        ),
-    )
+    """The plans of redrives and moves that are not finished."""
+    root = at(data.root)
+    plans: list[Place] = []
+    for kind in ("redrives", "moves"):
+        for name in (root / kind).within():
+            parts = name.split("/")
+            # a plan of a redrive may be a folder, of an older version
+            named = parts[1:2] if kind == "redrives" else parts[2:]
+            whole = [part for part in named if part.removesuffix(".parquet").isdecimal()]
+            if whole and not parts[-1].startswith("."):
+                plans.append(root / kind / name)
+    return _contents(root, plans)
 
 
 def _contents(root: Place, places: Iterable[Place]) -> dict[str, bytes]:

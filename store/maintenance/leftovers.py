@@ -1,4 +1,4 @@
-"""What processes that died left outside of tables: pins of streams that are no more, plans of redrives."""
+"""What processes that died left outside of tables: pins of streams that are no more, drafts of plans."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bindery.store.tables import exists
 def leftovers(data: DataDir, policy: Policy, now_ms: int) -> list[Place]:
     """Drafts of plans and pins, and folders of pins, that nobody needs: nothing of them is younger than the orphan age.
 
-    The pins of the newest epoch of every stream stay. Those of redrives say nothing that their plans do not.
+    The pins of the newest epoch of every stream stay. Those of redrives and moves say nothing that their plans do not.
     """
     old_ms = now_ms - int(policy.orphan_age.total_seconds() * 1000)
     needed = _needed(data)
     newest: dict[Place, int] = {}
-    for folder in ("redrives", "pins"):
+    for folder in ("redrives", "moves", "pins"):
         for place, modified_ms in _within(at(data.root, folder)):
             if place.name.startswith(".") and place.suffix == ".tmp":
                 newest[place] = modified_ms

@@ -7,13 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.message import Message
+from bindery.router.model import Queue
+from bindery.router.values import Table
+from bindery.store import faults
 from bindery.store.commit import BatchCommitter
+from bindery.store.moves import Mover
 from bindery.store.paths import DataDir
 from bindery.store.read import read_queue
 from bindery.store.topology import TopologyStore
+from bindery.store.transfers import Transfer
 from tests.unit.cli.conftest import Run
-from tests.unit.store.conftest import declare_queues, deliver
+from tests.unit.store.conftest import Crash, crash, declare_queues, deliver
+from tests.unit.store.conftest import at as at_point
 
 
 @pytest.fixture
@@ -92,3 +99,47 @@ def test_a_list_names_the_row_and_shows_the_body(run: Run, data: DataDir) -> Non
 def test_bad_input_is_refused(run: Run, data: DataDir, arguments: tuple[str, ...], said: str) -> None:
     code, _, err = run("messages", *arguments, "--data", data.root)
     assert (code, said in err) == (2, True), err
+
+
+def test_chosen_messages_are_moved_and_copied(run: Run, data: DataDir) -> None:
+    TopologyStore(data).edit(declare_queues("b"), author="t")
+    at = ("a", "--data", data.root, "--to", "b")
+    high = (*at, "--filter", "JMSPriority >= 2")
+    assert run("messages", "move", *high, "--limit", 1, "--dry-run")[1] == "1 message would be moved to b\n"
+    assert run("messages", "copy", *high, "--dry-run")[1] == "4 messages would be copied to b\n"
+    assert keys(run, "browse", "b", "--data", data.root) == []
+    assert run("messages", "copy", *high, "--limit", 1)[1] == "1 message copied to b\n"
+    found = json.loads(run("messages", "move", *high, "--json")[1])
+    assert (found["moved"], found["refused"], found["finished"], len(found["batches"])) == (4, 0, 0, 1)
+    assert keys(run, "browse", "b", "--data", data.root) == [2, 2, 3, 4, 5]
+    assert keys(run, "browse", "a", "--data", data.root) == [0, 1]
+    assert json.loads(run("messages", "copy", *at, "--json")[1])["copied"] == 2
+
+
+def test_what_the_other_queue_refuses_and_what_was_interrupted_is_said(run: Run, data: DataDir) -> None:
+    def declare(editor: TopologyEditor) -> None:
+        editor.declare_queue(Queue("/", "low", arguments=Table({"x-queue-filter": "AMQPriority < 2"})))
+        editor.declare_queue(Queue("/", "b"))
+
+    store = TopologyStore(data)
+    store.edit(declare, author="t")
+    with faults.installed(at_point("move.claimed", crash)), pytest.raises(Crash):
+        Mover(data, store, "/").move(Transfer("/", "a", "b", limit=1))
+    out = run("messages", "move", "a", "--to", "low", "--data", data.root)[1]
+    assert out.splitlines() == [
+        "1 message of an interrupted move moved first",
+        "1 message moved to low",
+        "4 messages refused by the filter of low",
+    ]
+
+
+@pytest.mark.parametrize("verb", ["move", "copy"])
+def test_a_transfer_that_cannot_be_is_one_line(run: Run, data: DataDir, verb: str) -> None:
+    for to, said in (("a", "both source and target"), ("nowhere", "nowhere")):
+        code, _, err = run("messages", verb, "a", "--to", to, "--data", data.root)
+        assert code
+        assert said in err
+        assert "Traceback" not in err
+    code, _, err = run("messages", verb, "a", "--to", "b", "--filter", "x >", "--data", data.root)
+    assert code == 2
+    assert "^" in err

@@ -1,0 +1,171 @@
+"""Messages of a queue that a consumer's filter chooses: count, browse, delete, move, copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Final
+
+from fastapi import Request, Response
+
+from bindery.api.answers import answer
+from bindery.api.auth import Identity
+from bindery.api.bodies import BrowseBody, ChoiceBody, DeleteBody, TransferBody, documented
+from bindery.api.control_plane import ControlPlane
+from bindery.api.deps import ManagementUser, NamePath, Plane, VhostPath, json_body, resource
+from bindery.api.errors import bad_request, not_found
+from bindery.api.items import Copied, Counted, Deleted, GotMessage, Moved
+from bindery.api.presence import while_present
+from bindery.api.routes.messages import shown_messages
+from bindery.api.scope import visible_vhost
+from bindery.router.filters import Filter
+from bindery.store import read
+from bindery.store.moves import Mover
+from bindery.store.queue_copies import copy_messages
+from bindery.store.transfers import Transfer, Transferred
+
+router = resource("messages", own=True)
+
+_OF: Final = "/queues/{vhost:segment}/{name:segment}"
+_CHOICE: Final = {"filter": "price > 100", "dialect": "jms"}
+_TRANSFER: Final = {"to": "other", "filter": "price > 100", "limit": 1000}
+
+
+def _readable(plane: ControlPlane, user: Identity, vhost: str, name: str) -> None:
+    """Refuse a queue that is not there for this caller, or that they may not read."""
+    topology = plane.topology()
+    visible_vhost(topology, user, vhost)
+    if (vhost, name) not in topology.queues:
+        raise not_found(f"NOT_FOUND - no queue '{name}' in vhost '{vhost}'")
+    user.check("read", vhost, name)
+
+
+def _condition(body: ChoiceBody) -> Filter | None:
+    return read.consumer_filter(body.filter, dialect=body.dialect)
+
+
+@router.post(
+    f"{_OF}/count",
+    summary="Count messages",
+    response_model=Counted,
+    openapi_extra=documented(ChoiceBody, _CHOICE),
+)
+def count(
+    plane: Plane,
+    user: ManagementUser,
+    vhost: VhostPath,
+    name: NamePath,
+    body: Annotated[ChoiceBody, json_body(ChoiceBody)],
+) -> Response:
+    """How many messages of the queue a filter accepts."""
+    _readable(plane, user, vhost, name)
+    return answer({"messages": read.count(plane.data, name, vhost=vhost, condition=_condition(body))})
+
+
+@router.post(
+    f"{_OF}/browse",
+    summary="Browse messages",
+    response_model=list[GotMessage],
+    openapi_extra=documented(BrowseBody, {**_CHOICE, "limit": 5}),
+)
+def browse(
+    plane: Plane,
+    user: ManagementUser,
+    vhost: VhostPath,
+    name: NamePath,
+    body: Annotated[BrowseBody, json_body(BrowseBody)],
+) -> Response:
+    """The first messages that a filter accepts, in the form of `get`; they stay as they are."""
+    _readable(plane, user, vhost, name)
+    limit = min(body.limit, plane.settings.get_limit)
+    found = read.look(plane.data, name, vhost=vhost, limit=limit, condition=_condition(body))
+    return answer(shown_messages(found, truncate=body.truncate, as_base64=body.encoding == "base64"))
+
+
+@router.post(
+    f"{_OF}/delete",
+    summary="Delete messages",
+    response_model=Deleted,
+    openapi_extra=documented(DeleteBody, _CHOICE, required=True),
+)
+def delete(
+    plane: Plane,
+    user: ManagementUser,
+    vhost: VhostPath,
+    name: NamePath,
+    body: Annotated[DeleteBody, json_body(DeleteBody)],
+) -> Response:
+    """Delete the messages that a filter accepts, or `all`, in one commit."""
+    _readable(plane, user, vhost, name)
+    condition = _condition(body)
+    if body.all == (condition is not None):
+        raise bad_request("either a filter or all says what to delete")
+    deleted = read.delete_matching(plane.data, name, condition, vhost=vhost)
+    plane.counts.changed()
+    return answer({"deleted": deleted})
+
+
+def _transfer(plane: ControlPlane, user: Identity, vhost: str, name: str, body: TransferBody) -> Transfer:
+    _readable(plane, user, vhost, name)
+    user.check("write", vhost, body.to)
+    return Transfer(vhost, name, body.to, _condition(body), body.limit)
+
+
+@router.post(
+    f"{_OF}/move",
+    summary="Move messages",
+    response_model=Moved,
+    openapi_extra=documented(TransferBody, _TRANSFER, required=True),
+)
+async def move(
+    request: Request,
+    plane: Plane,
+    user: ManagementUser,
+    vhost: VhostPath,
+    name: NamePath,
+    body: Annotated[TransferBody, json_body(TransferBody)],
+) -> Response:
+    """Move the messages that a filter accepts into another queue, each exactly once; comes back when they are there.
+
+    The caller needs the permission to read the queue and to write to the other one. When the connection is closed
+    before, the move ends with the portion of rows that is under way.
+    """
+
+    def work(gone: Callable[[], bool]) -> Transferred:
+        chosen = _transfer(plane, user, vhost, name, body)
+        try:
+            return Mover(plane.data, plane.topologies, vhost).move(chosen, dry_run=body.dry_run, stop=gone)
+        finally:
+            plane.counts.changed()
+
+    done = await while_present(request, work)
+    return answer(
+        {
+            "moved": done.messages,
+            "refused": done.refused,
+            "finished": done.finished,
+            "batches": list(done.batches),
+        }
+    )
+
+
+@router.post(
+    f"{_OF}/copy",
+    summary="Copy messages",
+    response_model=Copied,
+    openapi_extra=documented(TransferBody, _TRANSFER, required=True),
+)
+def copy(
+    plane: Plane,
+    user: ManagementUser,
+    vhost: VhostPath,
+    name: NamePath,
+    body: Annotated[TransferBody, json_body(TransferBody)],
+) -> Response:
+    """Copy the messages that a filter accepts into another queue, in one commit.
+
+    The caller needs the permission to read the queue and to write to the other one.
+    """
+    chosen = _transfer(plane, user, vhost, name, body)
+    done = copy_messages(plane.data, plane.topologies, chosen, dry_run=body.dry_run)
+    plane.counts.changed()
+    return answer({"copied": done.messages, "refused": done.refused, "batches": list(done.batches)})

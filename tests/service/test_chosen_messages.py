@@ -1,0 +1,139 @@
+"""Messages that a consumer's filter chooses, over REST: count, browse, get, delete, move, copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bindery.store import faults
+from bindery.store.moves import Mover
+from bindery.store.transfers import Transfer
+from tests.service.conftest import Server
+from tests.service.http import Answer, Client, segment
+from tests.unit.store.conftest import Crash, at, crash
+
+pytestmark = pytest.mark.service
+
+NAME = "chosen/1"
+AT = segment(NAME)
+QUEUES = ("q", "other")
+
+
+@pytest.fixture(autouse=True)
+def vhost(client: Client) -> Iterator[None]:
+    """Queue q with four messages whose header n is 0 to 3, and an empty one."""
+    client.delete(f"/vhosts/{AT}")
+    assert client.put(f"/vhosts/{AT}").status == 201
+    for name in QUEUES:
+        assert client.put(f"/queues/{AT}/{name}", {"durable": True}).status == 201
+    for n in range(4):
+        body = {
+            "routing_key": "q",
+            "payload": f"m{n}",
+            "payload_encoding": "string",
+            "properties": {"headers": {"n": n}},
+        }
+        assert client.post(f"/exchanges/{AT}/amq.default/publish", body).json["routed"]
+    yield
+    client.delete(f"/vhosts/{AT}")
+
+
+def ask(client: Client, operation: str, body: dict[str, Any], queue: str = "q") -> Answer:
+    return client.post(f"/queues/{AT}/{queue}/{operation}", body)
+
+
+def done(client: Client, operation: str, body: dict[str, Any]) -> Any:
+    answer = ask(client, operation, body)
+    assert answer.status == 200, answer.raw
+    return answer.json
+
+
+def payloads(client: Client, queue: str, **body: Any) -> list[str]:
+    answer = ask(client, "browse", body, queue)
+    assert answer.status == 200, answer.raw
+    return [item["payload"] for item in answer.json]
+
+
+def test_a_filter_chooses_what_is_counted_and_browsed(client: Client) -> None:
+    assert done(client, "count", {}) == {"messages": 4}
+    assert done(client, "count", {"filter": "n > 1"}) == {"messages": 2}
+    assert payloads(client, "q") == ["m0", "m1", "m2", "m3"]
+    assert payloads(client, "q", filter="n > 0", limit=2) == ["m1", "m2"]
+    first = done(client, "browse", {"limit": 1, "encoding": "base64", "truncate": 1})[0]
+    assert (first["payload"], first["message_count"], first["redelivered"]) == ("bQ==", 3, False)
+    filters = {"s": {"descriptor": "apache.org:selector-filter:string", "value": "n = 2"}}
+    assert done(client, "count", {"filter": filters}) == {"messages": 1}
+
+
+def test_a_get_takes_what_its_filter_accepts(client: Client) -> None:
+    body = {"count": 5, "ackmode": "ack_requeue_false", "encoding": "auto", "filter": "n > 1"}
+    assert [item["payload"] for item in done(client, "get", body)] == ["m2", "m3"]
+    assert payloads(client, "q") == ["m0", "m1"]
+    answer = ask(client, "get", {**body, "filtr": "n = 0"})
+    assert (answer.status, "did you mean 'filter'?" in answer.json["reason"]) == (400, True)
+    assert payloads(client, "q") == ["m0", "m1"]
+
+
+def test_what_to_delete_has_to_be_said(client: Client) -> None:
+    for body in ({}, {"all": True, "filter": "n = 1"}, {"filtr": "n = 1"}, {"all": "perhaps"}):
+        assert ask(client, "delete", body).status == 400
+    assert done(client, "count", {}) == {"messages": 4}
+    assert done(client, "delete", {"filter": "n = 1"}) == {"deleted": 1}
+    assert done(client, "delete", {"all": True}) == {"deleted": 3}
+    assert client.get(f"/queues/{AT}/q").json["messages"] == 0
+
+
+def test_messages_are_moved_and_copied(client: Client) -> None:
+    assert done(client, "move", {"to": "other", "filter": "n > 1", "dry_run": True})["moved"] == 2
+    assert done(client, "copy", {"to": "other", "limit": 1, "dry_run": True})["copied"] == 1
+    assert payloads(client, "other") == []
+    assert done(client, "copy", {"to": "other", "limit": 1})["copied"] == 1
+    moved = done(client, "move", {"to": "other", "filter": "n > 1"})
+    assert (moved["moved"], moved["refused"], moved["finished"], len(moved["batches"])) == (2, 0, 0, 1)
+    assert payloads(client, "other") == ["m0", "m2", "m3"]
+    assert payloads(client, "q") == ["m0", "m1"]
+    assert [client.get(f"/queues/{AT}/{name}").json["messages"] for name in QUEUES] == [2, 3]
+
+
+def test_an_interrupted_move_is_finished_and_told(server: Server, client: Client) -> None:
+    plane = server.app.state.plane
+    with faults.installed(at("move.claimed", crash)), pytest.raises(Crash):
+        Mover(plane.data, plane.topologies, NAME).move(Transfer(NAME, "q", "other", limit=1))
+    assert done(client, "move", {"to": "other", "filter": "n = 3"})["finished"] == 1
+    assert payloads(client, "other") == ["m0", "m3"]
+
+
+@pytest.mark.parametrize("operation", ["count", "browse", "delete", "move", "copy"])
+def test_a_wrong_filter_is_shown_with_its_place(client: Client, operation: str) -> None:
+    to = {"to": "other"} if operation in ("move", "copy") else {}
+    answer = ask(client, operation, {**to, "filter": "n >"})
+    assert answer.status == 400
+    assert answer.json["filter"]["offset"] == 3
+    assert ask(client, operation, {**to, "filter": "n > 1", "dialect": "nonsense"}).status == 400
+    unknown = ask(client, operation, {**to, "fliter": "n > 1"})
+    assert (unknown.status, unknown.json["reason"]) == (400, "unknown key 'fliter': did you mean 'filter'?")
+    assert ask(client, operation, to, queue="nowhere").status == 404
+    assert payloads(client, "q") == ["m0", "m1", "m2", "m3"]
+
+
+@pytest.mark.parametrize("operation", ["move", "copy"])
+@pytest.mark.parametrize(
+    ("body", "status"), [({}, 400), ({"to": "q"}, 400), ({"to": "nowhere"}, 404), ({"to": "other", "limit": 0}, 400)]
+)
+def test_a_transfer_that_cannot_be_is_refused(
+    client: Client, operation: str, body: dict[str, Any], status: int
+) -> None:
+    assert ask(client, operation, body).status == status
+    assert payloads(client, "q") == ["m0", "m1", "m2", "m3"]
+
+
+@pytest.mark.parametrize("operation", ["move", "copy"])
+def test_a_transfer_needs_reading_here_and_writing_there(server: Server, client: Client, operation: str) -> None:
+    client.put("/users/mover", {"password": "pw", "tags": "management"})
+    mover = server.client("mover", "pw")
+    for write, read, status in (("^q$", "^q$", 401), ("^other$", "^other$", 401), ("^other$", "^q$", 200)):
+        client.put(f"/permissions/{AT}/mover", {"configure": "^$", "write": write, "read": read})
+        assert ask(mover, operation, {"to": "other", "limit": 1}).status == status
+    client.delete("/users/mover")
