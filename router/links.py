@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, TypeVar
 
-from bindery.router.declarations import binding_filters, divert_filter, queue_filter, stored_limits
+from bindery.router.declarations import at, binding_filters, divert_filter, queue_filter, stored_limits
 from bindery.router.exchanges import EXCHANGE_TYPES, ExchangeType
 from bindery.router.filters import Filter
+from bindery.router.filters.sets import FilterSetLimits
 from bindery.router.model import (
     ALTERNATE_BINDING,
     ALTERNATE_EXCHANGE,
@@ -66,8 +67,9 @@ class Links:
         self.vhost = vhost
         self.exchanges = _by_name(topology.exchanges.values(), vhost)
         self.queues = _by_name(topology.queues.values(), vhost)
-        #: Under which the filters of the vhost are read.
+        #: Under which the filters of the vhost are read, before any exchange or queue says what bodies are.
         self.limits = stored_limits(topology)
+        self._limits_at: dict[str, FilterSetLimits] = {}
 
     # -- links of each kind -----------------------------------------------------------------------------
 
@@ -152,7 +154,7 @@ class Links:
     def filters(self, link: Link) -> dict[str, Filter]:
         """The filters on a link, by the argument or property that states them; all must accept a message."""
         if isinstance(link, Divert):
-            return {"filter": divert_filter(link, self.limits)} if link.filter.strip() else {}
+            return {"filter": divert_filter(link, self.limits_at(link.source))} if link.filter.strip() else {}
         if isinstance(link, Alternate):
             return {}
         stated = [name for name in FILTER_ARGUMENTS if name in link.arguments]
@@ -161,8 +163,17 @@ class Links:
         owner = None
         if link.destination_type == "queue":
             owner = self.queues[link.destination].arguments.get(OWNER_CONNECTION)
-        filters = binding_filters(link, owner=owner if isinstance(owner, str) else None, limits=self.limits)
+        filters = binding_filters(
+            link, owner=owner if isinstance(owner, str) else None, limits=self.limits_at(link.source)
+        )
         return dict(zip(stated, filters, strict=True))
+
+    def limits_at(self, exchange: str) -> FilterSetLimits:
+        """Under which the filters that leave an exchange are read, with what bodies are there."""
+        found = self._limits_at.get(exchange)
+        if found is None:
+            found = self._limits_at[exchange] = at(self.limits, self.exchanges[exchange])
+        return found
 
     def queue_filter(self, queue: Queue) -> Filter | None:
         """The filter of a queue; None when it has none."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from bindery.router.declarations import binding_filters, divert_filter, queue_filter, stored_limits
+from bindery.router.declarations import at, binding_filters, divert_filter, queue_filter, stored_limits
 from bindery.router.equality import family_equal
 from bindery.router.filters import Filter, evaluate
 from bindery.router.message import Message
@@ -82,7 +82,7 @@ class NaiveRouter:
             if self._exists(binding.destination_type, binding.destination):
                 owner = self._owner(binding)
                 self._bindings.setdefault(binding.source, []).append(
-                    (binding, binding_filters(binding, owner=owner, limits=limits))
+                    (binding, binding_filters(binding, owner=owner, limits=at(limits, self._exchanges[binding.source])))
                 )
         for name in self._queues:
             implicit = Binding(DEFAULT_BINDING_ID, vhost, "", name, "queue", name)
@@ -91,7 +91,8 @@ class NaiveRouter:
         self._diverts: dict[str, list[tuple[Divert, Filter]]] = {}
         for divert in diverts:
             if divert.destination in self._exchanges:
-                self._diverts.setdefault(divert.source, []).append((divert, divert_filter(divert, limits)))
+                accepts = divert_filter(divert, at(limits, self._exchanges[divert.source]))
+                self._diverts.setdefault(divert.source, []).append((divert, accepts))
 
     def _exists(self, kind: str, name: str) -> bool:
         return name in (self._queues if kind == "queue" else self._exchanges)

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,8 +19,9 @@ from bindery.router.errors import BinderyError, InvalidInput
 from bindery.router.filters import DIALECTS, Filter, parse
 from bindery.router.filters.description import describe
 from bindery.router.filters.lint import ObservedSchema, lint
+from bindery.router.filters.payload import FORMATS, payload_named
+from bindery.router.filters.sets import DEFAULT_SET_LIMITS, parse_filter_set_text
 from bindery.router.filters.sets import DIALECT as FILTER_SET
-from bindery.router.filters.sets import parse_filter_set_text
 from bindery.router.filters.trace import Trace, trace
 from bindery.router.message import MESSAGE_SCHEMA, Message
 
@@ -27,7 +29,10 @@ app = typer.Typer(help="Check a filter, or test it against a message.", no_args_
 
 Text = Annotated[str, typer.Argument(help="The filter.")]
 DialectName = Annotated[str, typer.Option("--dialect", help="One of " + ", ".join([*DIALECTS, FILTER_SET]) + ".")]
-
+PayloadName = Annotated[
+    str | None,
+    typer.Option("--payload", help="What bodies are, for filters that look into them: " + ", ".join(FORMATS) + "."),
+]
 
 #: Rules on misspelt names and those of other languages; what they say stands in the report by itself, too.
 _ON_NAMES: Final = ("BF109", "BF110")
@@ -42,6 +47,7 @@ def check(
     data: Annotated[str | None, typer.Option(help="A data directory, to compare with the messages of a queue.")] = None,
     queue: Annotated[str, typer.Option(help="The queue to compare with.")] = "",
     vhost: Annotated[str, typer.Option(help="The queue's vhost.")] = "/",
+    payload: PayloadName = None,
     as_json: JsonOption = False,
 ) -> None:
     """Parse a filter; print its normal form, the properties it reads, the types of its parts, and remarks.
@@ -49,7 +55,7 @@ def check(
     Remarks never block; docs/lint.md explains them.
     """
     try:
-        checked = read_filter(text, dialect)
+        checked = read_filter(text, dialect, payload)
         schema = None if data is None else _observed(data, queue, vhost)
         found = lint(checked, schema=schema)
         report = describe(checked) | {
@@ -79,6 +85,7 @@ def test(
     text: Text,
     dialect: DialectName,
     message: Annotated[Path, typer.Option("--message", help="A JSON file with one message; - reads standard input.")],
+    payload: PayloadName = None,
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate a filter for one message; exit 0 when it passes, 1 when not.
@@ -86,7 +93,7 @@ def test(
     Prints the value of every sub-expression, and why. UTC() is the time of the call.
     """
     try:
-        found = trace(read_filter(text, dialect), read_message(message), clock_ms=time.time_ns() // 1_000_000)
+        found = trace(read_filter(text, dialect, payload), read_message(message), clock_ms=time.time_ns() // 1_000_000)
     except BinderyError as error:
         _fail(error, as_json=as_json)
     passes = found.value is True
@@ -112,9 +119,14 @@ def _observed(data: str, queue: str, vhost: str) -> ObservedSchema:
     return ObservedSchema.of(BatchView(batches[0])) if batches else ObservedSchema(0, {})
 
 
-def read_filter(text: str, dialect: str) -> Filter:
-    """A filter in a text language, or a filter set as JSON."""
-    return parse_filter_set_text(text) if dialect == FILTER_SET else parse(text, dialect)
+def read_filter(text: str, dialect: str, payload: str | None = None) -> Filter:
+    """A filter in a text language, or a filter set as JSON; `payload` says what the bodies are that it looks into."""
+    limits = DEFAULT_SET_LIMITS
+    if payload is not None:
+        limits = replace(limits, text=replace(limits.text, payload=payload_named(payload, limits.text.bodies)))
+    if dialect == FILTER_SET:
+        return parse_filter_set_text(text, limits=limits)
+    return parse(text, dialect, limits=limits.text)
 
 
 def read_message(path: Path) -> Message:

@@ -69,6 +69,7 @@ def _exchange(item: Raw, exchanges: dict[str, Declared]) -> str | None:
         )
         or _argument(arguments, "unroutable-message-behaviour", lambda raw: decode(raw) in ("DISCARD", "REJECT"))
         or _argument(arguments, "x-record-unroutable", lambda raw: isinstance(raw, bool))
+        or _argument(arguments, "x-payload", lambda raw: decode(raw) in ("json", "text"))
     )
 
 
@@ -82,6 +83,7 @@ def _queue(item: Raw, queues: dict[str, object]) -> str | None:
     return (
         _name(name)
         or _argument(arguments, "x-owner-connection", lambda raw: isinstance(decode(raw), str))
+        or _argument(arguments, "x-payload", lambda raw: decode(raw) in ("json", "text"))
         or _argument(arguments, "x-queue-filter", _is_queue_filter)
     )
 

@@ -14,7 +14,7 @@ from bindery.router.filters.ast import Field, Literal, Node, walk
 from bindery.router.filters.lint import lint
 from bindery.router.filters.lint.truths import possible
 from bindery.router.links import FILTER_ARGUMENTS, Links
-from bindery.router.model import QUEUE_FILTER, Binding, Divert, Queue
+from bindery.router.model import PAYLOAD_ARGUMENT, QUEUE_FILTER, Binding, Divert, Queue
 from bindery.router.values import Table, Value
 
 #: Distinct filters that one analysis parses; the others count as "it depends".
@@ -76,20 +76,26 @@ class Verdicts:
             stated = {name: binding.arguments[name] for name in FILTER_ARGUMENTS if name in binding.arguments}
             found = _NONE
             if stated:
+                limits = self._links.limits_at(binding.source)
                 found = self._judged(
-                    ("binding", Table(stated)), lambda: binding_filters(binding, owner=None, limits=self._links.limits)
+                    ("binding", Table(stated), limits.text.payload),
+                    lambda: binding_filters(binding, owner=None, limits=limits),
                 )
             self._of_binding[binding.id] = found
         return found
 
     def of_divert(self, divert: Divert) -> Read:
         """The filter of a divert."""
-        return self._judged(("divert", divert.filter), lambda: [*self._links.filters(divert).values()])
+        payload = self._links.limits_at(divert.source).text.payload
+        return self._judged(("divert", divert.filter, payload), lambda: [*self._links.filters(divert).values()])
 
     def of_queue(self, queue: Queue) -> Read:
         """The filter of a queue."""
         stated = queue.arguments.get(QUEUE_FILTER)
-        return _NONE if stated is None else self._judged(("queue", stated), lambda: (self._links.queue_filter(queue),))
+        if stated is None:
+            return _NONE
+        key = "queue", stated, queue.arguments.get(PAYLOAD_ARGUMENT)
+        return self._judged(key, lambda: (self._links.queue_filter(queue),))
 
     def _judged(self, key: object, read: Callable[[], Sequence[Filter | None]]) -> Read:
         found = self._read.get(key)

@@ -7,12 +7,15 @@ persist.
 
 from bindery.router.declarations.editor import TopologyEditor
 from bindery.router.declarations.filter_limits import FILTER_LIMITS, filter_limits, stored_limits
+from bindery.router.declarations.payloads import at, declared_payload
 from bindery.router.declarations.rules import binding_filters, divert_filter, queue_filter
 
 __all__ = [
     "FILTER_LIMITS",
     "TopologyEditor",
+    "at",
     "binding_filters",
+    "declared_payload",
     "divert_filter",
     "filter_limits",
     "queue_filter",

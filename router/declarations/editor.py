@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from bindery.router.declarations.filter_limits import check_filter_limits, filter_limits
+from bindery.router.declarations.filter_limits import check_filter_limits, filter_limits, stored_limits
+from bindery.router.declarations.payloads import at
 from bindery.router.declarations.rules import (
+    binding_filters,
     check_binding_arguments,
     check_declarable,
     check_deletable,
@@ -126,8 +128,19 @@ class TopologyEditor:
         if present is not None and (not overwrite or is_predeclared(exchange.name)):
             check_equivalent("exchange", present, exchange, ("type", "durable", "auto_delete", "internal"))
             return False
+        if present is not None:
+            self._check_filters_of(exchange)
         self._put("exchanges", (exchange.vhost, exchange.name), exchange)
         return present is None
+
+    def _check_filters_of(self, exchange: Exchange) -> None:
+        """Refuse an exchange that filters which lead away from it do not go with; raises FilterError."""
+        limits = at(stored_limits(self.topology), exchange)
+        for binding in self.topology.bindings_from(exchange.vhost, exchange.name):
+            binding_filters(binding, owner=None, limits=limits)
+        for divert in self.topology.diverts_of(exchange.vhost, exchange.name):
+            if divert.source == exchange.name:
+                divert_filter(divert, limits)
 
     def declare_queue(self, queue: Queue, *, overwrite: bool = False) -> bool:
         """Declare a queue; True when it is new. See declare_exchange for `overwrite`."""
@@ -183,7 +196,7 @@ class TopologyEditor:
                 f"destination_type is {binding.destination_type!r}", where="destination_type", hint="queue or exchange"
             )
         check_name(binding.routing_key, "routing_key", empty=True, max_bytes=max_key_bytes)
-        check_binding_arguments(binding, source.type, filter_limits(self.topology))
+        check_binding_arguments(binding, source, filter_limits(self.topology))
         present = self.topology.find_binding(binding)
         if present is not None:
             return present, False
@@ -215,7 +228,8 @@ class TopologyEditor:
             self.topology.exchange(divert.vhost, name)
         if divert.routing_key is not None:
             check_name(divert.routing_key, "routing_key", empty=True)
-        divert_filter(divert, filter_limits(self.topology))
+        source = self.topology.exchange(divert.vhost, divert.source)
+        divert_filter(divert, at(filter_limits(self.topology), source))
         present = self.topology.diverts.get((divert.vhost, divert.name))
         if present is not None and replace(divert, id=present.id) == present:
             return present, False

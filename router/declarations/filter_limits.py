@@ -1,8 +1,8 @@
 """Caps of filters that an installation sets: the global parameter `filter-limits`, a part of every topology.
 
 So the service, every driver and every worker keep the same caps, and a replay those of its version. What a filter
-may be is asked when it is defined: those that exist stay whatever the caps become. What XPATH may cost is asked at
-every evaluation (Artemis filter expressions, "XPath").
+may be is asked when it is defined: those that exist stay whatever the caps become. What XPATH may cost, and what a
+body may be that filters look into, is asked at every evaluation (Artemis filter expressions, "XPath").
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ _HIGHEST: Final[Mapping[str, int]] = {
     "xpath_levels": 1_000,
     "xpath_nodes": 50_000_000,
     "xpath_steps": 1_000_000_000,
+    "body_bytes": 100_000_000,
+    "body_levels": 500,
+    "body_nodes": 50_000_000,
 }
 
 
@@ -43,14 +46,16 @@ def filter_limits(topology: Topology) -> FilterSetLimits:
     text = replace(
         DEFAULT_SET_LIMITS.text,
         xpath=replace(DEFAULT_SET_LIMITS.text.xpath, **_of("xpath_", given)),
-        **{name: given[name] for name in ("characters", "tokens", "depth") if name in given},
+        bodies=replace(DEFAULT_SET_LIMITS.text.bodies, **_of("body_", given)),
+        **{name: given[name] for name in ("characters", "tokens", "depth") if name in given},  # type: ignore[arg-type]  # caps
     )
     return replace(DEFAULT_SET_LIMITS, text=text, **_of("set_", given))
 
 
 def stored_limits(topology: Topology) -> FilterSetLimits:
     """The caps under which filters of the topology are read again: they were within those of their definition."""
-    return replace(_STORED, text=replace(_STORED.text, xpath=filter_limits(topology).text.xpath))
+    now = filter_limits(topology).text
+    return replace(_STORED, text=replace(_STORED.text, xpath=now.xpath, bodies=now.bodies))
 
 
 def check_filter_limits(setting: Setting) -> None:

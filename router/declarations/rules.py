@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from bindery.router.arguments import encode_plain
+from bindery.router.declarations.payloads import at, check_payload
 from bindery.router.errors import AccessRefused, FilterError, InequivalentArgument, InvalidDeclaration
 from bindery.router.exchanges import EXCHANGE_TYPES
 from bindery.router.filters import parse as parse_selector
@@ -119,29 +120,32 @@ def check_exchange_arguments(exchange: Exchange) -> None:
     _check_argument(table, ALTERNATE_BINDING, where, _is_alternate_binding, '{"destination": "<queue or exchange>"}')
     _check_argument(table, UNROUTABLE_BEHAVIOUR, where, lambda v: v in ("DISCARD", "REJECT"), "DISCARD or REJECT")
     _check_argument(table, RECORD_UNROUTABLE, where, lambda v: isinstance(v, bool), "true or false")
+    check_payload(exchange, where)
 
 
 def check_queue_arguments(queue: Queue, limits: FilterSetLimits) -> None:
     """Refuse queue arguments that routing could not honour, the filter included."""
     where, table = f"queue {queue.name!r}", queue.arguments
     _check_argument(table, OWNER_CONNECTION, where, lambda v: isinstance(v, str), "a connection id")
+    check_payload(queue, where)
     if QUEUE_FILTER in table:
         queue_filter(queue, limits)
 
 
-def check_binding_arguments(binding: Binding, exchange_type: str, limits: FilterSetLimits) -> None:
-    """Refuse binding arguments that the exchange type or a filter could not honour."""
+def check_binding_arguments(binding: Binding, source: Exchange, limits: FilterSetLimits) -> None:
+    """Refuse binding arguments that the exchange or a filter could not honour."""
     where, table = f"binding of {binding.source!r} to {binding.destination!r}", binding.arguments
     _check_argument(table, REPLACEMENT_KEY, where, _is_name, f"a routing key of at most {MAX_NAME_BYTES} bytes")
-    for name, values in EXCHANGE_TYPES[exchange_type].choices.items():
+    for name, values in EXCHANGE_TYPES[source.type].choices.items():
         _check_argument(table, name, where, values.__contains__, "one of " + ", ".join(values))
-    binding_filters(binding, owner=None, limits=limits)
+    binding_filters(binding, owner=None, limits=at(limits, source))
 
 
 def binding_filters(binding: Binding, *, owner: str | None, limits: FilterSetLimits) -> tuple[Any, ...]:
     """The filters that are ANDed with a binding's match: selector, filter set, both or none.
 
-    `owner` is the `x-owner-connection` of the destination queue, for no-local. Raises FilterError.
+    `owner` is the `x-owner-connection` of the destination queue, for no-local; `limits` are those at the exchange
+    (`bindery.router.declarations.payloads.at`). Raises FilterError.
     """
     where = f"binding of {binding.source!r} to {binding.destination!r}"
     found = []
@@ -167,7 +171,7 @@ def binding_filters(binding: Binding, *, owner: str | None, limits: FilterSetLim
 
 
 def divert_filter(divert: Divert, limits: FilterSetLimits) -> Any:
-    """The filter of a divert; a blank one accepts everything. Raises FilterError."""
+    """The filter of a divert, under the limits at its exchange; a blank one accepts everything. Raises FilterError."""
     return checked(
         parse_selector, divert.filter, "artemis", where=f"divert {divert.name!r}: filter", limits=limits.text
     )
@@ -179,6 +183,7 @@ def queue_filter(queue: Queue, limits: FilterSetLimits) -> Any | None:
     where = f"queue {queue.name!r}: {QUEUE_FILTER}"
     if content is None:
         return None
+    limits = at(limits, queue)
     if isinstance(content, str):
         return checked(parse_selector, content, "artemis", where=where, limits=limits.text)
     if isinstance(content, Table):

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from bindery.router.columns import Ref
 from bindery.router.filters.ast import And, Compare, Field, In, Literal, Node, Not, Or, Truth
+from bindery.router.filters.payload import PAYLOAD
 from bindery.router.values import INT64_MAX, INT64_MIN, Timestamp, Value
 
 #: A condition without keys that is true whatever the message holds.
@@ -81,10 +82,14 @@ def entries(expression: Node) -> Iterator[Entry]:
 
 
 def equality(ref: Ref, value: Value, *, strict: bool = False) -> Access:
-    """The field equals the value: one key, or none when nothing equals the value."""
+    """The field equals the value: one key, or none when nothing equals the value.
+
+    A key into a body is not exact: the filter is asked of bodies that cannot be parsed, too (`KeyIndex.in_trouble`).
+    """
     if value is None or isinstance(value, tuple) or (isinstance(value, float) and math.isnan(value)):
         return Access((), exact=True)
-    return Access((Key(ref, Literal(value if strict else plain_number(value)), strict),), exact=True)
+    key = Key(ref, Literal(value if strict else plain_number(value)), strict)
+    return Access((key,), exact=ref.section != PAYLOAD)
 
 
 def plain_number(value: Value) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from lark import Token, Transformer
 from lark.visitors import v_args
@@ -39,6 +39,8 @@ from bindery.router.filters.ast import (
 from bindery.router.filters.dialect import Dialect
 from bindery.router.filters.fields import SQL_VALUES, is_map
 from bindery.router.filters.limits import Limits
+from bindery.router.filters.payload import FORMATS, reference
+from bindery.router.filters.payload import Path as BodyPath
 from bindery.router.message import SECTION_FIELDS
 
 #: Function -> how many arguments it takes.
@@ -241,6 +243,23 @@ class TreeBuilder(Transformer[Token, Node]):
     def name(self, token: Token) -> Part:
         return self._named(str(token), token)
 
+    def body(self, token: Any) -> Part:
+        return Part(self._in_body(token.constant, token.start_pos, token.end_pos), token.start_pos, token.end_pos)
+
+    def _in_body(self, path: BodyPath, start: int, end: int) -> Field:
+        payload = self.limits.payload
+        if payload is None:
+            raise ValueError("nothing reads bodies where none are declared")
+        if path and not FORMATS[payload.format].members:
+            raise FilterError(
+                f"a body that is {payload.format} has no members",
+                text=self.text,
+                offset=start,
+                length=end - start,
+                hint="`body` alone stands for the whole",
+            )
+        return Field(reference(payload, path))
+
     def quoted(self, token: Any) -> Part:
         return self._named(token.constant, token)
 
@@ -280,6 +299,8 @@ class TreeBuilder(Transformer[Token, Node]):
         (first, delimited), *steps = path.steps
         name = str(first)
         section = None if delimited else self.dialect.sections.get(name)
+        if name == "body" and not delimited and self.limits.payload is not None:
+            return Part(self._in_body(self._constants(steps), path.start, path.end), path.start, path.end)
         dotted = bool(steps) and isinstance(steps[0][0], str)
         if section is not None and "-" in name and not dotted:
             form = section if section in SQL_VALUES else f"{name}.<name>"
@@ -294,6 +315,16 @@ class TreeBuilder(Transformer[Token, Node]):
         for step, _ in steps:
             node = Element(node, Literal(step) if isinstance(step, str) else step.node)
         return Part(node, path.start, path.end)
+
+    def _constants(self, steps: list[tuple[str | Part, bool]]) -> tuple[str | int, ...]:
+        """The steps of a path into the body, which is known when the filter is defined."""
+        found: list[str | int] = []
+        for step, _ in steps:
+            value = step.node.value if isinstance(step, Part) and isinstance(step.node, Literal) else step
+            if not isinstance(value, str | int) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
+                self._refuse(cast(Part, step), "an index into the body is a whole number from 0, or a string")
+            found.append(value)
+        return tuple(found)
 
     def _refuse_hyphen(self, name: str, start: int, other: str) -> NoReturn:
         """A section's name with a hyphen but no dot: by the letter a subtraction, hardly ever meant as one."""

@@ -12,9 +12,11 @@ import numpy.typing as npt
 from bindery.router.columns import Ref
 from bindery.router.filters import like_access, vector_rules  # noqa: F401  # they register rules of the shared nodes
 from bindery.router.filters.access import ALWAYS, Entry, Key, entries
-from bindery.router.filters.ast import Node
+from bindery.router.filters.ast import Field, Node, walk
 from bindery.router.filters.filter import Filter
 from bindery.router.filters.key_index import KeyIndex, Runs, ranges
+from bindery.router.filters.limits import Payload
+from bindery.router.filters.payload import PAYLOAD, referred
 from bindery.router.filters.shapes import Shape, Shapes
 
 Ints = npt.NDArray[np.int64]
@@ -31,7 +33,11 @@ class _Unit:
 
 
 class CompiledGroups:
-    """Filters in groups, compiled: arrays and indexes, as `bindery.router.filters.selecting` reads them."""
+    """Filters in groups, compiled: arrays and indexes, as `bindery.router.filters.selecting` reads them.
+
+    body_refs    the references into bodies, by what these are declared to be
+    into_bodies  bool[groups] for each: the groups with a filter that has one
+    """
 
     def __init__(self, groups: Sequence[Sequence[Filter]]) -> None:
         numbered = _number_filters(groups)
@@ -45,6 +51,23 @@ class CompiledGroups:
         self.unit_shape = np.array([unit.shape for unit in compiled.units], np.int32)
         self.unit_row = np.array([unit.row for unit in compiled.units], np.int64)
         self._lay_out(compiled.units, np.repeat(np.arange(len(groups)), sizes), numbered.members, sizes)
+        self._find_bodies()
+
+    def _find_bodies(self) -> None:
+        """Which groups look into bodies, and for what; a shape shares its references with all its filters."""
+        self.body_refs: dict[Payload, dict[Ref, None]] = defaultdict(dict)
+        shapes: dict[Payload, npt.NDArray[np.bool_]] = defaultdict(lambda: np.zeros(len(self.shapes), np.bool_))
+        for number, shape in enumerate(self.shapes):
+            for node in walk(shape.tree):
+                if isinstance(node, Field) and node.ref.section == PAYLOAD:
+                    payload, _ = referred(node.ref)
+                    self.body_refs[payload][node.ref] = None
+                    shapes[payload][number] = True
+        self.into_bodies: dict[Payload, npt.NDArray[np.bool_]] = {}
+        entry_group = np.repeat(np.arange(self.groups), np.diff(self.entry_starts))
+        for payload, chosen in shapes.items():
+            self.into_bodies[payload] = flags = np.zeros(self.groups, np.bool_)
+            flags[entry_group[chosen[self.unit_shape[self.entry_unit]]]] = True
 
     def _lay_out(self, units: list[_Unit], member_group: Ints, member_unit: Codes, sizes: Ints) -> None:
         """Entries (distinct filters per group), the members of each, and the indexes that lead to them."""

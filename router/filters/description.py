@@ -9,6 +9,7 @@ from bindery.router.columns import Ref
 from bindery.router.filters.ast import Arithmetic, Call, Field, Literal, Node, Sign, Truth, XPath, children, walk
 from bindery.router.filters.fields import DERIVED, DERIVED_FIELDS, field_type
 from bindery.router.filters.filter import Filter
+from bindery.router.filters.payload import PAYLOAD
 from bindery.router.filters.printer import Printer, normal_form
 from bindery.router.values import TYPE_NAMES
 
@@ -48,7 +49,9 @@ def describe(filter: Filter) -> dict[str, Any]:
         "dialect": filter.dialect,
         "filter": filter.text,
         "normal_form": normal_form(filter.expression, filter.dialect),
-        "properties": [str(ref) for ref in references(filter.expression)],
+        "properties": [
+            printer.field(ref) if ref.section == PAYLOAD else str(ref) for ref in references(filter.expression)
+        ],
         "expressions": [
             {"text": printer.text(node), "type": type_of(node), "depth": level}
             for node, level in _with_levels(filter.expression)

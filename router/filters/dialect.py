@@ -24,6 +24,7 @@ class Prefix:
     text: str
     rules: Mapping[str, bool] = field(default_factory=dict)
     tokens: Mapping[str, str] = field(default_factory=dict)
+    body: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Dialect:
     strict          whether values where a condition is needed, and ordering of string or boolean literals,
                     are definition errors (else they evaluate to unknown and false)
     blank_accepts   whether a blank text is a filter that accepts everything
+    body            a reference into the body as a token, where bodies are declared; empty where the grammar has
+                    paths of its own
     hints           what to say about an operator or character that the language does not have
     """
 
@@ -55,6 +58,7 @@ class Dialect:
     strict: bool = True
     blank_accepts: bool = True
     java_names: bool = True
+    body: str = ""
     hints: Mapping[str, str] = field(default_factory=dict)
 
     def with_prefix(self, prefix: Prefix) -> Dialect:
@@ -63,7 +67,12 @@ class Dialect:
             self,
             rules=replace(self.rules, **prefix.rules),
             tokens={**self.tokens, **prefix.tokens},
+            body=prefix.body or self.body,
         )
+
+    def with_bodies(self) -> Dialect:
+        """The language as it reads where bodies are declared."""
+        return replace(self, tokens={"BODY": self.body, **self.tokens}) if self.body else self
 
 
 _SELECTOR_KEYWORDS: Final = frozenset(
@@ -75,9 +84,13 @@ _SQL_KEYWORDS: Final = frozenset(
 )
 
 #: Java letters and digits beyond ASCII are checked by category when a name is read (`bindery.router.filters.lexer`).
-_JAVA_NAME: Final = r"[A-Za-z_$\u0080-\U0010ffff][A-Za-z0-9_$\u0080-\U0010ffff]*"
-_HYPHENATED: Final = rf"{_JAVA_NAME}(?:-+[A-Za-z0-9_$\u0080-\U0010ffff]+)*"
+_JAVA_PART: Final = r"[A-Za-z0-9_$\u0080-\U0010ffff]"
+_JAVA_NAME: Final = rf"[A-Za-z_$\u0080-\U0010ffff]{_JAVA_PART}*"
+_HYPHENATED: Final = rf"{_JAVA_NAME}(?:-+{_JAVA_PART}+)*"
 _SINGLE_QUOTED: Final = r"'(?:[^']|'')*'"
+#: The body or a member of it: body.name, body[0], body['any name'], and so on inwards.
+_BODY: Final = rf"body(?!{_JAVA_PART})(?:\.{_JAVA_NAME}|\[[0-9]{{1,9}}\]|\[{_SINGLE_QUOTED}\])*"
+_HYPHENATED_BODY: Final = _BODY.replace(_JAVA_NAME, _HYPHENATED).replace(rf"(?!{_JAVA_PART})", rf"(?!-*{_JAVA_PART})")
 
 _SELECTOR_TOKENS: Final = {
     "FLOAT": r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?|[0-9]+(?:[eE][+-]?[0-9]+[fFdD]?|[fFdD])",
@@ -126,6 +139,7 @@ JMS: Final = Dialect(
     keywords=_SELECTOR_KEYWORDS,
     names=JMS_NAMES,
     rules=Rules(),
+    body=_BODY,
     hints={
         **_SELECTOR_HINTS,
         ".": "a dot cannot stand in a name; `amqp.` names belong to the apache-selector dialect",
@@ -148,10 +162,11 @@ ARTEMIS: Final = Dialect(
     keywords=_SELECTOR_KEYWORDS | {"XPATH"},
     names=ARTEMIS_NAMES,
     rules=Rules(),
+    body=_BODY,
     quote=('"', '"'),
     prefixes=(
         Prefix("convert_string_expressions:", rules={"converts_text": True}),
-        Prefix("hyphenated_props:", tokens={"NAME": _HYPHENATED}),
+        Prefix("hyphenated_props:", tokens={"NAME": _HYPHENATED}, body=_HYPHENATED_BODY),
     ),
     hints={
         **_SELECTOR_HINTS,

@@ -9,8 +9,9 @@ from typing import Final
 from bindery.router.filters.ast import TROUBLE, Node, walk
 from bindery.router.filters.dialect import dialect_named
 from bindery.router.filters.lexer import check_text
-from bindery.router.filters.limits import DEFAULT_LIMITS, Limits
+from bindery.router.filters.limits import DEFAULT_LIMITS, Limits, Payload
 from bindery.router.filters.parser import parse_text
+from bindery.router.filters.payload import payload_of
 from bindery.router.filters.scalar import Context
 from bindery.router.message import Message
 from bindery.router.weighed import Weighed
@@ -18,16 +19,17 @@ from bindery.router.weighed import Weighed
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter that can be evaluated. Equal when language and text are."""
+    """A filter that can be evaluated. Equal when language and text are, and what the bodies are that it looks into."""
 
     text: str
     dialect: str
     expression: Node = field(compare=False, repr=False)
+    payload: Payload | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, expression: Node, *, text: str, dialect: str) -> Filter:
         """A filter from a tree that did not come from text; `text` must state it in full."""
-        return cls(text, dialect, expression)
+        return cls(text, dialect, expression, payload_of(expression))
 
 
 def parse(text: str, dialect: str, *, limits: Limits = DEFAULT_LIMITS) -> Filter:
@@ -41,7 +43,8 @@ def parse(text: str, dialect: str, *, limits: Limits = DEFAULT_LIMITS) -> Filter
 
 
 def _parse(text: str, dialect: str, limits: Limits) -> Filter:
-    return Filter(text, dialect, parse_text(text, dialect_named(dialect), limits))
+    expression = parse_text(text, dialect_named(dialect), limits)
+    return Filter(text, dialect, expression, payload_of(expression) if limits.payload else None)
 
 
 def _bytes(filter: Filter) -> int:

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, STRING, TAG_OF, TIMESTAMP, Ref
-from bindery.router.filters.vector import Source
+from bindery.router.filters.payload import PAYLOAD
+from bindery.router.filters.vector import IN_TROUBLE, Source
 from bindery.router.values import Timestamp, Value
 
 Ints = npt.NDArray[np.int64]
@@ -109,6 +110,8 @@ class KeyIndex:
     """For one field: (group, value) -> entries, each once.
 
     groups, entries   int32[m]  the entry `entries[i]` of group `groups[i]` waits for `values[i]`
+    in_trouble        of a field in the body: all entries of each group, for a body that cannot be parsed: whatever
+                      it may hold, these filters are unknown for it, and that is counted
     """
 
     def __init__(self, ref: Ref, groups: Codes, values: Sequence[Value], entries: Codes, *, strict: bool) -> None:
@@ -122,6 +125,10 @@ class KeyIndex:
         width = int(entries.max(initial=0)) + 1
         lists, distinct = np.divmod(np.unique(places.reshape(-1) * width + entries), width)
         self.runs = Runs(lists, distinct.astype(np.int32), len(self._keys))
+        self.in_trouble: Runs | None = None
+        if ref.section == PAYLOAD:
+            waiting, distinct = np.divmod(np.unique(np.searchsorted(self._groups, groups) * width + entries), width)
+            self.in_trouble = Runs(waiting, distinct.astype(np.int32), len(self._groups))
         self._table: Codes | None = None
         if len(self._groups) * len(self.values) <= _TABLE_CELLS:
             self._table = np.full(len(self._groups) * len(self.values), -1, np.int32)
@@ -129,16 +136,7 @@ class KeyIndex:
 
     def find(self, groups: Codes, numbers: Codes) -> tuple[Ints, Ints]:
         """Which of the pairs (group, value number) have entries, and the number of their list."""
-        asked = np.flatnonzero(numbers >= 0)
-        if len(self._groups) == 1:
-            local = np.zeros(len(asked), np.int64)
-            asked_group = groups[asked] == self._groups[0]
-            if not asked_group.all():
-                asked, local = asked[asked_group], local[asked_group]
-        else:
-            local = np.minimum(np.searchsorted(self._groups, groups[asked]), len(self._groups) - 1)
-            hit = self._groups[local] == groups[asked]
-            asked, local = asked[hit], local[hit]
+        asked, local = self._local(groups, np.flatnonzero(numbers >= 0))
         keys = local * len(self.values) + numbers[asked]
         if self._table is not None:
             lists = self._table[keys].astype(np.int64)
@@ -147,3 +145,19 @@ class KeyIndex:
             lists = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
             hit = self._keys[lists] == keys
         return asked[hit], lists[hit]
+
+    def troubled(self, groups: Codes, source: Source, rows: Ints) -> tuple[Ints, Ints]:
+        """Which of the pairs (group, row) have entries in `in_trouble`, and the number of their list."""
+        return self._local(groups, np.flatnonzero(source.column.tag[rows] == IN_TROUBLE))
+
+    def _local(self, groups: Codes, asked: Ints) -> tuple[Ints, Ints]:
+        """Those of the asked pairs whose group waits for something here, and the place of it among such groups."""
+        if len(self._groups) == 1:
+            local = np.zeros(len(asked), np.int64)
+            asked_group = groups[asked] == self._groups[0]
+            if not asked_group.all():
+                asked, local = asked[asked_group], local[asked_group]
+            return asked, local
+        local = np.minimum(np.searchsorted(self._groups, groups[asked]), len(self._groups) - 1)
+        hit = self._groups[local] == groups[asked]
+        return asked[hit], local[hit]

@@ -22,7 +22,7 @@ from bindery.router.filters.limits import Limits
 from bindery.router.values import INT64_MAX
 
 #: After these a minus is binary and a bracket opens an index.
-_ENDS_NAME: Final = frozenset({"NAME", "QUOTED", "RSQB"})
+_ENDS_NAME: Final = frozenset({"NAME", "QUOTED", "RSQB", "BODY"})
 _ENDS_OPERAND: Final = _ENDS_NAME | {
     "INTEGER",
     "FLOAT",
@@ -42,6 +42,8 @@ _NAME_START: Final = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"})
 _NAME_PART: Final = _NAME_START | {"Nd", "Mn", "Mc"}
 _FLOAT32_MAX: Final = 3.4028235677973366e38
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+#: A step further into the body.
+_STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<place>[0-9]+)\]|\['(?P<quoted>(?:[^']|'')*)'\]")
 #: Groups of characters that are shown as one when they are no token.
 _ODD: Final = re.compile(r"&&|\|\||.", re.DOTALL)
 
@@ -82,6 +84,10 @@ def tokenize(text: str, dialect: Dialect, *, limits: Limits, start: int = 0) -> 
                 kind = word
             elif not word and dialect.java_names:
                 _check_name(text, position, found_text)
+        elif kind == "BODY":
+            for step in _STEP.finditer(found_text):
+                if step["name"]:
+                    _check_name(text, position + step.start("name"), step["name"])
         elif kind == "QUOTED" and before in _ENDS_NAME:
             kind, found_text = _index_opening(found_text)
         token = _token(kind, found_text, position)
@@ -158,6 +164,14 @@ def _unquote_name(text: str, dialect: Dialect) -> str:
     return name
 
 
+def _path(text: str, dialect: Dialect) -> tuple[str | int, ...]:
+    """The steps of a reference into the body."""
+    return tuple(
+        int(step["place"]) if step["place"] else step["name"] or step["quoted"].replace("''", "'")
+        for step in _STEP.finditer(text)
+    )
+
+
 def _integer(text: str, dialect: Dialect) -> int | None:
     digits = text.rstrip("lL")
     if dialect.java_names and len(digits) > 1 and digits[0] == "0":
@@ -189,6 +203,7 @@ _CONSTANTS: Final[Mapping[str, Callable[[str, Dialect], Any]]] = {
     "STRING": _unquote,
     "QUOTED": _unquote_name,
     "BINARY": _binary,
+    "BODY": _path,
 }
 _NUMBERS: Final = frozenset({"INTEGER", "HEX", "FLOAT"})
 
@@ -229,10 +244,15 @@ def _refuse(text: str, position: int, dialect: Dialect) -> NoReturn:
     around = next(
         (text[n : n + 2] for n in (position - 1, position) if n >= 0 and text[n : n + 2] in dialect.hints), found
     )
-    raise FilterError(
-        f"unexpected {found!r}",
-        text=text,
-        offset=position,
-        length=len(found),
-        hint=dialect.hints.get(around) or dialect.hints.get(found[0]),
-    )
+    hint = dialect.hints.get(around) or dialect.hints.get(found[0])
+    if dialect.body and found[0] in ".[" and _AFTER_BODY.search(text, 0, position):
+        hint = _MEMBERS if "BODY" in dialect.tokens else UNDECLARED
+    raise FilterError(f"unexpected {found!r}", text=text, offset=position, length=len(found), hint=hint)
+
+
+#: A reference into the body right before a place.
+_AFTER_BODY: Final = re.compile(r"(?<![A-Za-z0-9_$.])body(?:[.\[][^\s()=<>,]*)?\Z")
+UNDECLARED: Final = (
+    'to look into bodies, say what they are: "x-payload": "json" among the arguments of the exchange or queue'
+)
+_MEMBERS: Final = "members of the body are written body.name, body[0] or body['any name']"

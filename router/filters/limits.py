@@ -22,6 +22,28 @@ class XPathLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class PayloadLimits:
+    """What a body may be for a filter that looks into it; beyond a limit it is unparsable.
+
+    bytes   of the body
+    levels  of lists and maps
+    nodes   values, lists and maps included
+    """
+
+    bytes: int = 1_000_000
+    levels: int = 100
+    nodes: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What the bodies are that a filter looks into: their format (`bindery.router.filters.payload.FORMATS`)."""
+
+    format: str
+    limits: PayloadLimits = field(default_factory=PayloadLimits)
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Caps of one filter.
 
@@ -31,6 +53,8 @@ class Limits:
     like_pattern    code points of a LIKE pattern; a longer constant is refused, a longer computed one is
                     trouble. Matching costs at most len(text) * like_pattern / 64 word operations
     xpath           what its XPATH operands may cost
+    bodies          what a body may be for a filter that looks into it
+    payload         what bodies are where the filter stands; None: nobody says so, and `body.` has no meaning
     """
 
     characters: int = 4096
@@ -38,6 +62,8 @@ class Limits:
     depth: int = 100
     like_pattern: int = 4096
     xpath: XPathLimits = field(default_factory=XPathLimits)
+    bodies: PayloadLimits = field(default_factory=PayloadLimits)
+    payload: Payload | None = None
 
 
 DEFAULT_LIMITS = Limits()

@@ -20,7 +20,9 @@ import numpy.typing as npt
 from bindery.router.columns import BatchView, Column, Ref, column_of
 from bindery.router.filters import like
 from bindery.router.filters.ast import TRUE, Call, Element, Node, Parameter
+from bindery.router.filters.bodies import Bodies
 from bindery.router.filters.fields import DERIVED, DERIVED_FIELDS, DerivedField
+from bindery.router.filters.payload import PAYLOAD
 from bindery.router.filters.vector import Codes, Ints, Source, Texts, Truths, Vector, as_vector, per_distinct
 from bindery.router.values import Value
 
@@ -105,10 +107,14 @@ class LikeTable:
 
 
 class Batch:
-    """One batch for all shapes that are evaluated on it: sources by reference, found once."""
+    """One batch for all shapes that are evaluated on it: sources by reference, found once.
 
-    def __init__(self, view: BatchView) -> None:
+    Without `bodies` those that a filter looks into are parsed whole.
+    """
+
+    def __init__(self, view: BatchView, bodies: Bodies | None = None) -> None:
         self.view = view
+        self._bodies = Bodies(view, {}) if bodies is None else bodies
         self._sources: dict[Ref, Source] = {}
         self._matches: dict[tuple[int, int, str | None], LikeTable] = {}
         self._whole: dict[int, Source] = {}
@@ -173,6 +179,8 @@ class Batch:
         return found
 
     def _column(self, ref: Ref) -> Column:
+        if ref.section == PAYLOAD:
+            return self._bodies.column(ref)
         compute = COMPUTED.get(ref.section)
         if ref.section != DERIVED and compute is None:
             return self.view.column(ref)

@@ -58,6 +58,8 @@ def parse_text(text: str, dialect: Dialect, limits: Limits, *, builder: type[Tre
     """The tree of a text, its types checked; raises FilterError. `builder` may collect more on the way."""
     check_text(text, limits)
     start, dialect = strip_prefixes(text, dialect)
+    if limits.payload is not None:
+        dialect = dialect.with_bodies()
     tokens = tokenize(text, dialect, limits=limits, start=start)
     if not tokens:
         if not dialect.blank_accepts:

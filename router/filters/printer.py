@@ -6,6 +6,7 @@ Keywords in upper case, single blanks, parentheses only where precedence needs t
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, TypeVar
@@ -36,6 +37,7 @@ from bindery.router.filters.dialect import DIALECTS, JMS
 from bindery.router.filters.fields import DERIVED, SQL_VALUES
 from bindery.router.filters.lexer import tokenize
 from bindery.router.filters.limits import Limits
+from bindery.router.filters.payload import PAYLOAD, payload_of, referred
 from bindery.router.values import Value, encode
 
 #: How tightly a text binds; a looser one needs parentheses where a tighter one stands.
@@ -63,7 +65,9 @@ _NO_LANGUAGE: Final = replace(JMS, names={name: ref for name, ref in JMS.names.i
 class Printer:
     """Writes trees in the language of a name."""
 
-    def __init__(self, dialect: str) -> None:
+    def __init__(self, dialect: str, *, bodies: bool = False) -> None:
+        """`bodies`: where these are declared, so that a property called `body` is quoted."""
+        self._bodies = bodies
         self.dialect = DIALECTS.get(dialect, _NO_LANGUAGE)
         self._names = {ref: name for name, ref in reversed(list(self.dialect.names.items()))}
 
@@ -79,14 +83,23 @@ class Printer:
             return known
         if ref.section == "application_properties":
             plain = self._is_plain(ref.name) and ref.name not in self.dialect.names
-            if self.dialect.sections and ref.name in SQL_VALUES:
+            if (self.dialect.sections and ref.name in SQL_VALUES) or (self._bodies and ref.name == "body"):
                 plain = False
             return str(ref.name) if plain else self._quoted(ref.name)
+        if ref.section == PAYLOAD:
+            return "body" + "".join(map(self._step, referred(ref)[1]))
         if not ref.name:
             return ref.section
         if ref.section == DERIVED:
             return f"{DERIVED}.{ref.name}"
         return f"{ref.section}.{ref.name if self._is_plain(ref.name) else self._quoted(ref.name)}"
+
+    def _step(self, step: str | int) -> str:
+        """A step into the body; words that a selector reserves may stand after a dot there."""
+        if isinstance(step, int):
+            return f"[{step}]"
+        plain = _MEMBER.fullmatch(step) if self.dialect.body else self._is_plain(step)
+        return f".{step}" if plain else f"[{literal_text(step)}]"
 
     def _is_plain(self, name: str) -> bool:
         try:
@@ -105,12 +118,14 @@ class Printer:
         return f"{opening}{name}{closing}"
 
 
+#: What follows a dot in a reference into the body.
+_MEMBER: Final = re.compile("[A-Za-z_$][A-Za-z0-9_$]*")
 _LIMITS: Final = Limits(characters=2**31, tokens=3, depth=3)
 
 
 def normal_form(expression: Node, dialect: str) -> str:
     """The canonical text of a tree."""
-    printer = Printer(dialect)
+    printer = Printer(dialect, bodies=payload_of(expression) is not None)
     prefixes, nodes = printer.dialect.prefixes, list(walk(expression))
     switched_on = sorted(item.text for item in prefixes if any(_has(node, item.rules) for node in nodes))
     return "".join(switched_on) + printer.text(expression)

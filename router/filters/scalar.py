@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from bindery.router.filters import arithmetic, fields, like, text
+from bindery.router.filters import arithmetic, fields, like, payload, text
 from bindery.router.filters.ast import (
     TROUBLE,
     And,
@@ -147,6 +147,8 @@ def _literal(node: Literal, context: Context) -> Result:
 
 @rule(Field)
 def _field(node: Field, context: Context) -> Result:
+    if node.ref.section == payload.PAYLOAD:
+        return payload.look_up(context.message, node.ref).value
     return fields.read(context.message, node.ref)
 
 

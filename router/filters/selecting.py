@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bindery.router.columns import BatchView
 from bindery.router.filters.ast import TROUBLED, TRUE
+from bindery.router.filters.bodies import Bodies
 from bindery.router.filters.compiled import CompiledGroups
 from bindery.router.filters.fields import DERIVED
 from bindery.router.filters.isolation import ENVIRONMENT, Isolation
@@ -48,12 +49,13 @@ class Selection:
 
 
 class BatchFilters:
-    """Filters of groups over one batch, with what is worked out about its messages once."""
+    """Filters of groups over one batch, with what is worked out about its messages once; `bodies` are those parsed."""
 
     def __init__(self, groups: CompiledGroups, view: BatchView, isolation: Isolation | None = None) -> None:
         self._groups = groups
         self._view = view
-        self._batch = Batch(view)
+        self.bodies = Bodies(view, {payload: [*refs] for payload, refs in groups.body_refs.items()})
+        self._batch = Batch(view, self.bodies)
         self._numbers: dict[int, Codes] = {}
         self._isolation = Isolation() if isolation is None else isolation
 
@@ -84,6 +86,7 @@ class BatchFilters:
     def candidates(self, rows: Ints, groups: Codes) -> Iterator[_Candidates]:
         """Blocks of candidates, ordered by pair; in each an entry stands once per pair."""
         compiled = self._groups
+        self._ask_bodies(rows, groups)
         ways: list[_Way] = []
         for index in compiled.indexes:
             if index.ref.section != DERIVED and not self._view.holds(index.ref):
@@ -91,6 +94,9 @@ class BatchFilters:
             pairs, lists = index.find(groups, self._numbers_of(index)[rows])
             if len(pairs):
                 ways.append(_Way(pairs, lists, index.runs))
+            if index.in_trouble is not None:
+                pairs, lists = index.troubled(groups, self._batch.source(index.ref), rows)
+                ways += [_Way(pairs, lists, index.in_trouble)] * (len(pairs) > 0)
         if len(compiled.always.entries):
             pairs = np.flatnonzero(compiled.always.sizes(groups))
             ways.append(_Way(pairs, groups[pairs].astype(np.int64), compiled.always))
@@ -107,6 +113,13 @@ class BatchFilters:
                 keys = keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]]
                 pair, entry = keys // width, (keys % width).astype(np.int32)
             yield _Candidates(pair, entry)
+
+    def _ask_bodies(self, rows: Ints, groups: Codes) -> None:
+        """Have the bodies parsed that some filter may look into; columns made before are without them."""
+        asked = [self.bodies.ask(payload, rows[into[groups]]) for payload, into in self._groups.into_bodies.items()]
+        if any(asked):
+            self._batch = Batch(self._view, self.bodies)
+            self._numbers.clear()
 
     def _numbers_of(self, index: KeyIndex) -> Codes:
         """int32[rows]: the number of each row's value in an index of these groups."""

@@ -19,6 +19,7 @@ _OPERAND: Final = "a value"
 _WORDS: Final = {
     "NAME": "a property",
     "QUOTED": "a property",
+    "BODY": "a property",
     "INTEGER": _OPERAND,
     "HEX": _OPERAND,
     "FLOAT": _OPERAND,

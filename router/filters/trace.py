@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar
 
-from bindery.router.filters import fields
+from bindery.router.filters import fields, payload
 from bindery.router.filters.ast import (
     TROUBLE,
     Arithmetic,
@@ -115,7 +115,7 @@ def _trace(node: Node, context: Context, printer: Printer) -> Trace:
     text = printer.text(node)
     parts: tuple[Trace, ...] = ()
     if isinstance(node, Field):
-        reads = {text: fields.read(context.message, node.ref)}
+        reads = {text: None if isinstance(result, Trouble) else result}
     else:
         parts = tuple(_trace(child, context, printer) for child in children(node))
         reads = dict(read for part in parts for read in part.reads)
@@ -155,6 +155,8 @@ def _type(part: Trace) -> str:
 def _field(node: Field, found: Trace, context: Context) -> Because:
     ref = node.ref
     cause: Cause = "missing" if found.result is None else ""
+    if ref.section == payload.PAYLOAD:
+        return "trouble" if found.result is TROUBLE else cause, payload.look_up(context.message, ref).why
     if ref.section == fields.DERIVED:
         return cause, "derived from " + " and ".join(map(str, fields.DERIVED_FIELDS[ref.name].sources))
     if found.result is None:

@@ -35,6 +35,7 @@ SELECTOR_ARGUMENT: Final = "x-filter-jms-selector"
 FILTERS_ARGUMENT: Final = "x-filters"
 REPLACEMENT_KEY: Final = "x-replacement-routing-key"
 X_MATCH: Final = "x-match"
+PAYLOAD_ARGUMENT: Final = "x-payload"
 QUEUE_FILTER: Final = "x-queue-filter"
 OWNER_CONNECTION: Final = "x-owner-connection"
 

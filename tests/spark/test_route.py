@@ -7,6 +7,7 @@ import pytest
 from bindery.jobs.report import BatchReport
 from bindery.jobs.route import RouteJob
 from bindery.router.message import Message
+from bindery.router.model import Exchange
 from bindery.router.values import Table
 from bindery.store import faults
 from tests.spark.installation import Installation
@@ -195,3 +196,21 @@ def test_a_small_task_buffer_gives_more_files_and_the_same_rows(installation: In
 
     assert sorted(int(row["routing_key"]) for row in installation.rows("all")) == list(range(20))
     assert len({row["routing"]["seq"] for row in installation.rows("all")}) == 20
+
+
+def test_filters_look_into_bodies_and_count_those_that_cannot_be_parsed(installation: Installation) -> None:
+    arguments = Table({"x-payload": "json"})
+    installation.edit(lambda editor: editor.declare_exchange(Exchange("/", "orders", "fanout", arguments=arguments)))
+    installation.queue("big", source="orders", **{"x-filter-jms-selector": "body.amount >= 100"})
+    installation.queue("skus", source="orders", **{"x-filter-jms-selector": "body.items[0].sku LIKE 'A-%'"})
+    bodies = (b'{"amount": 250}', b'{"amount": 5, "items": [{"sku": "A-1"}]}', b"no JSON", b'{"amount": "250"}', None)
+    installation.publish([Message(exchange="orders", body=body) for body in bodies], file="a.parquet")
+
+    (report,) = installation.route()
+
+    assert (report.records, report.copies, report.unroutable) == (5, 2, 3)
+    assert [row["body"] for row in installation.rows("big")] == [bodies[0]]
+    assert [row["body"] for row in installation.rows("skus")] == [bodies[1]]
+    (row,) = installation.manifest()
+    assert dict(row["filter_unknowns"]) == {"body.amount >= 100": 1, "body.items[0].sku LIKE 'A-%'": 1}
+    assert {row["reason"] for row in installation.unroutable()} == {"filtered"}

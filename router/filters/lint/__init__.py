@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from bindery.router.errors import FilterError
 from bindery.router.filters.filter import Filter, parse
-from bindery.router.filters.limits import NO_LIMITS
+from bindery.router.filters.limits import NO_LIMITS, Limits
 from bindery.router.filters.lint import brokers, conditions, names
 from bindery.router.filters.lint.finding import Finding
 from bindery.router.filters.lint.rules import RULES
@@ -37,7 +38,7 @@ def lint(filter: Filter, *, schema: ObservedSchema | None = None) -> list[Findin
     """All findings on a filter, by place and code; `schema` is what a queue's messages were seen to hold."""
     found = list(_apply(filter, schema, "filter set" if filter.dialect == DIALECT else None))
     if filter.dialect == DIALECT:
-        for where, inner in _inner_texts(json.loads(filter.text)):
+        for where, inner in _inner_texts(json.loads(filter.text), replace(NO_LIMITS, payload=filter.payload)):
             found.extend(_apply(inner, schema, where))
     return sorted(found, key=lambda finding: (finding.where or "", finding.offset, finding.code))
 
@@ -50,13 +51,13 @@ def _apply(filter: Filter, schema: ObservedSchema | None, where: str | None) -> 
                 yield Finding(rule.code, remark.message, remark.offset, remark.length, where)
 
 
-def _inner_texts(raw: Any) -> Iterator[tuple[str, Filter]]:
+def _inner_texts(raw: Any, limits: Limits) -> Iterator[tuple[str, Filter]]:
     """The selectors and SQL filters inside a filter set, with their places."""
     for where, item in described(raw):
         descriptor, value = item["descriptor"], item["value"]
         dialect = _TEXTS.get(descriptor) if isinstance(descriptor, str | int) else None
         if dialect is not None and isinstance(value, str):
             try:
-                yield f"{where}.value", parse(value, dialect, limits=NO_LIMITS)
+                yield f"{where}.value", parse(value, dialect, limits=limits)
             except FilterError:
                 continue  # a map that only looks like a filter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -66,7 +66,7 @@ def _locating(name: str) -> Any:
 
 
 _CONDITIONS = "either both compare between not_between member not_member like not_like is_null is_not_null exists xpath"
-_OPERANDS = "chain sign literal true false null nan inf name quoted property call"
+_OPERANDS = "chain sign literal true false null nan inf name quoted body property call"
 for _name in f"{_CONDITIONS} {_OPERANDS}".split():
     setattr(LocatingBuilder, _name, _locating(_name))
 
@@ -112,11 +112,13 @@ class Subject:
         self.schema = schema
         self.dialect_name = filter.dialect
         self.dialect = DIALECTS.get(filter.dialect)
+        self._payload = filter.payload
         self._spans: dict[int, tuple[int, int]] = {}
         self.root: Node = filter.expression
         self.unbracketed_negations: tuple[Node, ...] = ()
         if self.dialect is not None:
-            tree = parse_text(filter.text, self.dialect, NO_LIMITS, builder=LocatingBuilder)
+            limits = replace(NO_LIMITS, payload=filter.payload)
+            tree = parse_text(filter.text, self.dialect, limits, builder=LocatingBuilder)
             if isinstance(tree, Located):
                 self.root = tree.root
                 self._spans = tree.spans
@@ -137,6 +139,8 @@ class Subject:
         if self.dialect is None:
             return []
         start, dialect = strip_prefixes(self.text, self.dialect)
+        if self._payload is not None:
+            dialect = dialect.with_bodies()
         return tokenize(self.text, dialect, limits=NO_LIMITS, start=start)
 
     @cached_property

@@ -1,0 +1,254 @@
+"""Bodies that filters look into: `body.amount`, `body.items[0].sku`, `body` (docs/filters.md, "The body").
+
+What a body is must be declared (`x-payload`): nothing is guessed from content types. The body is what XPATH reads: the
+data of a message or, without any, an amqp-value that is a string or binary. A message without one has no members:
+they are null. A body that is not what was declared, or is beyond a limit, is trouble: unknown, and counted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, NoReturn
+
+from bindery.router.columns import Ref
+from bindery.router.errors import InvalidInput
+from bindery.router.filters.ast import TROUBLE, Field, Node, Trouble, walk
+from bindery.router.filters.fields import DOCUMENT, read
+from bindery.router.filters.limits import Payload, PayloadLimits
+from bindery.router.message import Message
+from bindery.router.values import INT64_MAX, INT64_MIN, Value, refuse_surrogates
+
+#: Section name of references into bodies.
+PAYLOAD: Final = "payload"
+#: Names of members and places in lists, from the whole body inwards.
+Path = tuple[str | int, ...]
+#: Digits of an integer that may fit 64 bits.
+_DIGITS: Final = 19
+
+
+class Unparsable(Exception):
+    """A body that cannot be read as what it was declared to be; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format of bodies: `parse` gives the parsed body or raises Unparsable.
+
+    members  whether a body has members; else `body` alone stands for it
+    empty    what an empty body is read as; None: as no body
+    """
+
+    parse: Callable[[str, PayloadLimits], Any]
+    members: bool
+    empty: str | None = None
+
+
+def parsed(document: Value, payload: Payload) -> Any:
+    """The parsed body: of JSON what it states, in Python's types; None without a body. Raises Unparsable."""
+    format = FORMATS[payload.format]
+    if not isinstance(document, str | bytes):
+        return None
+    if not document:
+        return format.empty
+    if len(document) > payload.limits.bytes:
+        raise Unparsable(f"the body has more than {payload.limits.bytes} bytes")
+    text = _text(document)
+    if isinstance(document, str) and len(text.encode("utf-8", "surrogatepass")) > payload.limits.bytes:
+        raise Unparsable(f"the body has more than {payload.limits.bytes} bytes")
+    return format.parse(text, payload.limits)
+
+
+def _text(document: str | bytes) -> str:
+    if isinstance(document, str):
+        return document
+    try:
+        return document.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Unparsable(f"the body is not UTF-8 from byte {error.start} on (compressed bodies are not read)") from None
+
+
+# -- JSON (RFC 8259) --------------------------------------------------------------------------------------
+
+
+def _json(text: str, limits: PayloadLimits) -> Any:
+    """A JSON text. Of a name that stands twice in an object the last counts; NaN and infinities are no JSON."""
+    try:
+        found = _DECODER.decode(text)
+    except RecursionError:
+        raise Unparsable(f"the body is nested deeper than {limits.levels} levels") from None
+    except ValueError as error:
+        raise Unparsable(f"the body is not JSON: {error}") from None
+    opened = text.count("[") + text.count("{")
+    # neither bound can be passed by a text with so few marks; most bodies need no walk
+    if opened > limits.levels or opened + text.count(",") >= limits.nodes:
+        _check_extent(found, limits)
+    if "\\u" in text:
+        try:
+            refuse_surrogates(found, where="body")
+        except InvalidInput:
+            raise Unparsable("the body holds text with a lone surrogate") from None
+    return found
+
+
+def _check_extent(found: Any, limits: PayloadLimits) -> None:
+    """Levels and nodes, level by level: what is nested deeply must not be descended into by calls."""
+    level, levels, nodes = [found], 0, 0
+    while level:
+        nodes += len(level)
+        if nodes > limits.nodes:
+            raise Unparsable(f"the body has more than {limits.nodes} values")
+        holders = [item for item in level if isinstance(item, dict | list)]
+        levels += bool(holders)
+        if levels > limits.levels:
+            raise Unparsable(f"the body is nested deeper than {limits.levels} levels")
+        level = [part for item in holders for part in (item.values() if isinstance(item, dict) else item)]
+
+
+def _integer(digits: str) -> int | float:
+    """A number without fraction and exponent: an integer where 64 bits hold it, else a double."""
+    if len(digits.lstrip("-")) <= _DIGITS:
+        number = int(digits)
+        if INT64_MIN <= number <= INT64_MAX:
+            return number
+    return _double(digits)
+
+
+def _double(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError("a number beyond the range of a double")
+    return number
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_double, parse_constant=_no_number)
+
+
+# -- text -------------------------------------------------------------------------------------------------
+
+
+def _plain(text: str, limits: PayloadLimits) -> str:
+    """The text itself."""
+    return text
+
+
+#: Formats of bodies by name.
+FORMATS: Final[Mapping[str, Format]] = {
+    "json": Format(_json, members=True),
+    "text": Format(_plain, members=False, empty=""),
+}
+
+
+def payload_named(name: str, limits: PayloadLimits) -> Payload:
+    """The format of that name; raises InvalidInput naming those that there are."""
+    if name not in FORMATS:
+        close = difflib.get_close_matches(name.lower(), FORMATS, 1)
+        hint = f"did you mean {close[0]}?" if close else "one of " + ", ".join(FORMATS)
+        raise InvalidInput(f"bodies that are {name!r} cannot be read", where="payload", hint=hint)
+    return Payload(name, limits)
+
+
+# -- references -------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def reference(payload: Payload, path: Path) -> Ref:
+    """The reference to a member of a body; what the body is declared to be is part of it."""
+    caps = payload.limits
+    return Ref(PAYLOAD, json.dumps([payload.format, caps.bytes, caps.levels, caps.nodes, *path], ensure_ascii=False))
+
+
+@lru_cache(maxsize=4096)
+def referred(ref: Ref) -> tuple[Payload, Path]:
+    """What `reference` has made a reference of."""
+    format, size, levels, nodes, *path = json.loads(ref.name)
+    return Payload(format, PayloadLimits(size, levels, nodes)), tuple(path)
+
+
+def payload_of(expression: Node) -> Payload | None:
+    """What the bodies are that a filter looks into; None when it looks into none."""
+    refs = (node.ref for node in walk(expression) if isinstance(node, Field) and node.ref.section == PAYLOAD)
+    return next((referred(ref)[0] for ref in refs), None)
+
+
+def member(body: Any, path: Path) -> Value:
+    """The value at a path in a parsed body: null where nothing is, and for whole lists and maps."""
+    for step in path:
+        if isinstance(body, dict) and isinstance(step, str):
+            body = body.get(step)
+        elif isinstance(body, list) and isinstance(step, int):
+            body = body[step] if step < len(body) else None
+        else:
+            return None
+    return None if isinstance(body, dict | list) else body
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a reference finds in one message: the value, and why it is null or trouble."""
+
+    value: Value | Trouble
+    why: str = ""
+
+
+def look_up(message: Message, ref: Ref) -> Seen:
+    """The value behind a reference into the body of one message, and why there is none."""
+    payload, path = referred(ref)
+    document = read(message, DOCUMENT)
+    try:
+        body = parsed(document, payload)
+    except Unparsable as reason:
+        return Seen(TROUBLE, str(reason))
+    value = member(body, path)
+    if value is not None:
+        return Seen(value)
+    if body is None and not document:
+        return Seen(None, "the message has no body")
+    return Seen(None, "the body has no value there")
+
+
+# -- batches ----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Steps:
+    """References that share the beginning of their paths: those that end here, and the steps further in."""
+
+    ends: list[Ref]
+    further: dict[str | int, _Steps]
+
+
+class Members:
+    """References into bodies of one format, to be taken out of each body in one walk along what they name."""
+
+    def __init__(self, refs: Iterable[Ref]) -> None:
+        self._root = _Steps([], {})
+        for ref in refs:
+            steps = self._root
+            for step in referred(ref)[1]:
+                steps = steps.further.setdefault(step, _Steps([], {}))
+            steps.ends.append(ref)
+
+    def of(self, body: Any) -> list[tuple[Ref, Value]]:
+        """The references that find a value in a parsed body, and the value."""
+        found: list[tuple[Ref, Value]] = []
+        pending = [(body, self._root)]
+        while pending:
+            item, steps = pending.pop()
+            if isinstance(item, dict):
+                fewer, others = (steps.further, item) if len(steps.further) <= len(item) else (item, steps.further)
+                pending += [(item[name], steps.further[name]) for name in fewer if name in others]
+            elif isinstance(item, list):
+                places = (step for step in steps.further if isinstance(step, int) and step < len(item))
+                pending += [(item[place], steps.further[place]) for place in places]
+            elif item is not None:
+                found += [(ref, item) for ref in steps.ends]
+        return found

@@ -1,0 +1,223 @@
+"""`x-payload` on exchanges and queues: what filters there may look into, in every part that reads a topology."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bindery.router.analysis import analyse
+from bindery.router.declarations import FILTER_LIMITS, TopologyEditor
+from bindery.router.definitions import apply, export, parse_definitions
+from bindery.router.engine import Router
+from bindery.router.errors import FilterError, InvalidDeclaration
+from bindery.router.explain import Explainer
+from bindery.router.known_arguments import without_effect
+from bindery.router.message import Message, to_batch
+from bindery.router.model import Binding, Divert, Exchange, Queue, Setting, Topology
+from bindery.router.model.objects import GLOBAL_PARAMETER
+from bindery.router.reference import NaiveRouter
+from bindery.router.values import Table, Value
+from bindery.store.routed_counts import RoutedCounts
+
+
+def exchange(name: str, payload: Value = "json", kind: str = "fanout") -> Exchange:
+    return Exchange("/", name, kind, arguments=Table({} if payload is None else {"x-payload": payload}))
+
+
+def selecting(source: str, queue: str, text: str) -> Binding:
+    return Binding(0, "/", source, queue, "queue", "", Table({"x-filter-jms-selector": text}))
+
+
+def in_set(source: str, queue: str, text: str) -> Binding:
+    member = Table({"descriptor": "amqp:sql-filter", "value": text})
+    return Binding(0, "/", source, queue, "queue", "", Table({"x-filters": Table({"f": member})}))
+
+
+@pytest.fixture
+def editor() -> TopologyEditor:
+    editor = TopologyEditor(Topology.empty())
+    for name in ("big", "small", "text", "both"):
+        editor.declare_queue(Queue("/", name))
+    editor.declare_queue(
+        Queue("/", "gold", arguments=Table({"x-payload": "json", "x-queue-filter": "body.customer.tier = 'gold'"}))
+    )
+    editor.declare_exchange(exchange("orders"))
+    editor.declare_exchange(exchange("logs", "text"))
+    editor.declare_exchange(exchange("plain", None))
+    editor.bind(selecting("orders", "big", "body.amount >= 100"))
+    editor.bind(in_set("orders", "small", "body.amount < 100 AND body.items[0].sku IS NOT NULL"))
+    editor.bind(Binding(0, "/", "orders", "gold", "queue", ""))
+    editor.bind(selecting("logs", "text", "body LIKE '%error%'"))
+    editor.bind(selecting("plain", "both", "body = 'property'"))
+    editor.declare_divert(Divert(0, "/", "d", "orders", "plain", filter="body.amount = 100"))
+    return editor
+
+
+def routed(topology: Topology, messages: list[Message]) -> tuple[list[set[str]], RoutedCounts]:
+    """The queues of each message, of which the slow reference knows the same, and what is counted."""
+    router, batch = Router.compile(topology, "/"), to_batch(messages)
+    deliveries = router.route(batch, clock_ms=0)
+    found: list[set[str]] = [set() for _ in messages]
+    for queue in deliveries.queue.tolist():
+        for row in deliveries.rows_of(queue).tolist():
+            found[row].add(router.queues[queue])
+    reference = NaiveRouter(topology, "/")
+    assert found == [set(reference.route(message, clock_ms=0).queues) for message in messages]
+    counts = RoutedCounts()
+    counts.add(batch, deliveries)
+    return found, counts
+
+
+def order(source: str = "orders", **content: object) -> Message:
+    return Message(exchange=source, body=json.dumps(content).encode())
+
+
+def test_filters_of_bindings_diverts_and_queues_look_into_bodies(editor: TopologyEditor) -> None:
+    messages = [
+        order(amount=250, customer={"tier": "gold"}),
+        order(amount=5, items=[{"sku": "a"}]),
+        order(amount=100),
+        Message(exchange="orders", body=b"no JSON"),
+        Message(exchange="orders"),
+        Message(exchange="logs", body=b'{"level": "error"}'),
+        Message(exchange="plain", body=b"property"),
+        Message(exchange="plain", body=b'{"amount": 100}', application_properties=Table({"body": "property"})),
+    ]
+    found, counts = routed(editor.topology, messages)
+    assert found == [{"big", "gold"}, {"small"}, {"big"}, set(), set(), {"text"}, set(), {"both"}]
+    assert counts.in_manifest(editor.topology, "/").filter_unknowns == {
+        "body.amount >= 100": 1,
+        "body.amount = 100": 1,
+        "body.customer.tier = 'gold'": 1,
+    }
+    assert counts.unroutable == {"filtered": 3}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["orders", "logs", "plain"]),
+            st.sampled_from(
+                [None, b"", b"x", b"{", b'"error"', b'{"amount": 100}', b'{"amount": 99, "items": [{"sku": 1}]}',
+                 b'{"amount": 1e3, "customer": {"tier": "gold"}}', b'{"amount": "100"}', b"\xff error"]
+            ),
+        ),
+        max_size=8,
+    )
+)  # fmt: skip
+def test_the_engine_routes_as_the_reference_and_explain_agrees(asked: list[tuple[str, bytes | None]]) -> None:
+    topology = editor.__wrapped__().topology  # type: ignore[attr-defined]  # the fixture's function
+    messages = [Message(exchange=name, body=body) for name, body in asked]
+    found, _ = routed(topology, messages)
+    explained = Explainer(topology, "/").explain(to_batch(messages), clock_ms=0)
+    assert [set(one.queues) for one in explained] == found
+
+
+def test_explain_shows_what_was_read(editor: TopologyEditor) -> None:
+    explainer = Explainer(editor.topology, "/")
+    messages = [order(amount=5), Message(exchange="orders", body=b'{"amount":'), order(total=5)]
+    messages_of = []
+    for one in explainer.explain(to_batch(messages), clock_ms=0, queues=["big"]):
+        (culprit,) = one.why_not[0].causes[0].filters[0].culprits
+        messages_of.append((culprit.kind, culprit.message, [(read.name, read.value) for read in culprit.reads]))
+    assert messages_of == [
+        ("false", "body.amount >= 100 is false: body.amount is 5", [("body.amount", 5)]),
+        (
+            "trouble",
+            "body.amount >= 100 is unknown because the body is not JSON: Expecting value: line 1 column 11 (char 10)",
+            [("body.amount", None)],
+        ),
+        ("missing", "body.amount >= 100 is unknown because body.amount is missing", [("body.amount", None)]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("payload", "hint"),
+    [
+        ("JSON", "did you mean json?"),
+        ("jsn", "did you mean json?"),
+        ("avro", "one of json, text"),
+        ("protobuf", "one of json, text"),
+        ("", "one of json, text"),
+        (5, "one of json, text"),
+        (True, "one of json, text"),
+        (Table({"format": "json"}), "one of json, text"),
+    ],
+)
+def test_a_format_that_nothing_reads_is_refused_by_name(editor: TopologyEditor, payload: Value, hint: str) -> None:
+    for declare in (
+        lambda: editor.declare_exchange(exchange("x", payload)),
+        lambda: editor.declare_queue(Queue("/", "x", arguments=Table({"x-payload": payload}))),
+    ):
+        with pytest.raises(InvalidDeclaration) as refused:
+            declare()
+        assert refused.value.hint == hint
+        assert "x-payload" in str(refused.value.where)
+
+
+def test_without_the_argument_the_error_says_what_to_declare(editor: TopologyEditor) -> None:
+    for define in (
+        lambda: editor.bind(selecting("plain", "big", "body.amount > 1")),
+        lambda: editor.declare_queue(Queue("/", "x", arguments=Table({"x-queue-filter": "body.amount > 1"}))),
+        lambda: editor.declare_divert(Divert(0, "/", "e", "plain", "orders", filter="body.amount > 1")),
+    ):
+        with pytest.raises(FilterError) as refused:
+            define()
+        assert '"x-payload": "json"' in str(refused.value.hint)
+    with pytest.raises(FilterError, match="a body that is text has no members"):
+        editor.bind(selecting("logs", "big", "body.amount > 1"))
+
+
+def test_an_exchange_is_not_overwritten_from_under_its_filters(editor: TopologyEditor) -> None:
+    for payload in (None, "text"):
+        with pytest.raises(FilterError):
+            editor.declare_exchange(exchange("orders", payload), overwrite=True)
+    assert editor.topology.exchange("/", "orders") == exchange("orders")
+    editor.declare_exchange(exchange("plain", "json"), overwrite=True)
+    with pytest.raises(InvalidDeclaration):
+        editor.declare_queue(
+            replace(editor.topology.queue("/", "gold"), arguments=Table({"x-payload": "jason"})), overwrite=True
+        )
+
+
+def test_the_caps_of_bodies_are_part_of_the_topology(editor: TopologyEditor) -> None:
+    message = order(amount=250, note="x" * 200)
+    assert routed(editor.topology, [message])[0] == [{"big"}]
+    editor.put_setting(Setting(GLOBAL_PARAMETER, "", FILTER_LIMITS, Table({"body_bytes": 100})))
+    found, counts = routed(editor.topology, [message])
+    assert found == [set()]
+    assert sum(counts.trouble.values()) == 3
+    with pytest.raises(InvalidDeclaration):
+        editor.put_setting(Setting(GLOBAL_PARAMETER, "", FILTER_LIMITS, Table({"body_levels": 501})))
+
+
+def test_definitions_carry_the_declaration(editor: TopologyEditor) -> None:
+    again = TopologyEditor(Topology.empty())
+    apply(parse_definitions(export(editor.topology)), again)
+    message = order(amount=250)
+    assert routed(again.topology, [message])[0] == routed(editor.topology, [message])[0]
+    assert without_effect(exchange("x")) == {}
+    assert without_effect(Queue("/", "q", arguments=Table({"x-payload": "json"}))) == {}
+
+
+def test_lint_reads_filters_with_what_bodies_are(editor: TopologyEditor) -> None:
+    editor.bind(selecting("orders", "both", "body.amount > 5 AND body.amount < 5"))
+    editor.bind(selecting("plain", "text", "body = 'x'"))
+    editor.bind(selecting("logs", "both", "body = 'x'"))
+    found = [(finding.code, finding.message) for finding in analyse(editor.topology).findings]
+    assert ("BT170", "body.amount > 5 AND body.amount < 5") in found
+    assert not [message for code, message in found if code == "BT170" and "'x'" in message]
+
+
+def test_a_replaced_filter_keeps_its_meaning_in_a_replay(editor: TopologyEditor) -> None:
+    before = Topology.of(editor.topology.objects())
+    editor.delete_exchange("/", "orders")
+    editor.declare_exchange(exchange("orders", "text"))
+    editor.bind(selecting("orders", "big", "body LIKE '%250%'"))
+    message = order(amount=250, customer={"tier": "gold"})
+    assert routed(before, [message])[0] == [{"big", "gold"}]
+    assert routed(editor.topology, [message])[0] == [{"big"}]
