@@ -528,10 +528,12 @@ def test_what_nobody_knows_is_said_to_be_unknown(service: Service, between: Betw
     assert len(between.lost) == 1
     service.submit()
     job = service.until("idle")
+    # a job that was there before, of that very document, is not taken for one that was started now
+    code, _, err = run("jobs", "submit", file(service), *at)
+    assert (code, "nobody knows" in err) == (1, True)
     code, _, err = run("jobs", "restart", "s", *at)
     assert (code, "nobody knows" in err) == (1, True)
     assert service.job()["run"] == {**job["run"], "reported_at": service.job()["run"]["reported_at"]}
-    # another document for the same stream is not taken for this one
     between.spoil = lambda line: "drop"
     code, _, err = run("jobs", "list", *at)
     assert (code, "did not answer" in err) == (1, True)
