@@ -1,4 +1,4 @@
-"""What belongs to a point beside the tables: Spark's plans, pins, plans, jobs, users.
+"""What belongs to a point beside the tables: Spark's plans, pins, plans of redrives and moves, jobs, users.
 
 These files are small and change while a copy goes on, so they are read at once when the point is chosen.
 """

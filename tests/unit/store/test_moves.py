@@ -159,8 +159,11 @@ def test_queues_whose_names_look_alike_have_moves_of_their_own(data: DataDir, st
     store.edit(declare, author="t")
     for number, (vhost, name) in enumerate((("v", "x:q"), ("v:x", "q"))):
         route(data, store, [Message("", name)], vhost=vhost, stream=f"s{number}")
-        assert Mover(data, store, vhost).move(Transfer(vhost, name, "to")).messages == 1
-        assert read.read_queue(data, "to", vhost=vhost).num_rows == 1
+    with faults.installed(at("move.claimed", crash)), pytest.raises(Crash):
+        Mover(data, store, "v").move(Transfer("v", "x:q", "to"))
+    assert Mover(data, store, "v:x").move(Transfer("v:x", "q", "to")).messages == 1
+    assert Mover(data, store, "v").finish() == 1
+    assert [read.read_queue(data, "to", vhost=vhost).num_rows for vhost in ("v", "v:x")] == [1, 1]
 
 
 #: Named steps of a move.
@@ -199,6 +202,17 @@ def test_a_move_that_others_help_with_and_overtake_moves_no_more_than_it_was_tol
     assert done.messages == 4
     assert (numbers(data, "b"), numbers(data, "c")) == (list(range(4)), [8])
     assert numbers(data, "a") == [4, 5, 6, 7, 9]
+
+
+def test_a_plan_is_delivered_before_a_later_one_claims_rows(data: DataDir, queues: TopologyStore) -> None:
+    """Tables remember the newest number of a stream only: what came later would be skipped."""
+    rival = Mover(data, queues, "/")
+    rival.finish = lambda **_: 0  # type: ignore[method-assign]
+    with faults.installed(at("move.claimed", lambda: rival.move(transfer(text="n = 8")))):
+        done = Mover(data, queues, "/").move(transfer(limit=4))
+    assert done.messages == 4
+    assert (numbers(data, "b"), numbers(data, "a")) == ([0, 1, 2, 3, 8], [4, 5, 6, 7, 9])
+    assert plans(data) == []
 
 
 @pytest.mark.parametrize("step", ["move.planned", "move.claiming"])
