@@ -117,7 +117,7 @@ def _message_columns(records: Records, file: JobFile) -> list[MappedColumn]:
         found = records.frame.schema[name].dataType
         if isinstance(found, types.NullType):
             continue
-        if _shape(found) != _shape_of_arrow(SENT_SCHEMA.field(name).type):
+        if shape(found) != shape_of_arrow(SENT_SCHEMA.field(name).type):
             raise file.error(
                 ("source",),
                 f"column {name!r} is {found.simpleString()}, which is not the type of that message column",
@@ -284,9 +284,9 @@ def _accepted(column: str, name: str, kind: DataType) -> tuple[Cast, str]:
         target = target.field(name).type
     elif name:
         target = target.item_type
-    if _shape(kind) == _shape_of_arrow(target):
+    if shape(kind) == shape_of_arrow(target):
         return None, ""
-    if column in MAP_SECTIONS and not name and _shape(kind) == _HEADERS:
+    if column in MAP_SECTIONS and not name and shape(kind) == _HEADERS:
         return None, HEADERS
     if target == _VALUE:
         return _folded(kind)
@@ -361,7 +361,7 @@ def _jsonable(kind: DataType) -> DataType:
 
 def _cast_to(target: pa.DataType, kind: DataType) -> Cast:
     """A widening that loses nothing, for the columns with a type of their own."""
-    wanted = _shape_of_arrow(target)
+    wanted = shape_of_arrow(target)
     if kind.typeName() in _WIDENED.get(wanted, ()):
         return lambda column: column.cast(wanted)
     raise InvalidInput(
@@ -380,18 +380,19 @@ _WIDENED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def _shape(kind: DataType) -> str:
+def shape(kind: DataType) -> str:
     """A Spark type without nullability."""
     return kind.simpleString()
 
 
-def _shape_of_arrow(kind: pa.DataType) -> str:
+def shape_of_arrow(kind: pa.DataType) -> str:
+    """The same, of the type of Spark that a type of Arrow becomes."""
     if pa.types.is_map(kind):
-        return f"map<{_shape_of_arrow(kind.key_type)},{_shape_of_arrow(kind.item_type)}>"
+        return f"map<{shape_of_arrow(kind.key_type)},{shape_of_arrow(kind.item_type)}>"
     if pa.types.is_list(kind):
-        return f"array<{_shape_of_arrow(kind.value_type)}>"
+        return f"array<{shape_of_arrow(kind.value_type)}>"
     if pa.types.is_struct(kind):
-        return "struct<" + ",".join(f"{member.name}:{_shape_of_arrow(member.type)}" for member in kind) + ">"
+        return "struct<" + ",".join(f"{member.name}:{shape_of_arrow(member.type)}" for member in kind) + ">"
     return _SPARK_NAMES[str(kind)]
 
 

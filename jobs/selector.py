@@ -64,10 +64,8 @@ class _Judged:
 
     condition: ColumnFilter
 
-    def __call__(self, batches: Iterator[Sequence[pa.Array] | pa.Array]) -> Iterator[pa.Array]:
-        for batch in batches:
-            # of a single column Spark gives the array alone
-            *arrays, clock = [batch] if isinstance(batch, pa.Array) else batch
+    def __call__(self, batches: Iterator[Sequence[pa.Array]]) -> Iterator[pa.Array]:
+        for *arrays, clock in batches:
             rows = len(clock)
             clock_ms = pc.cast(clock, pa.int64())[0].as_py() // 1000 if rows else 0
             columns = [_column(name, array) for name, array in zip(self.condition.names, arrays, strict=True)]

@@ -111,16 +111,21 @@ def shipped(
 
 
 def shipped_column(function: Callable[[Iterator[Any]], Iterator[pa.Array]], kind: StructType | str) -> Any:
-    """An Arrow UDF: `function` gets tuples of columns (of a single one the array alone), and gives as many values.
+    """An Arrow UDF: `function` gets tuples of columns, and gives as many values; `kind` is their type. See `shipped`.
 
-    See `shipped`; `kind` is the type of its values.
+    It is none over iterators: of those Spark evaluates each in a process of its own.
     """
     import pyarrow  # noqa: PLC0415
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415  # nothing that executors call
 
-    run: Any = shipped(function, gives_results=False)
+    every: Any = shipped(function, gives_results=False)
+
+    def run(*columns: Any) -> Any:
+        (found,) = every(iter((columns,)))
+        return found
+
     # Spark reads the kind of a UDF from them
-    run.__annotations__ = {"batches": Iterator[tuple[pyarrow.Array, ...]], "return": Iterator[pyarrow.Array]}
+    run.__annotations__ = {"columns": pyarrow.Array, "return": pyarrow.Array}
     make: Any = arrow_udf
     return make(run, kind)
 

@@ -10,13 +10,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 from pyspark import Broadcast, TaskContext
 
-from bindery.jobs.fold import SOURCE_COLUMN, Fold
+from bindery.jobs.fold import SOURCE_COLUMN, Refused
 from bindery.jobs.sources.offsets import OffsetNumbers
 from bindery.jobs.sources.refused import RefusedPart
 from bindery.router.engine import Router
@@ -35,6 +35,22 @@ GROUP_ROWS: Final = 65_536
 _DRIVER: Final = 2**53 // NUMBERS_PER_TASK - 1
 
 
+class Folding(Protocol):
+    """How records become messages; see `bindery.jobs.fold.Fold`."""
+
+    def __call__(
+        self, batch: pa.RecordBatch, seq: pa.Array, *, clock_ms: int = 0
+    ) -> tuple[pa.RecordBatch, Refused | None]:
+        """The messages of a batch, and the refused records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A compiled topology that is here already, where others come by broadcast."""
+
+    value: Router
+
+
 @dataclass(frozen=True, slots=True)
 class RouteTask:
     """The function of `mapInArrow`; `router` is broadcast once per topology version.
@@ -48,8 +64,8 @@ class RouteTask:
     data: DataDir
     vhost: str
     stamp: BatchStamp
-    fold: Fold
-    router: Broadcast[Router]
+    fold: Folding
+    router: Broadcast[Router] | Held
     buffer_bytes: int
     numbers: OffsetNumbers | None = None
 

@@ -75,6 +75,25 @@ class Spark:
 
         return selector(text, dialect, columns)
 
+    def messages(self, df: DataFrame, mapping: Mapping[str, Any]) -> DataFrame:
+        """The rows of a DataFrame as messages, for `writeStream.format("bindery")`.
+
+        `mapping` is what a job file has under `message`. The columns are those of a message, and `refused`, which says
+        of a row that is none why. Raises InvalidInput for a mapping that does not fit `df`.
+        """
+        from bindery.jobs.messages import messages  # noqa: PLC0415  # Spark
+
+        return messages(df, mapping)
+
+    def register(self, session: SparkSession) -> None:
+        """Make the format `bindery` known to a session, as it is to that of `bindery.spark()`.
+
+        Raises InvalidInput for a session of Spark Connect.
+        """
+        from bindery.analytics.spark import register_format  # noqa: PLC0415  # Spark
+
+        register_format(session)
+
 
 spark: Final = Spark()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -16,17 +17,28 @@ from bindery.analytics.rows import Rows
 from bindery.jobs.control.connectors import connectors
 from bindery.jobs.fold import conformed
 from bindery.jobs.read import read_queue_df
-from bindery.jobs.session import build_session
+from bindery.jobs.session import build_session, require_classic
 from bindery.jobs.shipping import shipped
+from bindery.jobs.sink import BinderySource
 from bindery.router.message import MESSAGE_SCHEMA
 from bindery.store.paths import DataDir
 
 
 def new_session(data: DataDir | None = None) -> SparkSession:
     """The session that is there, or a new local one, set up for Delta and for the place of a data directory."""
-    return SparkSession.getActiveSession() or build_session(
+    session = SparkSession.getActiveSession() or build_session(
         "bindery", needs=() if data is None else connectors((data.root,))
     )
+    register_format(session)
+    return session
+
+
+def register_format(session: SparkSession) -> None:
+    """Make the format `bindery` known to a session, unless it is. Raises InvalidInput for one of Spark Connect."""
+    require_classic(session)
+    known: Any = session._jsparkSession
+    if not known.sessionState().dataSourceManager().dataSourceExists(BinderySource.name()):
+        session.dataSource.register(BinderySource)
 
 
 def queue_frame(

@@ -27,9 +27,12 @@ def test_the_page_runs(
     installation.route()
     installation.edit(lambda editor: editor.declare_exchange(Exchange("/", "flights", "topic")))
     with working_folder(installation.root):
-        (first, snapshot, frames, routed, selected, why) = python_blocks(PAGE)
-        for block in (first, snapshot, routed, selected):
+        (first, snapshot, frames, routed, selected, streamed, why) = python_blocks(PAGE)
+        Path("flights").mkdir()
+        Path("flights", "a.json").write_text('{"carrier": "UA", "dest": "LAX", "delay": 75}\n', "utf-8")
+        for block in (first, snapshot, routed, selected, streamed):
             exec(block, {})  # noqa: S102  # our own text
+        assert [row["stream"] for row in installation.manifest()].count("own-flights") == 1
         found: dict[str, object] = {}
         exec(frames.replace("frame.groupBy", "rows = frame.groupBy"), found)  # noqa: S102
         assert [tuple(row) for row in found["rows"]] == [("UA", 61.5)]  # type: ignore[attr-defined]

@@ -26,6 +26,8 @@ SURFACE = {
     ),
     "spark": "()",
     "spark.route": "(df, topology, mapping=None, *, vhost='/')",
+    "spark.messages": "(df, mapping)",
+    "spark.register": "(session)",
     "spark.selector": "(text, *, dialect='jms', columns=None)",
     "Directory.path": "property",
     "Directory.topology": "property",
