@@ -12,7 +12,7 @@ from bindery.router.errors import InvalidDeclaration, InvalidInput
 from bindery.router.filters.limits import Payload, PayloadLimits
 from bindery.router.filters.payload import FORMATS, payload_named
 from bindery.router.filters.sets import FilterSetLimits
-from bindery.router.model.objects import PAYLOAD_ARGUMENT, Exchange, Queue
+from bindery.router.model.objects import PAYLOAD_ARGUMENT, SELECTOR_ARGUMENT, Binding, Exchange, Queue
 from bindery.router.values import encode
 
 
@@ -30,6 +30,19 @@ def check_payload(holder: Exchange | Queue, where: str) -> None:
         payload_named(stated, PayloadLimits())
     except InvalidInput as error:
         raise InvalidDeclaration(error.message, where=place, hint=error.hint) from None
+
+
+def check_header_criteria(binding: Binding, source: Exchange) -> None:
+    """Refuse a header key that looks into a body where bodies are declared: criteria compare headers alone."""
+    if source.type != "headers" or PAYLOAD_ARGUMENT not in source.arguments:
+        return
+    for name in binding.arguments:
+        if name.startswith(("body.", "body[")):
+            raise InvalidDeclaration(
+                f"header key {name!r} would look into the body, but criteria compare headers alone",
+                where=f"binding of {binding.source!r} to {binding.destination!r}: arguments.{name}",
+                hint=f"state it as a selector: {SELECTOR_ARGUMENT!r} with {name} in it",
+            )
 
 
 def declared_payload(limits: FilterSetLimits, holder: Exchange | Queue | None) -> Payload | None:

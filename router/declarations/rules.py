@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from bindery.router.arguments import encode_plain
-from bindery.router.declarations.payloads import at, check_payload
+from bindery.router.declarations.payloads import at, check_header_criteria, check_payload
 from bindery.router.errors import AccessRefused, FilterError, InequivalentArgument, InvalidDeclaration
 from bindery.router.exchanges import EXCHANGE_TYPES
 from bindery.router.filters import parse as parse_selector
@@ -138,6 +138,7 @@ def check_binding_arguments(binding: Binding, source: Exchange, limits: FilterSe
     _check_argument(table, REPLACEMENT_KEY, where, _is_name, f"a routing key of at most {MAX_NAME_BYTES} bytes")
     for name, values in EXCHANGE_TYPES[source.type].choices.items():
         _check_argument(table, name, where, values.__contains__, "one of " + ", ".join(values))
+    check_header_criteria(binding, source)
     binding_filters(binding, owner=None, limits=at(limits, source))
 
 

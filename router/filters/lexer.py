@@ -245,7 +245,7 @@ def _refuse(text: str, position: int, dialect: Dialect) -> NoReturn:
         (text[n : n + 2] for n in (position - 1, position) if n >= 0 and text[n : n + 2] in dialect.hints), found
     )
     hint = dialect.hints.get(around) or dialect.hints.get(found[0])
-    if dialect.body and found[0] in ".[" and _AFTER_BODY.search(text, 0, position):
+    if dialect.body and found[0] in ".[" and _AFTER_BODY.search(text, max(0, position - 200), position):
         hint = _MEMBERS if "BODY" in dialect.tokens else UNDECLARED
     raise FilterError(f"unexpected {found!r}", text=text, offset=position, length=len(found), hint=hint)
 

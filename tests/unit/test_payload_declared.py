@@ -221,3 +221,22 @@ def test_a_replaced_filter_keeps_its_meaning_in_a_replay(editor: TopologyEditor)
     message = order(amount=250, customer={"tier": "gold"})
     assert routed(before, [message])[0] == [{"big", "gold"}]
     assert routed(editor.topology, [message])[0] == [{"big"}]
+
+
+def test_header_criteria_do_not_look_into_bodies_and_say_so(editor: TopologyEditor) -> None:
+    editor.declare_exchange(exchange("declared", kind="headers"))
+    editor.declare_exchange(exchange("undeclared", None, kind="headers"))
+    for name in ("body.amount", "body[0]"):
+        asked = Table({"x-match": "all", name: 5})
+        with pytest.raises(InvalidDeclaration, match="criteria compare headers alone") as refused:
+            editor.bind(Binding(0, "/", "declared", "big", "queue", "", asked))
+        assert "x-filter-jms-selector" in str(refused.value.hint)
+        editor.bind(Binding(0, "/", "undeclared", "big", "queue", "", asked))
+    editor.bind(Binding(0, "/", "declared", "big", "queue", "", Table({"body": 5})))
+    with pytest.raises(InvalidDeclaration, match="criteria compare headers alone"):
+        editor.declare_exchange(exchange("undeclared", kind="headers"), overwrite=True)
+    both = Table({"colour": "red", "x-filter-jms-selector": "body.amount = 5"})
+    editor.bind(Binding(0, "/", "declared", "small", "queue", "", both))
+    red = Table({"colour": "red"})
+    messages = [replace(order("declared", amount=n), application_properties=red) for n in (5, 6)]
+    assert routed(editor.topology, messages)[0] == [{"small"}, set()]
