@@ -47,9 +47,9 @@ class LogAt(TableLog):
 def gone(path: str, what: str) -> NotFound:
     """The error for a state of a table that cannot be read any more."""
     return NotFound(
-        f"{path} cannot be read as of {what}",
+        f"the table cannot be read as of {what}",
         where=path,
-        hint="old versions stay readable for the table's retention (docs/storage.md)",
+        hint="no version is older than the table, and old ones stay readable for its retention (docs/storage.md)",
     )
 
 

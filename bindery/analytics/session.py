@@ -152,7 +152,10 @@ class SqlSession:
                 if isinstance(rows, Rows) and isinstance(rows.error, BinderyError):
                     found, rows.error = rows.error, None
                     raise found from None
-            raise InvalidInput(str(error).strip(), where="sql", hint=self._meant(error)) from None
+            hint = self._meant(error)
+            # DuckDB's own guess is among its catalog's tables, and stands on a line of its own
+            said = str(error).strip() if hint is None else str(error).partition("\n")[0]
+            raise InvalidInput(said, where="sql", hint=hint) from None
 
     def _meant(self, error: Exception) -> str | None:
         """Names that are like one that there is not."""

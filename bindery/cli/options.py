@@ -13,7 +13,7 @@ DATA: Final = "data"
 DATA_VARIABLE: Final = "BINDERY_DATA"
 
 
-def _found(named: str) -> str:
+def found(named: str) -> str:
     """The working directory for `data` where that is not there and the working directory is a data directory."""
     if named == DATA and not Path(DATA).exists() and Path("topology/_delta_log").is_dir():
         return "."
@@ -21,8 +21,8 @@ def _found(named: str) -> str:
 
 
 _DATA_HELP: Final = "The data directory: a folder, or a URL of an object store."
-DataOption = Annotated[str, typer.Option("--data", envvar=DATA_VARIABLE, callback=_found, help=_DATA_HELP)]
-DataArgument = Annotated[str, typer.Argument(envvar=DATA_VARIABLE, callback=_found, help=_DATA_HELP)]
+DataOption = Annotated[str, typer.Option("--data", envvar=DATA_VARIABLE, callback=found, help=_DATA_HELP)]
+DataArgument = Annotated[str, typer.Argument(envvar=DATA_VARIABLE, callback=found, help=_DATA_HELP)]
 FilterOption = Annotated[str | None, typer.Option("--filter", help="Only messages that pass this filter.")]
 VhostOption = Annotated[str, typer.Option("--vhost", help="The vhost.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

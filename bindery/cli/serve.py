@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
+from bindery.cli.options import DATA, found
 from bindery.router.errors import InvalidInput
 
 #: The option and the advice for what keeps a socket from being bound.
@@ -29,7 +30,9 @@ S = TypeVar("S", bound="ConfiguredSettings")
 
 
 def serve(
-    data: Annotated[str | None, typer.Option(help="The data directory; created when missing.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="The data directory, `data` unless told; created when missing.")
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="A YAML file of settings; BINDERY_CONFIG without this option.")
     ] = None,
@@ -104,6 +107,8 @@ def configured(kind: type[S], config: Path | None, given: dict[str, Any]) -> S:
         return kind.configured(config, **given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
+        if first["loc"] == ("data",) and first["type"] == "missing":
+            return _settings(config, {**given, "data": found(DATA)})
         name = ".".join(str(part) for part in first["loc"]) or "settings"
         raise InvalidInput(f"{name}: {first['msg'].removeprefix('Value error, ')}", where=name) from None
     except (OSError, ValueError, YAMLError, SettingsError) as error:

@@ -44,7 +44,7 @@ def sql(
         str | None,
         typer.Option("--format", help=f"{', '.join(FORMATS)}. By default a table on a terminal, csv elsewhere."),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", help="Write the result into this file.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the result into this file.")] = None,
     vhost: VhostOption = DEFAULT_VHOST,
 ) -> None:
     """Query queues by SQL (DuckDB): all tables at one point, headers as typed columns.

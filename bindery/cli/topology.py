@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bindery.store.history import ObjectChange, VersionInfo
     from bindery.store.topology import TopologyStore
 
-app = typer.Typer(help="Versions of the topology: list, compare, roll back, export.", no_args_is_help=True)
+app = typer.Typer(help="The topology and its versions: show, compare, roll back, export.", no_args_is_help=True)
 
 VersionOption = Annotated[int | None, typer.Option("--version", min=0, help="The state of this version.")]
 AtOption = Annotated[str | None, typer.Option("--at", help="The state at this ISO 8601 time (UTC without a zone).")]

@@ -21,6 +21,7 @@ import bindery
 from bindery.api.settings import Settings
 from bindery.cli.main import app
 from bindery.jobs.control.config import parse_job
+from tests.documents import blocks
 
 PROJECT = Path(__file__).parents[2]
 CHART = PROJECT / "configs" / "kubernetes" / "bindery"
@@ -68,6 +69,15 @@ def objects(request: pytest.FixtureRequest, render: Render) -> dict[tuple[str, s
     named = {(one["kind"], one["metadata"]["name"]): one for one in found}
     assert len(named) == len(found)
     return named
+
+
+def test_the_values_of_the_page_give_a_release(render: Render, tmp_path: Path) -> None:
+    (values,) = [block for block in blocks("docs/deploy/kubernetes.md") if block.name == "values.yaml"]
+    (tmp_path / values.name).write_text(values.text)
+    done = render(tmp_path / values.name)
+    assert done.returncode == 0, done.stderr
+    kinds = {one["kind"] for one in yaml.safe_load_all(done.stdout) if one is not None}
+    assert {"Deployment", "Ingress", "ServiceAccount", "ConfigMap"} <= kinds
 
 
 def pods(objects: dict[tuple[str, str], dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:

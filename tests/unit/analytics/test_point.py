@@ -178,8 +178,9 @@ def test_a_point_that_is_not_there_is_not_found(data: DataDir, version: int) -> 
     for moment in ("s:9", 9, "t:0"):
         with pytest.raises(NotFound, match="no batch"):
             ReadPoint.of(data, moment)
-    with pytest.raises(NotFound, match="cannot be read as of"):
+    with pytest.raises(NotFound, match="the table cannot be read as of") as refused:
         ReadPoint.of(data, datetime.now(UTC) - timedelta(days=1))
+    assert "no version is older than the table" in (refused.value.hint or "")
     (row,) = read_manifest(data, stream="s", batch_id=0)
     first = next(one["version"] for one in row["tables"] if one["name"] == "a")
     for version_gone in range(first + 1):

@@ -88,6 +88,7 @@ def test_names_that_differ_by_case_alone_are_told_apart(session: SqlSession) -> 
         session.run("SELECT * FROM case_")
     with pytest.raises(InvalidInput, match="does not exist") as refused:
         session.run('SELECT * FROM "case"')
+    assert str(refused.value).endswith("Table with name case does not exist!"), "one line, and one guess: the hint"
     assert refused.value.hint is not None
     assert refused.value.hint.startswith('there is "/"."Case~1", "/"."case~2"')
     assert rows_of(session, 'SELECT count(*) FROM "case~2"') == [(4,)]

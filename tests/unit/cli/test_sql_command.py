@@ -83,7 +83,7 @@ def test_a_file_is_written_whole_in_the_format_of_its_name(
     data: DataDir, run: Run, tmp_path: Path, suffix: str
 ) -> None:
     to = tmp_path / f"result.{suffix}"
-    assert run("sql", QUERY, "--data", data.root, "--output", to)[:2] == (0, "")
+    assert run("sql", QUERY, "--data", data.root, "-o", to)[:2] == (0, "")
     if suffix == "parquet":
         assert pq.read_table(to)["late"].to_pylist() == [31.25, 62.0]
     else:
