@@ -108,7 +108,7 @@ def configured(kind: type[S], config: Path | None, given: dict[str, Any]) -> S:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["loc"] == ("data",) and first["type"] == "missing":
-            return _settings(config, {**given, "data": found(DATA)})
+            return configured(kind, config, {**given, "data": found(DATA)})
         name = ".".join(str(part) for part in first["loc"]) or "settings"
         raise InvalidInput(f"{name}: {first['msg'].removeprefix('Value error, ')}", where=name) from None
     except (OSError, ValueError, YAMLError, SettingsError) as error:

@@ -7,7 +7,6 @@ they are null. A body that is not what was declared, or is beyond a limit, is tr
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +20,7 @@ from bindery.router.filters.ast import TROUBLE, Field, Node, Trouble, walk
 from bindery.router.filters.fields import DOCUMENT, read
 from bindery.router.filters.limits import Payload, PayloadLimits
 from bindery.router.message import Message
+from bindery.router.spelling import nearest
 from bindery.router.values import INT64_MAX, INT64_MIN, Value, refuse_surrogates
 
 #: Section name of references into bodies.
@@ -150,8 +150,8 @@ FORMATS: Final[Mapping[str, Format]] = {
 def payload_named(name: str, limits: PayloadLimits) -> Payload:
     """The format of that name; raises InvalidInput naming those that there are."""
     if name not in FORMATS:
-        close = difflib.get_close_matches(name.lower(), FORMATS, 1)
-        hint = f"did you mean {close[0]}?" if close else "one of " + ", ".join(FORMATS)
+        close = nearest(name.lower(), FORMATS)
+        hint = f"did you mean {close}?" if close else "one of " + ", ".join(FORMATS)
         raise InvalidInput(f"bodies that are {name!r} cannot be read", where="payload", hint=hint)
     return Payload(name, limits)
 
