@@ -303,9 +303,11 @@ def _errors(error: ValidationError, file: JobFile, content: Mapping[str, Any]) -
         if any(other[: len(place)] == place for other in said):
             continue
         cause = item.get("ctx", {}).get("error")
-        faults: list[Any] = list(columns) if path == ("message",) and isinstance(cause, ValueError) else []
-        errors += [_error(path, item, fault, file) for fault in faults or [cause]]
-        columns = [] if faults else columns
+        # the model tells the first of the columns that are wrong
+        is_column = path == ("message",) and str(cause) in map(str, columns)
+        faults: list[Any] = list(columns) if is_column else [cause]
+        errors += [_error(path, item, fault, file) for fault in faults]
+        columns = [] if is_column else columns
         said.add(place)
     # where a value is wrong, columns are not looked at by the model
     beside = {"type": "value_error", "loc": ("message",), "msg": ""}

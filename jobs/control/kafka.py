@@ -90,8 +90,8 @@ class KafkaSource(Part):
 
     @field_validator("topics")
     @classmethod
-    def _legal(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
-        for topic in topics:
+    def _legal(cls, topics: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for topic in topics or ():
             if not _TOPIC.fullmatch(topic):
                 raise ValueError(f"{topic!r} is no name of a topic: letters, digits, '.', '_' and '-', at most 249")
         return topics

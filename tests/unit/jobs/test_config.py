@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bindery.jobs.control.config import DEFAULT_RECORD_BYTES, FileSource, QueueSource, load_job, parse_job
+from bindery.jobs.control.config import (
+    DEFAULT_RECORD_BYTES,
+    FileSource,
+    QueueSource,
+    errors_of,
+    job_of,
+    load_job,
+    parse_job,
+)
 from bindery.router.errors import InvalidInput
 from bindery.store.maintenance.options import MaintenanceOptions
 
@@ -154,3 +163,37 @@ def test_what_maintenance_cannot_be_told_is_refused_with_its_line(line: str, mes
     with pytest.raises(InvalidInput, match=message) as refused:
         parse_job(text)
     assert "line 4" in str(refused.value.where)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, []),
+        ({"source": {"format": "kafka", "bootstrap_servers": "b:1", "topics": None, "pattern": "a"}}, []),
+        ({"trigger": "soon", "vhsot": "/"}, ["vhsot: unknown key", "trigger: 'soon' is neither"]),
+        ({"maintenance": {"retnetion": "1 day"}}, ["maintenance.retnetion: "]),
+        ({"maintenance": [1]}, ["maintenance: "]),
+        (
+            {"message": {"ruoting_key": "a", "body": {"x": "a"}, "header": {"prio": "a"}}},
+            ["message.ruoting_key: unknown key", "message: body: one expression", "message.header.prio: unknown key"],
+        ),
+        ({"message": {"ruoting_key": "a", "body": []}}, ["message.body: ", "message.ruoting_key: unknown key"]),
+        (
+            {
+                "source": {"format": "kafka", "bootstrap_servers": "b:1", "topics": "t", "exchanges": {"t": "x"}},
+                "message": {"exchange": "'y'", "bdoy": "a"},
+            },
+            ["message: either source.exchanges or message.exchange", "message.bdoy: unknown key"],
+        ),
+        ({"source": {"format": "jsn"}, "stream": ""}, ["stream: ", "source.format: unknown or missing"]),
+    ],
+)
+def test_everything_that_is_wrong_is_found_what_is_raised_first(change: dict[str, Any], said: list[str]) -> None:
+    source = {"format": "json", "path": "in"}
+    document = {"stream": "s", "source": source, "message": {"routing_key": "a"}, **change}
+    found = [str(error) for error in errors_of(document)]
+    assert [text[: len(start)] for text, start in zip(found, said, strict=True)] == said, found
+    if said:
+        with pytest.raises(InvalidInput) as raised:
+            job_of(document)
+        assert str(raised.value) == found[0]
