@@ -28,11 +28,13 @@ from bindery.store.jobs import JobRecord, JobRegistry
 from bindery.store.log import TableLog
 from bindery.store.maintenance import Policy, maintain
 from bindery.store.manifest import read_manifest
+from bindery.store.moves import Mover
 from bindery.store.paths import DataDir
 from bindery.store.read import read_queue, take
 from bindery.store.redrive import Redriver
 from bindery.store.streams import register
 from bindery.store.topology import TopologyStore
+from bindery.store.transfers import Transfer
 from bindery.store.unroutable import Selection
 from tests.unit.store.conftest import Crash, at, crash, declare_queues, deliver
 from tests.unit.store.routed import route
@@ -506,6 +508,19 @@ def test_unroutable_messages_and_a_redrive_that_died(data: DataDir, store: Topol
     assert sum(rows(copied, "a").values()) == 4
     Redriver(copied, TopologyStore(copied), "/").redrive(Selection())
     assert sum(rows(copied, "a").values()) == 4
+
+
+@pytest.mark.parametrize("step", ["move.planned", "move.claimed", "move.delivered"])
+def test_a_move_that_died_is_finished_in_the_copy(
+    data: DataDir, store: TopologyStore, tmp_path: Path, step: str
+) -> None:
+    store.edit(declare_queues("a", "b"), author="t")
+    route(data, store, [Message(exchange="", routing_key="a") for _ in range(4)])
+    with faults.installed(at(step, crash)), pytest.raises(Crash):
+        Mover(data, store, "/").move(Transfer("/", "a", "b"))
+    copied = copy(data, tmp_path / "copy")
+    Mover(copied, TopologyStore(copied), "/").finish()
+    assert [read_queue(copied, name).num_rows for name in ("a", "b")] == [0, 4]
 
 
 def test_a_folder_of_tables_that_is_a_link(data: DataDir, version: int, tmp_path: Path) -> None:
