@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from deltalake import DeltaTable
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bindery.analytics.catalog.dialects import Athena, DuckDb, SparkSql
@@ -33,6 +33,7 @@ NAMES = st.one_of(
 
 
 @given(st.sets(NAMES, max_size=30))
+@example({"a.b", "a_b", "a-b", "a__b", "A.b", "a..b", "a_.b", "a._b", "a___b", "_a_b", "a_b_"})
 def test_no_two_queues_are_called_the_same_and_each_is_called_as_if_it_were_alone(names: set[str]) -> None:
     found = identifiers(names)
     assert len(set(found.values())) == len(names)
