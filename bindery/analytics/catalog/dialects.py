@@ -182,7 +182,7 @@ class SparkSql(Dialect):
         return "`" + name.replace("`", "``") + "`"
 
     def literal(self, text: str) -> str:
-        """A string; what the parser, variables (`${…}`) or a terminal would take for more is escaped."""
+        """A string; what the parser, variables (`${…}`, `{{…}}`) or a terminal would take for more is escaped."""
         return "'" + "".join(_spark_character(char) for char in text) + "'"
 
     def entry(self, column: str, key: str) -> str:
@@ -345,7 +345,7 @@ def _in_double_quotes(name: str) -> str:
 def _spark_character(char: str) -> str:
     if char in "'\\":
         return f"\\{char}"
-    if char != "$" and visible(char) == char:
+    if char not in "${" and visible(char) == char:
         return char
     return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
 
