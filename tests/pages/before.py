@@ -95,6 +95,12 @@ def _many_batches(_: Reader) -> None:
         route_flights(stream="orders", batch_id=batch)
 
 
+def _own_flights(_: Reader) -> None:
+    late_and_all()
+    Path("flights").mkdir()
+    Path("flights/a.json").write_text('{"carrier": "UA", "dest": "LAX", "delay": 75}\n')
+
+
 def _orders(_: Reader) -> None:
     declare({"late.majors": "#"}, exchange="orders")
     Path("orders").mkdir()
@@ -111,7 +117,7 @@ BEFORE: Final[dict[tuple[str, str], Callable[[Reader], None]]] = {
     ("docs/filters.md", ""): serve,
     ("docs/jobs.md", ""): _orders,
     ("docs/operations.md", ""): _many_batches,
-    ("docs/python.md", ""): late_and_all,
+    ("docs/python.md", ""): _own_flights,
     ("docs/replay.md", ""): _replayed,
     ("docs/storage.md", ""): late_and_all,
     ("docs/topology-lint.md", "definitions.json"): _imported,

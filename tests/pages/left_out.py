@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 _DRAWING = "a drawing"
+_STORE = "needs an object store; tests/unit/analytics/test_catalog.py"
+_PROCESS = "starts Spark in a process of its own; tests/service/test_jobs_command.py"
 _PLATFORM = "needs the platform; options of Bindery's own programs are checked"
 
 #: Page -> first line of the block, or of the command in a block -> why it cannot be run here.
@@ -69,6 +71,9 @@ LEFT_OUT: Final[dict[str, dict[str, str]]] = {
         "# and what comes": "needs a Kafka; tests/service/test_forward.py",
     },
     "docs/jobs.md": {
+        "bindery jobs submit job.yaml --data ./data                      # in a process of its own, which goes on "
+        "(below)": _PROCESS,
+        "bindery jobs submit job.yaml --data ./data --wait     # prints its id, which is its stream": _PROCESS,
         "bindery route --config job.yaml --data ./data                   # until it is interrupted": (
             "runs until it is interrupted; tests/spark/test_route_command.py"
         ),
@@ -93,6 +98,16 @@ LEFT_OUT: Final[dict[str, dict[str, str]]] = {
     "docs/storage.md": {
         "export AWS_REGION=eu-central-1        # and credentials, see below": (
             "needs an object store; tests of `s3` run the same commands"
+        ),
+    },
+    "docs/tables.md": {
+        "bindery register --catalog hive --data data | spark-sql -f /dev/stdin": (
+            "needs a Spark with Delta; the section on Spark SQL runs the statements"
+        ),
+        "bindery register --catalog unity --schema main.mq --data s3://bucket/bindery > register.sql": _STORE,
+        "bindery register --catalog glue --schema mq --data s3://bucket/bindery > athena.sql": _STORE,
+        "bindery register --catalog duckdb --data data | duckdb catalog.duckdb": (
+            "needs DuckDB's program; tests/unit/analytics/test_catalog.py runs the statements"
         ),
     },
 }

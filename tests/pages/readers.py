@@ -11,10 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import duckdb
 import yaml
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+import bindery
 from bindery.cli.forward import _settings
 from bindery.jobs.control.config import parse_job
 from bindery.jobs.control.document_rules import DocumentRules
@@ -26,7 +28,9 @@ from bindery.router.proposal import read_change
 from bindery.store.access import AccessStore
 from bindery.store.paths import DataDir
 from tests.documents import Block, arguments
+from tests.documents import bindery as run
 from tests.pages.before import PASSWORD
+from tests.unit.analytics.test_catalog import scannable
 
 
 def definitions(block: Block) -> None:
@@ -99,6 +103,31 @@ def kafka_client(block: Block) -> None:
     Producer(settings)
 
 
+def registered(block: Block) -> None:
+    """A query over what `bindery register` has made, in the engine of the section."""
+    if block.section == "Spark SQL":
+        found = _by_spark(block.text)
+        with duckdb.connect("catalog.duckdb") as connection:
+            scannable(connection, DataDir.open("data"))  # for DuckDB, whose extension for Delta is not everywhere
+    else:
+        with duckdb.connect("catalog.duckdb") as connection:
+            found = connection.sql(block.text).fetchall()
+    assert found == [("AA", 61), ("UA", 75)]
+
+
+def _by_spark(query: str) -> list[tuple[object, ...]]:
+    spark = bindery.spark()
+    code, said = run(["bindery", "register", "--catalog", "hive", "--data", "data"])
+    assert code == 0, said
+    try:
+        for statement in said.split(";\n\n"):
+            if statement.strip(";\n "):
+                spark.sql(statement.rstrip(";\n "))
+        return [tuple(row) for row in spark.sql(query).collect()]
+    finally:
+        spark.sql("DROP SCHEMA IF EXISTS bindery CASCADE")
+
+
 _OF_PAGES: Final[dict[tuple[str, str], Callable[[Block], None]]] = {
     ("docs/drain.md", "yaml"): job,
     ("docs/filter-sets.md", "json"): filter_set,
@@ -108,6 +137,7 @@ _OF_PAGES: Final[dict[tuple[str, str], Callable[[Block], None]]] = {
     ("docs/lint.md", "sql"): linted,
     ("docs/lint.md", "json"): linted,
     ("docs/storage.md", "sql"): query,
+    ("docs/tables.md", "sql"): registered,
 }
 #: The same of single blocks, by their first line.
 _OF_BLOCKS: Final[dict[str, Callable[[Block], None]]] = {
