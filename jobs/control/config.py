@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from bindery.jobs.control.kafka import KAFKA_CREDENTIALS, KafkaSource
 from bindery.jobs.control.parts import Name, Part, Text
+from bindery.jobs.control.reader_options import check_names
 from bindery.jobs.control.references import is_reference, options_of, resolved
 from bindery.router.errors import InvalidInput
 from bindery.router.message import MAP_SECTIONS, SECTION_FIELDS, SENT_SCHEMA
@@ -65,11 +66,14 @@ class FileSource(Part):
 
     @field_validator("options")
     @classmethod
-    def _no_own_options(cls, options: dict[str, str]) -> dict[str, str]:
+    def _no_own_options(cls, options: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         for name, value in options.items():
             reason = _REFUSED_OPTIONS.get(name.lower()) or _REFUSED_VALUES.get((name.lower(), value.strip().lower()))
             if reason is not None:
                 raise ValueError(f"option {name!r} {reason}")
+        form = info.data.get("format")
+        if form is not None:
+            check_names("delta" if form == "queue" else form, options)
         return options
 
     @model_validator(mode="after")

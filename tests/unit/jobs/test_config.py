@@ -67,7 +67,8 @@ def test_a_bridge_reads_a_queue() -> None:
         ("stream: flights\n", "", "stream: missing", 1),
         ("stream: flights", "stream: ''", "stream: String should have at least 1 character", 1),
         ("  schema: a INT\n", "", "source: a csv source needs a schema", 2),
-        ("format: csv", "format: parquet", "source: a parquet source brings its own schema", 2),
+        ("csv\n  path: in", "parquet\n  path: in", "source.options: option 'header' is none of Spark's", 6),
+        ("{header: true}\n", "{}\n  format: parquet\n", "source.format: stated twice", 7),
         ("{header: true}", "{Mode: FAILFAST}", "source.options: option 'Mode' is set by the job", 6),
         ("trigger: 5 seconds", "max_record_bytes: many", "max_record_bytes: Input should be a valid integer", 13),
         ("  format: csv", "  format: [", "not YAML", 5),
@@ -128,10 +129,16 @@ def test_an_option_that_would_lose_records_is_refused_with_the_reason(option: st
 
 
 @pytest.mark.parametrize(
-    "option", ["latestFirst: true", "fileNameOnly: false", "cleanSource: archive", "failOnDataLoss: true"]
+    ("form", "option"),
+    [
+        ("parquet", "latestFirst: true"),
+        ("parquet", "fileNameOnly: false"),
+        ("parquet", "cleanSource: archive"),
+        ("delta", "failOnDataLoss: true"),
+    ],
 )
-def test_an_option_that_loses_nothing_may_be_set(option: str) -> None:
-    assert parse_job(GOOD.replace("header: true", option))
+def test_an_option_that_loses_nothing_may_be_set(form: str, option: str) -> None:
+    assert parse_job(f"stream: s\nsource: {{format: {form}, path: /in, options: {{{option}}}}}\n")
 
 
 @pytest.mark.parametrize(
@@ -197,3 +204,28 @@ def test_everything_that_is_wrong_is_found_what_is_raised_first(change: dict[str
         with pytest.raises(InvalidInput) as raised:
             job_of(document)
         assert str(raised.value) == found[0]
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("headr: true", "option 'headr' is none of Spark's reader of csv: did you mean 'header'?"),
+        ("primitivesAsString: true", "option 'primitivesAsString' is none of Spark's reader of csv"),
+        ("quoteAll: true", "option 'quoteAll' is none of Spark's reader of csv"),
+    ],
+)
+def test_an_option_that_no_reader_knows_is_refused(option: str, said: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_job(GOOD.replace("header: true", option))
+    assert caught.value.message.startswith(f"source.options: {said}")
+    assert caught.value.where == "job.yaml, line 6"
+
+
+def test_options_are_known_whatever_their_case_and_those_of_hadoop_pass() -> None:
+    job = parse_job(GOOD.replace("header: true", "HEADER: true, fs.s3a.path.style.access: true")).job
+    assert job.source.options.keys() == {"HEADER", "fs.s3a.path.style.access"}
+
+
+def test_a_source_that_brings_its_schema_is_told_none() -> None:
+    with pytest.raises(InvalidInput, match="a parquet source brings its own schema; leave `schema` out"):
+        parse_job("stream: s\nsource: {format: parquet, path: /in, schema: a INT}\n")

@@ -142,8 +142,8 @@ def test_options_that_name_files_classes_or_addresses_are_refused(
 
 
 def test_harmless_options_pass_in_any_case(rules: DocumentRules, allowed: Path) -> None:
-    options = {"maxFilesPerTrigger": 3, "HEADER": True, "timestampformat": "yyyy"}
-    assert rules.check(document(allowed, source={"options": options})).job.source.options["HEADER"] == "true"
+    options = {"maxFilesPerTrigger": 3, "MULTILINE": True, "timestampformat": "yyyy"}
+    assert rules.check(document(allowed, source={"options": options})).job.source.options["MULTILINE"] == "true"
 
 
 @pytest.mark.parametrize(
