@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from bindery.router.errors import InvalidInput, NotFound
 from bindery.router.model import Topology
 from bindery.router.moments import in_utc
+from bindery.router.spelling import nearest
 from bindery.store import past, tables
 from bindery.store.actions import AddFile
 from bindery.store.manifest import MANIFEST, newest_batches, read_manifest
@@ -147,9 +148,13 @@ class ReadPoint:
 
 
 def require_queue(topology: Topology, vhost: str, name: str) -> None:
-    """Raise NotFound for no such vhost, or no such queue in it."""
+    """Raise NotFound for no such vhost, or no such queue in it; it names the queue that was meant, probably."""
     topology.vhost(vhost)
-    topology.queue(vhost, name)
+    if (vhost, name) not in topology.queues:
+        # here and not in the topology: over REST the names of others' queues are nobody's business
+        meant = nearest(name, [other for where, other in topology.queues if where == vhost])
+        hint = None if meant is None else f"did you mean {meant!r}?"
+        raise NotFound(f"no queue {name!r} in vhost {vhost!r}", where="queue", hint=hint)
 
 
 def _table_at(log: LogAt, kind: tables.Kind, vhost: str | None = None, name: str | None = None) -> TableAt:

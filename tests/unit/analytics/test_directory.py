@@ -46,6 +46,9 @@ def test_a_directory_says_what_is_in_it(directory: bindery.Directory, data: Data
     ):
         with pytest.raises(NotFound):
             wrong()
+    with pytest.raises(NotFound, match="no queue 'laet'") as caught:
+        directory.queue("laet")
+    assert caught.value.hint == "did you mean 'late'?"
 
 
 def test_a_queue_is_read_as_a_consumer_reads_it(directory: bindery.Directory, data: DataDir) -> None:
