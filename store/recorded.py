@@ -20,6 +20,7 @@ from bindery.router.errors import InvalidInput, NotFound
 from bindery.router.filters import Filter, FilterGroups
 from bindery.router.message import MESSAGE_SCHEMA
 from bindery.router.model import Topology
+from bindery.router.moments import iso
 from bindery.store import file_rows, tables
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
@@ -184,7 +185,7 @@ def unroutable_row(row: Mapping[str, Any]) -> dict[str, Any]:
     misfit = misfit_in(detail) or dict.fromkeys(("column", "value", "type"))
     return {
         "row": f"{routing['stream']}:{routing['batch_id']}:{routing['seq']}",
-        "routed_at": row["routed_at"].isoformat(),
+        "routed_at": iso(row["routed_at"], "milliseconds"),
         "reason": row["reason"],
         "disposition": row["disposition"],
         "detail": detail,

@@ -18,6 +18,7 @@ from bindery.router.errors import InvalidInput, Stopped
 from bindery.router.filters import Filter
 from bindery.router.matching.trie import TopicMatcher
 from bindery.router.message import UNROUTABLE_SCHEMA
+from bindery.router.moments import iso
 from bindery.store.paths import DataDir
 from bindery.store.recorded import ROW_COLUMNS, UNREADABLE, accepted, rows_of, unroutable_row
 
@@ -118,8 +119,8 @@ class Summary:
             "vhost": self.vhost,
             "rows": self.rows,
             "redriven": self.redriven,
-            "first": None if self.first is None else self.first.isoformat(),
-            "last": None if self.last is None else self.last.isoformat(),
+            "first": None if self.first is None else iso(self.first, "milliseconds"),
+            "last": None if self.last is None else iso(self.last, "milliseconds"),
             "reasons": [{"reason": r, "disposition": d, "rows": n} for (r, d), n in self.reasons],
             "keys": [{"exchange": x, "routing_key": k, "reason": r, "rows": n} for (x, k, r), n in self.keys],
             "distinct_keys": self.distinct_keys,

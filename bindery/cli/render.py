@@ -44,9 +44,14 @@ def _lines(row: Mapping[str, Any]) -> Iterator[str]:
     if row["raw"] is not None:
         yield f"record: {row['raw'] if len(row['raw']) <= _RECORD else row['raw'][: _RECORD - 1] + '…'}"
     if row["source"]:
-        yield "source: " + ", ".join(f"{name} {value}" for name, value in row["source"].items())
+        yield f"source: {place_of(row['source'])}"
     if row["fix"] is not None:
         yield f"fix: {row['fix']}"
+
+
+def place_of(source: Mapping[str, object]) -> str:
+    """Where a record came from, for people: an address says by itself that it is one."""
+    return ", ".join(str(value) if name == "file" else f"{name} {value}" for name, value in source.items())
 
 
 def show_table(

@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from bindery.cli.options import DATA, DataOption, JsonOption
-from bindery.cli.render import console
+from bindery.cli.render import console, place_of
 from bindery.router.error_text import visible
 
 #: Characters of a part of a message that a preview shows.
@@ -102,7 +102,7 @@ def route(
 
 def _previewed(record: dict[str, Any]) -> Tree:
     """A record of a preview, for people."""
-    place = ", ".join(f"{name} {value}" for name, value in record["source"].items())
+    place = place_of(record["source"])
     tree = Tree(Text(visible(f"record {record['number']}" + (f" ({place})" if place else "")), "bold"))
     for line in _lines(record):
         tree.add(Text(visible(line)))

@@ -114,13 +114,13 @@ def test_a_preview_shows_where_records_would_go_and_writes_nothing(inbox: Instal
 
     lines = run(inbox, "--preview", "3").stdout.splitlines()
     assert lines[:4] == [
-        f"record 1 (file {place['file']})",
+        f"record 1 ({place['file']})",
         "├── exchange amq.topic, key 'good'",
         '├── application_properties: {"amount": 1.0}',
         "└── queues: all",
     ]
     assert lines[-4:] == [
-        f"record 3 (file {place['file']})",
+        f"record 3 ({place['file']})",
         "├── record: a,abc",
         "├── fix: correct the record and write it into the source again; or read amount as STRING",
         "└── no message: invalid_record, amount: 'abc' is not DOUBLE",
