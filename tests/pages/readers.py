@@ -14,7 +14,6 @@ from typing import Any, Final
 import duckdb
 import yaml
 from confluent_kafka import Producer
-from pyspark.sql import SparkSession
 
 import bindery
 from bindery.cli.forward import _settings
@@ -68,9 +67,7 @@ def linted(block: Block) -> None:
 
 def query(block: Block) -> None:
     """SQL of Spark over tables of the data directory."""
-    spark = SparkSession.getActiveSession()
-    assert spark is not None
-    spark.sql(block.text.replace("`data/", f"`{Path.cwd()}/data/")).collect()
+    bindery.spark().sql(block.text.replace("`data/", f"`{Path.cwd()}/data/")).collect()
 
 
 def submitted_job(block: Block) -> None:
