@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+from rich.console import Console
 
 from bindery.cli.progress import StreamProgress
 from bindery.jobs.control.config import JobFile
@@ -33,9 +34,11 @@ def default_log(stream: str) -> Path:
 
 @contextmanager
 def local_session(
-    stream: str, progress: StreamProgress, *, master: str, needs: Sequence[Connector], log: Path
+    name: str, terminal: Console, *, where: str, master: str, needs: Sequence[Connector], log: Path
 ) -> Iterator[SparkSession]:
-    """A session for one job, with what it needs, stopped at the end; one that is there already is left alone.
+    """A session for one command, with what it needs, stopped at the end; one that is there already is left alone.
+
+    Spark shows it as `name`; `where` is what an error of its process names.
 
     Raises InvalidInput for a master that is Spark Connect's, and what build_session does.
     """
@@ -44,9 +47,9 @@ def local_session(
     if active is not None:
         yield active
         return
-    with progress.console.status("starting Spark (the first start downloads the jars that it needs) …"):
-        spark = build_session(f"bindery {stream}", master=master, needs=needs, log_file=log)
-    with java_needed(f"stream {stream!r}"):
+    with terminal.status("starting Spark (the first start downloads the jars that it needs) …"):
+        spark = build_session(f"bindery {name}", master=master, needs=needs, log_file=log)
+    with java_needed(where):
         try:
             yield spark
         finally:
@@ -84,7 +87,9 @@ def preview_local(
     for warning in missing_exchanges(file, TopologyStore(data).load()):
         progress.note(warning)
     needs = connectors_of(file, data)
-    with local_session(stream, progress, master=master, needs=needs, log=log or default_log(stream)) as spark:
+    with local_session(
+        stream, progress.console, where=f"stream {stream!r}", master=master, needs=needs, log=log or default_log(stream)
+    ) as spark:
         return preview(spark, data, file, count)
 
 
@@ -108,7 +113,9 @@ def run_local(
         progress.note(warning)
     needs = connectors_of(file, data)
     try:
-        with local_session(stream, progress, master=master, needs=needs, log=log) as spark:
+        with local_session(
+            stream, progress.console, where=f"stream {stream!r}", master=master, needs=needs, log=log
+        ) as spark:
             run_stream(
                 spark, data, file, progress, log=log, available_now=available_now, new_epoch=new_epoch, repin=repin
             )

@@ -57,14 +57,13 @@ def replay(
     Example: bindery replay --stream flights --against new.json --data ./data --svg change.svg
     """
     # Imported here so that other commands do not wait for Spark.
-    from bindery.cli.local import default_log  # noqa: PLC0415
+    from bindery.cli.local import default_log, local_session  # noqa: PLC0415
     from bindery.cli.replay_picture import html as page  # noqa: PLC0415
     from bindery.cli.replay_picture import svg as picture  # noqa: PLC0415
     from bindery.jobs.comparison import Reporter  # noqa: PLC0415
     from bindery.jobs.control.connectors import connectors  # noqa: PLC0415
     from bindery.jobs.replay import Span  # noqa: PLC0415
     from bindery.jobs.replay import replay as run  # noqa: PLC0415
-    from bindery.jobs.session import build_session  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
@@ -74,15 +73,12 @@ def replay(
     present = store.load()
     proposed = _proposed(store, present, vhost, against, replace=replace)
     terminal = Console(stderr=True)
-    with terminal.status("starting Spark …"):
-        spark = build_session(
-            "bindery replay", master=master, needs=connectors((directory.root,)), log_file=default_log("replay")
-        )
-    try:
+    needs = connectors((directory.root,))
+    with local_session(
+        "replay", terminal, where="replay", master=master, needs=needs, log=default_log("replay")
+    ) as spark:
         with _progress(terminal) as report:
             comparison = run(spark, directory, present, proposed, vhost=vhost, span=span, report=report)
-    finally:
-        spark.stop()
     versions = {one.topology_version for found in comparison.examples.values() for one in found}
     past = {version: store.load(version=version) for version in versions}
     found = Reporter(vhost, past, proposed).report(comparison)

@@ -95,7 +95,8 @@ def run(configs: Path, data: str, console: Console) -> None:
     log = default_log(file.job.stream)
     progress = StreamProgress(file.job.stream, total=total, console=console)
     needs = connectors_of(file, folder)
-    with local_session(file.job.stream, progress, master="local[*]", needs=needs, log=log) as spark:
+    stream = file.job.stream
+    with local_session(stream, console, where=f"stream {stream!r}", master="local[*]", needs=needs, log=log) as spark:
         run_stream(spark, folder, file, progress, log=log)
     console.print(
         progress.totals.summary if progress.totals.records else f"nothing new: all {total:,} flights were routed before"
