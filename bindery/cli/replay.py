@@ -74,11 +74,12 @@ def replay(
     proposed = _proposed(store, present, vhost, against, replace=replace)
     terminal = Console(stderr=True)
     needs = connectors((directory.root,))
-    with local_session(
-        "replay", terminal, where="replay", master=master, needs=needs, log=default_log("replay")
-    ) as spark:
-        with _progress(terminal) as report:
-            comparison = run(spark, directory, present, proposed, vhost=vhost, span=span, report=report)
+    log = default_log("replay")
+    with (
+        local_session("replay", terminal, where="replay", master=master, needs=needs, log=log) as spark,
+        _progress(terminal) as report,
+    ):
+        comparison = run(spark, directory, present, proposed, vhost=vhost, span=span, report=report)
     versions = {one.topology_version for found in comparison.examples.values() for one in found}
     past = {version: store.load(version=version) for version in versions}
     found = Reporter(vhost, past, proposed).report(comparison)

@@ -92,10 +92,10 @@ def run(configs: Path, data: str, console: Console) -> None:
     version = TopologyStore(folder).load().version
     console.print(f"{new} exchanges and queues declared over HTTP: topology version {version}")
     file = demo_job(configs, inbox)
-    log = default_log(file.job.stream)
-    progress = StreamProgress(file.job.stream, total=total, console=console)
-    needs = connectors_of(file, folder)
     stream = file.job.stream
+    log = default_log(stream)
+    progress = StreamProgress(stream, total=total, console=console)
+    needs = connectors_of(file, folder)
     with local_session(stream, console, where=f"stream {stream!r}", master="local[*]", needs=needs, log=log) as spark:
         run_stream(spark, folder, file, progress, log=log)
     console.print(
