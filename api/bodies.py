@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, NoReturn, TypeVar
 
 from fastapi import Request
@@ -96,8 +97,14 @@ def validate(model: type[Model], content: Mapping[str, Any]) -> Model:
 
 def unread(model: type[Body], content: Mapping[str, Any]) -> list[str]:
     """The keys of a body that its model does not read, without those that clients put beside."""
-    read = {name for key, field in model.model_fields.items() for name in (key, field.alias)}
-    return [key for key, value in content.items() if key not in read | model.beside and value not in _NOTHING]
+    silent = _silent(model)
+    return [key for key, value in content.items() if key not in silent and value not in _NOTHING]
+
+
+@cache
+def _silent(model: type[Body]) -> frozenset[str | None]:
+    """The keys of a body that a model reads, or that clients put beside."""
+    return model.beside | {name for key, field in model.model_fields.items() for name in (key, field.alias)}
 
 
 def refusal_of(error: ValidationError, model: type[BaseModel]) -> Refusal:

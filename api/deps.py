@@ -55,6 +55,8 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
 
 
 def _unknown_query(request: Request) -> str | None:
+    if not request.query_params:
+        return None
     known = sorted(_query_names(request.scope["route"].dependant))
     unknown = sorted(request.query_params.keys() - set(known))
     if not unknown:

@@ -13,47 +13,21 @@ import pyarrow as pa
 from bindery.router.message import QUEUE_SCHEMA
 from bindery.store import effects
 from bindery.store.paths import DataDir, encode_name
-from bindery.store.places import Place, at
-from bindery.store.plan_files import PlanFile, PlanFolder
+from bindery.store.places import at
+from bindery.store.plan_files import BatchPlan, PlanFile, PlanFolder
 from bindery.store.stream_names import MOVES
 from bindery.store.transfers import stream_of
 
 _SOURCE: Final = "bindery.source"
 _TARGET: Final = "bindery.target"
-_VERSION: Final = "bindery.topology_version"
-_CLOCK: Final = "bindery.clock_ms"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(BatchPlan):
     """A durable plan: the rows that leave `source` for `target`, as they stand there, and what they arrive with."""
 
-    file: PlanFile
-    stream: str
     source: str
     target: str
-    topology_version: int
-    clock_ms: int
-
-    @property
-    def place(self) -> Place:
-        """Where its file is."""
-        return self.file.place
-
-    @property
-    def number(self) -> int:
-        """The number of its batch."""
-        return self.file.number
-
-    @property
-    def rows(self) -> pa.Table:
-        """The rows, as the source has them."""
-        return self.file.rows
-
-    @property
-    def batch(self) -> str:
-        """What its rows are known by in the target: "<stream>:<number>"."""
-        return f"{self.stream}:{self.number}"
 
 
 class Plans:
@@ -83,9 +57,10 @@ class Plans:
 
         Raises StorageFailed; the plan may be there all the same, and is finished like any other.
         """
-        stated = {_SOURCE: source, _TARGET: target, _VERSION: str(version), _CLOCK: str(clock_ms)}
-        file = self._files(encode_name(source)).write(rows, stated, after=after)
-        return Plan(file, self.stream(source), source, target, version, clock_ms)
+        stated = {_SOURCE: source, _TARGET: target}
+        files = self._files(encode_name(source))
+        file = files.write(rows, version=version, clock_ms=clock_ms, after=after, stated=stated)
+        return Plan(file, self.stream(source), version, clock_ms, source, target)
 
     def discard(self, plan: Plan) -> None:
         """Remove a plan that is finished or was given up. Raises StorageFailed; then it is there to be finished."""
@@ -101,12 +76,8 @@ class Plans:
         )
 
     def _read(self, files: PlanFolder, number: int) -> Plan | None:
-        file = files.read(number)
-        if file is None:
-            return None
-        try:
+        def plan(file: PlanFile, version: int, clock_ms: int) -> Plan:
             source, target = file.stated[_SOURCE], file.stated[_TARGET]
-            version, clock_ms = int(file.stated[_VERSION]), int(file.stated[_CLOCK])
-        except (KeyError, ValueError) as error:
-            raise files.damaged(number, error) from error
-        return Plan(file, self.stream(source), source, target, version, clock_ms)
+            return Plan(file, self.stream(source), version, clock_ms, source, target)
+
+        return files.read_as(number, plan)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
@@ -21,6 +21,10 @@ from bindery.store.places import Place
 #: What makes plans of one millisecond differ.
 _NUMBERS: Final = 1 << 10
 _SUFFIX: Final = ".parquet"
+_VERSION: Final = "bindery.topology_version"
+_CLOCK: Final = "bindery.clock_ms"
+
+P = TypeVar("P", bound="BatchPlan")
 
 
 def next_number(*, after: int = -1) -> int:
@@ -36,6 +40,36 @@ class PlanFile:
     number: int
     rows: pa.Table
     stated: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """A durable plan that becomes a batch: its file, the stream, and what the rows are written with."""
+
+    file: PlanFile
+    stream: str
+    topology_version: int
+    clock_ms: int
+
+    @property
+    def place(self) -> Place:
+        """Where its file is."""
+        return self.file.place
+
+    @property
+    def number(self) -> int:
+        """The number of its batch."""
+        return self.file.number
+
+    @property
+    def rows(self) -> pa.Table:
+        """The rows that are planned."""
+        return self.file.rows
+
+    @property
+    def batch(self) -> str:
+        """What its rows are known by where they arrive: "<stream>:<number>"."""
+        return f"{self.stream}:{self.number}"
 
 
 class PlanFolder:
@@ -65,6 +99,19 @@ class PlanFolder:
             raise self.damaged(number, error) from error
         return PlanFile(place, number, rows, stated)
 
+    def read_as(self, number: int, plan: Callable[[PlanFile, int, int], P]) -> P | None:
+        """What `plan` makes of a plan's file, topology version and clock; None and errors as `read`.
+
+        A key that it lacks, or a value that is no number, is damage.
+        """
+        file = self.read(number)
+        if file is None:
+            return None
+        try:
+            return plan(file, int(file.stated[_VERSION]), int(file.stated[_CLOCK]))
+        except (KeyError, ValueError) as error:
+            raise self.damaged(number, error) from error
+
     def damaged(self, number: int, error: Exception) -> UnsupportedTable:
         """The error of a plan that cannot be read."""
         place = self._place(number)
@@ -74,14 +121,17 @@ class PlanFolder:
             hint=f"restore it; without it, {self._lost}",
         )
 
-    def write(self, rows: pa.Table, stated: Mapping[str, str], *, after: int) -> PlanFile:
-        """A plan with a number above `after`; durable when this comes back.
+    def write(
+        self, rows: pa.Table, *, version: int, clock_ms: int, after: int, stated: Mapping[str, str] | None = None
+    ) -> PlanFile:
+        """A plan with a number above `after`, and what its batch is written with; durable when this comes back.
 
         Raises StorageFailed; the plan may be there all the same, and is finished like any other.
         """
         number = next_number(after=after)
         place = self._place(number)
         planned = rows.cast(self._schema)
+        stated = {**(stated or {}), _VERSION: str(version), _CLOCK: str(clock_ms)}
         effects.make_folder(self._folder)
         effects.put_parquet(place, planned.replace_schema_metadata({k: v.encode() for k, v in stated.items()}))
         return PlanFile(place, number, planned, stated)

@@ -15,13 +15,11 @@ from bindery.router.errors import UnsupportedTable
 from bindery.router.message import MESSAGE_SCHEMA, SENT_SCHEMA, UNROUTABLE_SCHEMA
 from bindery.store import effects
 from bindery.store.paths import DataDir, encode_name
-from bindery.store.places import Place, at
-from bindery.store.plan_files import PlanFile, PlanFolder, one_batch
+from bindery.store.places import at
+from bindery.store.plan_files import BatchPlan, PlanFolder, one_batch
 from bindery.store.stream_names import REDRIVES
 from bindery.store.writer import BATCH_SCHEMA, SEQ
 
-_VERSION: Final = "bindery.topology_version"
-_CLOCK: Final = "bindery.clock_ms"
 _ROUTING: Final = "planned_from"
 #: What a plan's rows are told by: the row of the unroutable table that each is made from.
 _KNOWN_BY: Final = (*MESSAGE_SCHEMA.names, "source", "routing", "routed_at")
@@ -38,33 +36,8 @@ _SCHEMA: Final = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """A durable plan: its file, its batch, and what the rows are routed with."""
-
-    file: PlanFile
-    stream: str
-    topology_version: int
-    clock_ms: int
-
-    @property
-    def place(self) -> Place:
-        """Where its file is."""
-        return self.file.place
-
-    @property
-    def number(self) -> int:
-        """The number of its batch."""
-        return self.file.number
-
-    @property
-    def rows(self) -> pa.Table:
-        """The rows that are routed again."""
-        return self.file.rows
-
-    @property
-    def batch(self) -> str:
-        """The plan's batch as it is written beside the rows that it has taken: "<stream>:<number>"."""
-        return f"{self.stream}:{self.number}"
+class Plan(BatchPlan):
+    """A durable plan: rows that are routed again."""
 
     def messages(self) -> pa.RecordBatch:
         """The rows as one batch of BATCH_SCHEMA."""
@@ -104,13 +77,7 @@ class Plans:
 
     def read(self, number: int) -> Plan | None:
         """A plan; None when somebody else has finished it. Raises UnsupportedTable for a damaged one."""
-        file = self._files.read(number)
-        if file is None:
-            return None
-        try:
-            return Plan(file, self.stream, int(file.stated[_VERSION]), int(file.stated[_CLOCK]))
-        except (KeyError, ValueError) as error:
-            raise self._files.damaged(number, error) from error
+        return self._files.read_as(number, lambda file, version, clock_ms: Plan(file, self.stream, version, clock_ms))
 
     def write(self, rows: pa.Table, topology_version: int, clock_ms: int, *, after: int) -> Plan:
         """A plan for rows of the unroutable table, with a number above `after`; durable when this comes back.
@@ -120,7 +87,7 @@ class Plans:
         planned = rows.select([*MESSAGE_SCHEMA.names, "source"])
         planned = planned.append_column(SEQ, pa.array(np.arange(rows.num_rows)))
         planned = planned.append_column(_ROUTING, rows["routing"]).append_column("routed_at", rows["routed_at"])
-        file = self._files.write(planned, {_VERSION: str(topology_version), _CLOCK: str(clock_ms)}, after=after)
+        file = self._files.write(planned, version=topology_version, clock_ms=clock_ms, after=after)
         return Plan(file, self.stream, topology_version, clock_ms)
 
     def discard(self, plan: Plan) -> None:

@@ -8,6 +8,7 @@ counted anew. As in Artemis, the filter of the other queue decides what may arri
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +63,19 @@ class Transferred:
     refused: int = 0
     batches: tuple[str, ...] = ()
     finished: int = 0
+
+    def as_move(self) -> dict[str, Any]:
+        """JSON-ready data of a move."""
+        return {
+            "moved": self.messages,
+            "refused": self.refused,
+            "finished": self.finished,
+            "batches": list(self.batches),
+        }
+
+    def as_copy(self) -> dict[str, Any]:
+        """JSON-ready data of a copy."""
+        return {"copied": self.messages, "refused": self.refused, "batches": list(self.batches)}
 
 
 @dataclass(frozen=True, slots=True)

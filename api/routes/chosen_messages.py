@@ -137,15 +137,7 @@ async def move(
         finally:
             plane.counts.changed()
 
-    done = await while_present(request, work)
-    return answer(
-        {
-            "moved": done.messages,
-            "refused": done.refused,
-            "finished": done.finished,
-            "batches": list(done.batches),
-        }
-    )
+    return answer((await while_present(request, work)).as_move())
 
 
 @router.post(
@@ -168,4 +160,4 @@ def copy(
     chosen = _transfer(plane, user, vhost, name, body)
     done = copy_messages(plane.data, plane.topologies, chosen, dry_run=body.dry_run)
     plane.counts.changed()
-    return answer({"copied": done.messages, "refused": done.refused, "batches": list(done.batches)})
+    return answer(done.as_copy())

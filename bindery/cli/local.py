@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,14 @@ def local_session(
             spark.stop()
 
 
+def job_session(
+    file: JobFile, data: DataDir, progress: StreamProgress, *, master: str, log: Path
+) -> AbstractContextManager[SparkSession]:
+    """A local_session for a job, with what it needs, announced where its progress is shown."""
+    stream, needs = file.job.stream, connectors_of(file, data)
+    return local_session(stream, progress.console, where=f"stream {stream!r}", master=master, needs=needs, log=log)
+
+
 def run_stream(
     spark: SparkSession,
     data: DataDir,
@@ -86,10 +94,7 @@ def preview_local(
     progress = StreamProgress(stream)
     for warning in missing_exchanges(file, TopologyStore(data).load()):
         progress.note(warning)
-    needs = connectors_of(file, data)
-    with local_session(
-        stream, progress.console, where=f"stream {stream!r}", master=master, needs=needs, log=log or default_log(stream)
-    ) as spark:
+    with job_session(file, data, progress, master=master, log=log or default_log(stream)) as spark:
         return preview(spark, data, file, count)
 
 
@@ -111,11 +116,8 @@ def run_local(
     progress = StreamProgress(stream)
     for warning in missing_exchanges(file, topology):
         progress.note(warning)
-    needs = connectors_of(file, data)
     try:
-        with local_session(
-            stream, progress.console, where=f"stream {stream!r}", master=master, needs=needs, log=log
-        ) as spark:
+        with job_session(file, data, progress, master=master, log=log) as spark:
             run_stream(
                 spark, data, file, progress, log=log, available_now=available_now, new_epoch=new_epoch, repin=repin
             )

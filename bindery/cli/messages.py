@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from bindery.cli.filter import read_filter
-from bindery.cli.options import DATA, DataOption, FilterOption, JsonOption, VhostOption
+from bindery.cli.options import DATA, DataOption, DryRunOption, FilterOption, JsonOption, VhostOption
 from bindery.cli.render import console, show_table
 from bindery.router.error_text import counted, visible
 from bindery.router.errors import InvalidInput
@@ -30,15 +30,10 @@ QueueArgument = Annotated[str, typer.Argument(help="The queue.")]
 DialectOption = Annotated[
     str, typer.Option("--dialect", help="Of --filter: " + ", ".join([*DIALECTS, FILTER_SET]) + ".")
 ]
-LimitOption = Annotated[
-    int, typer.Option("--limit", min=1, help="Messages at most, the first in the order of routing.")
-]
-
-MostOption = Annotated[
-    int | None, typer.Option("--limit", min=1, help="Messages at most, the first in the order of routing.")
-]
+_LIMIT: Final = typer.Option("--limit", min=1, help="Messages at most, the first in the order of routing.")
+LimitOption = Annotated[int, _LIMIT]
+MostOption = Annotated[int | None, _LIMIT]
 ToOption = Annotated[str, typer.Option("--to", help="The other queue, of the same vhost.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Count what would happen; write nothing.")]
 
 _COLUMNS: Final = ("row", "routed at", "exchange", "routing key", "body")
 #: Characters of a body on a terminal.
@@ -165,9 +160,8 @@ def move(
     directory = _opened(data)
     chosen = Transfer(vhost, queue, to, _filter(condition, dialect), limit)
     done = Mover(directory, TopologyStore(directory), vhost).move(chosen, dry_run=dry_run)
-    found = {"moved": done.messages, "refused": done.refused, "finished": done.finished, "batches": list(done.batches)}
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        typer.echo(json.dumps(done.as_move(), ensure_ascii=False))
         return
     if done.finished:
         typer.echo(f"{counted(done.finished, 'message')} of an interrupted move moved first")
@@ -201,8 +195,7 @@ def copy(
     chosen = Transfer(vhost, queue, to, _filter(condition, dialect), limit)
     done = copy_messages(directory, TopologyStore(directory), chosen, dry_run=dry_run)
     if as_json:
-        found = {"copied": done.messages, "refused": done.refused, "batches": list(done.batches)}
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        typer.echo(json.dumps(done.as_copy(), ensure_ascii=False))
         return
     _say("would be copied" if dry_run else "copied", done, to)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from bindery.cli.options import DATA, DataOption, FilterOption, JsonOption, VhostOption
+from bindery.cli.options import DATA, DataOption, DryRunOption, FilterOption, JsonOption, VhostOption
 from bindery.cli.render import console, refused_tree, show_table
 from bindery.router.error_text import counted
 from bindery.router.errors import InvalidInput
@@ -87,7 +87,7 @@ def redrive(
     until: UntilOption = None,
     condition: FilterOption = None,
     dialect: DialectOption = "jms",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would happen; write nothing.")] = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Route unroutable rows again under the present topology, each exactly once.

@@ -22,11 +22,10 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from bindery.cli.local import default_log, local_session, run_stream
+from bindery.cli.local import default_log, job_session, run_stream
 from bindery.cli.progress import StreamProgress
 from bindery.demo.control_plane import control_plane, next_steps
 from bindery.jobs.control.config import FileSource, JobFile, load_job
-from bindery.jobs.control.connectors import connectors_of
 from bindery.router.error_text import render_error
 from bindery.router.errors import BinderyError, InvalidInput
 from bindery.store.paths import DataDir
@@ -95,8 +94,7 @@ def run(configs: Path, data: str, console: Console) -> None:
     stream = file.job.stream
     log = default_log(stream)
     progress = StreamProgress(stream, total=total, console=console)
-    needs = connectors_of(file, folder)
-    with local_session(stream, console, where=f"stream {stream!r}", master="local[*]", needs=needs, log=log) as spark:
+    with job_session(file, folder, progress, master="local[*]", log=log) as spark:
         run_stream(spark, folder, file, progress, log=log)
     console.print(
         progress.totals.summary if progress.totals.records else f"nothing new: all {total:,} flights were routed before"
