@@ -10,7 +10,7 @@ from fastapi import FastAPI, Response
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 
 from bindery import __version__
-from bindery.api import errors
+from bindery.api import console, errors
 from bindery.api.answers import Unread
 from bindery.api.control_plane import ControlPlane
 from bindery.api.docs_page import HEADERS, render
@@ -126,10 +126,16 @@ def _entrance(app: FastAPI, settings: Settings) -> None:
     if settings.metrics != "off":
         links["metrics"] = "metrics"
 
-    @app.get("/", include_in_schema=False)
-    def start() -> Response:
-        # relative, so that it leads on behind a proxy that adds a prefix
-        return RedirectResponse("docs", 302) if settings.docs else JSONResponse({"product": app.title, "links": links})
+    if settings.console:
+        app.router.routes.extend(console.routes())
+    else:
+
+        @app.get("/", include_in_schema=False)
+        def start() -> Response:
+            # relative, so that it leads on behind a proxy that adds a prefix
+            if settings.docs:
+                return RedirectResponse("docs", 302)
+            return JSONResponse({"product": app.title, "links": links})
 
     if settings.docs:
 

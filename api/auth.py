@@ -1,4 +1,4 @@
-"""Who calls: HTTP basic credentials, tags, and what a user may do in a vhost.
+"""Who calls: HTTP basic credentials or a session of the console, tags, and what a user may do in a vhost.
 
 Tags decide what a user may call at all (administrator > monitoring > policymaker > management);
 permissions decide, per vhost and by name, what they may configure, write and read.
@@ -20,18 +20,19 @@ from urllib.parse import urlsplit
 from fastapi import Request
 
 from bindery.api.errors import Refusal, Unauthenticated, access_refused, login_failed, object_not_found
+from bindery.api.sessions import CONSOLE_HEADER, Sessions, is_live, token_of
 from bindery.store.access import Access, Operation, User, hash_password
 
 log = logging.getLogger("bindery.api")
 
+Role = Literal["management", "policymaker", "monitoring", "administrator"]
 #: Each role is held by every tag listed for it, as in RabbitMQ.
-ROLES: Final[dict[str, frozenset[str]]] = {
+ROLES: Final[dict[Role, frozenset[str]]] = {
     "management": frozenset({"management", "policymaker", "monitoring", "administrator"}),
     "policymaker": frozenset({"policymaker", "administrator"}),
     "monitoring": frozenset({"monitoring", "administrator"}),
     "administrator": frozenset({"administrator"}),
 }
-Role = Literal["management", "policymaker", "monitoring", "administrator"]
 #: The name under which permissions know the default exchange.
 DEFAULT_EXCHANGE: Final = "amq.default"
 MAX_CREDENTIALS: Final = 4_096
@@ -133,13 +134,26 @@ class FailedLogins:
 _NOBODY: Final = User("", hash_password("nobody"))
 
 
-def identify(request: Request, access: Access, failures: FailedLogins) -> Identity:
-    """The user behind a request's basic credentials.
+def identify(request: Request, access: Access, failures: FailedLogins, sessions: Sessions) -> Identity:
+    """The user behind a request's basic credentials or, of a page of the console, behind its session.
 
-    Raises Unauthenticated without credentials, Refusal for wrong ones (401), after too many failures
-    (429), and for a change that a page of another origin sent with a browser's stored credentials (403).
+    Raises Unauthenticated without either, Refusal for wrong credentials (401), after too many failures
+    (429), and for a change that a page of another origin sent with what a browser has stored (403).
     """
-    name, password = _credentials(request)
+    if "authorization" not in request.headers and CONSOLE_HEADER in request.headers:
+        token = token_of(request)
+        user = None if token is None else sessions.user(token, access, live=is_live(request))
+        if user is None:
+            raise Unauthenticated
+    else:
+        name, password = _credentials(request)
+        user = log_in(name, password, request, access, failures)
+    refuse_foreign_origin(request)
+    return Identity(user, access)
+
+
+def log_in(name: str, password: str, request: Request, access: Access, failures: FailedLogins) -> User:
+    """The user of that name and password; raises Refusal for wrong ones (401) and after too many failures (429)."""
     address = request.client.host if request.client else ""
     failures.check(name, address)
     user = access.users.get(name)
@@ -149,8 +163,7 @@ def identify(request: Request, access: Access, failures: FailedLogins) -> Identi
         log.warning("failed login of %r from %s", name[:64], address)
         raise login_failed()
     failures.succeeded(name, address)
-    _refuse_foreign_origin(request)
-    return Identity(user, access)
+    return user
 
 
 def _credentials(request: Request) -> tuple[str, str]:
@@ -169,7 +182,8 @@ def _credentials(request: Request) -> tuple[str, str]:
     return name, password
 
 
-def _refuse_foreign_origin(request: Request) -> None:
+def refuse_foreign_origin(request: Request) -> None:
+    """Raise 403 for a change that a page of another origin sent."""
     if request.method in _SAFE_METHODS:
         return
     origin = request.headers.get("origin")

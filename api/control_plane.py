@@ -19,6 +19,7 @@ from bindery.api.auth import FailedLogins
 from bindery.api.counts import Counts
 from bindery.api.inbox_writer import InboxWriter
 from bindery.api.publisher import Publisher
+from bindery.api.sessions import Sessions
 from bindery.api.settings import Settings
 from bindery.api.statistics import Statistics
 from bindery.jobs.control.desk import Desk
@@ -133,6 +134,11 @@ class ControlPlane:
     def failed_logins(self) -> FailedLogins:
         """Failed logins of this process."""
         return FailedLogins(limit=self.settings.failed_logins, pause=self.settings.failed_login_pause)
+
+    @_part
+    def sessions(self) -> Sessions:
+        """Who is logged in at the console."""
+        return Sessions(idle=self.settings.session_idle, longest=self.settings.session_longest)
 
     def topology(self) -> Topology:
         """The newest topology; costs a look at the log when nothing has changed."""

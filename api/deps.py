@@ -10,6 +10,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBasic
 
+from bindery.api import raw_path  # noqa: F401  # paths of resources are made of its segments
 from bindery.api.auth import Identity, Role, identify
 from bindery.api.bodies import Body, read_object, unread, validate
 from bindery.api.control_plane import ControlPlane
@@ -93,7 +94,7 @@ def require(role: Role) -> Callable[[Request, ControlPlane], Identity]:
     """A dependency that gives the caller when they hold a role."""
 
     def dependency(request: Request, plane: Plane) -> Identity:
-        identity = identify(request, plane.access.load(), plane.failed_logins)
+        identity = identify(request, plane.access.load(), plane.failed_logins, plane.sessions)
         identity.require(role)
         return identity
 

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
+from bindery.api.sessions import CONSOLE_HEADER
 from bindery.router.errors import (
     AccessRefused,
     BinderyError,
@@ -111,7 +112,7 @@ def payload_too_large(limit: int) -> Refusal:
 
 
 class Unauthenticated(Exception):
-    """No credentials were sent: 401 with an empty body."""
+    """No credentials were sent, or the session has ended: 401 with an empty body."""
 
 
 def refusal_of(error: BinderyError) -> Refusal:
@@ -157,16 +158,25 @@ def allowed_methods(app: FastAPI, path: str) -> list[str]:
     return [name for name in _METHODS if name in found | {"OPTIONS"}]
 
 
+def _unchallenged(request: Request, refused: Response) -> Response:
+    """An answer to the console without what makes a browser ask for a password in a window of its own."""
+    if CONSOLE_HEADER in request.headers and "www-authenticate" in refused.headers:
+        del refused.headers["www-authenticate"]
+    return refused
+
+
 def install(app: FastAPI) -> None:
     """Register the one way out for every kind of error."""
 
     @app.exception_handler(Refusal)
-    async def _(_request: Request, refusal: Refusal) -> Response:
-        return refusal.response()
+    async def _(request: Request, refusal: Refusal) -> Response:
+        return _unchallenged(request, refusal.response())
 
     @app.exception_handler(Unauthenticated)
-    async def _(_request: Request, _error: Unauthenticated) -> Response:
-        return Response(status_code=401, headers={"www-authenticate": REALM, "vary": VARY_EARLY})
+    async def _(request: Request, _error: Unauthenticated) -> Response:
+        return _unchallenged(
+            request, Response(status_code=401, headers={"www-authenticate": REALM, "vary": VARY_EARLY})
+        )
 
     @app.exception_handler(RequestValidationError)
     async def _(_request: Request, error: RequestValidationError) -> Response:

@@ -267,6 +267,15 @@ class WhoAmI(TypedDict):
     tags: list[str]
 
 
+@with_config(_EXACT)
+class Rights(TypedDict):
+    """What a caller may do with an object of one name."""
+
+    configure: bool
+    write: bool
+    read: bool
+
+
 @with_config(_LISTED)
 class PermissionItem(TypedDict):
     """What a user may do in a vhost."""

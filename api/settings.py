@@ -169,6 +169,11 @@ class Settings(ConfiguredSettings):
     admin_password: SecretStr | None = Field(None, description="password of the first administrator")
     admin_password_file: _SecretFile = Field(None, description="a file with that password, instead of it")
 
+    console: bool = Field(True, description="serve the console at /")
+    session_idle: float = Field(
+        1_800.0, gt=0, description="seconds without use after which a login at the console ends"
+    )
+    session_longest: float = Field(43_200.0, gt=0, description="seconds after which it ends in any case")
     docs: bool = Field(True, description="serve /docs and /openapi.json")
     metrics: Literal["off", "authenticated", "open"] = Field(
         "authenticated", description="serve /metrics: to nobody, to users with the tag monitoring, or to everybody"

@@ -34,6 +34,7 @@ EXPECTED_SKIPS = (
     "no Go",
     "no openssl",
     "no rabbitmq-server",
+    "no chromium",
     "neither docker compose nor go is installed",
     "no Docker engine that may be used",
     "the loader cannot be built",

@@ -37,6 +37,7 @@ from bindery.api.scope import visible_vhost, visible_vhosts
 from bindery.api.statistics import with_rates
 from bindery.router.model import EXCHANGE_TYPES, Setting
 from bindery.router.model.objects import GLOBAL_PARAMETER
+from bindery.store import overview as streams
 
 router = resource("overview")
 
@@ -172,6 +173,15 @@ def overview(plane: Plane, user: ManagementUser, listing: ListingParameters) -> 
             }
         )
     )
+
+
+@router.get("/status", summary="Show the streams", response_model=Document)
+def status(plane: Plane, _: MonitoringUser) -> Response:
+    """How each stream stands: what it did, its last batch by stage, its lag, and what is wrong, in sentences.
+
+    As `bindery status` says it.
+    """
+    return answer(streams.overview(plane.data).as_data(datetime.now(UTC)))
 
 
 @router.get("/cluster-name", summary="Show the cluster name", response_model=NameItem)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 from fastapi import Response
 
 from bindery.api.answers import answer, no_content, put_answer
 from bindery.api.auth import Identity
 from bindery.api.bodies import UserBody, UsersBody, documented
-from bindery.api.deps import AdministratorUser, ManagementUser, NamePath, Plane, json_body, resource
+from bindery.api.deps import AdministratorUser, ManagementUser, NamePath, Plane, VhostPath, json_body, resource
 from bindery.api.errors import bad_request, object_not_found
-from bindery.api.items import PermissionItem, TopicPermissionItem, UserItem, WhoAmI, paged
+from bindery.api.items import PermissionItem, Rights, TopicPermissionItem, UserItem, WhoAmI, paged
 from bindery.api.listing import ListingParameters
 from bindery.api.routes.permissions import permission_item, topic_permission_item
-from bindery.store.access import AccessEditor, User, with_password
+from bindery.api.scope import visible_vhost
+from bindery.store.access import AccessEditor, Operation, User, with_password
 from bindery.store.access_definitions import algorithm_of
 
 router = resource("users")
@@ -39,6 +40,13 @@ def user_item(user: User) -> UserItem:
 def whoami(user: ManagementUser) -> Response:
     """The caller's name and tags."""
     return answer({"name": user.name, "tags": list(user.user.tags)})
+
+
+@router.get("/rights/{vhost:segment}/{name:segment}", summary="Show the caller's rights", response_model=Rights)
+def rights(plane: Plane, user: ManagementUser, vhost: VhostPath, name: NamePath) -> Response:
+    """What the caller may do with an exchange or a queue of that name, whether there is one or not."""
+    visible_vhost(plane.topology(), user, vhost)
+    return answer({operation: user.may(operation, vhost, name) for operation in get_args(Operation)})
 
 
 @router.get("/users", summary="List users", response_model=paged(UserItem))

@@ -23,6 +23,7 @@ NEEDED = {
     "/vhosts/{name}/topic-permissions": "administrator",
     "/definitions": "administrator",
     "/jobs": "administrator",
+    "/status": "monitoring",
     "/user-limits": "administrator",
     "PUT /vhosts": "administrator",
     "DELETE /vhosts": "administrator",

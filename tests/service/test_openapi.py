@@ -208,8 +208,14 @@ def test_the_page_runs_nothing_and_loads_nothing(server: Server) -> None:
 
 def test_where_everything_begins(server: Server, tmp_path: Path) -> None:
     status, headers, _ = ask(server, "/")
-    assert (status, headers["location"]) == (302, "docs")
-    hidden = Server(tmp_path / "data", docs=False).start()
+    assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8"), "the console"
+    bare = Server(tmp_path / "bare", console=False).start()
+    try:
+        status, headers, _ = ask(bare, "/")
+        assert (status, headers["location"]) == (302, "docs")
+    finally:
+        bare.stop()
+    hidden = Server(tmp_path / "data", console=False, docs=False).start()
     try:
         status, _, body = ask(hidden, "/")
         assert (status, json.loads(body)["links"]["health"]) == (200, "healthz")

@@ -1,0 +1,133 @@
+/**
+ * The shell: login, navigation, one page at a time, keys that work everywhere.
+ */
+
+import { present, to } from "./address.js";
+import { ask, Problem, SESSION, whenLoggedOut } from "./api.js";
+import { fill, h } from "./dom.js";
+import { notice } from "./parts.js";
+import { exchange, exchanges } from "./pages/exchanges.js";
+import { login } from "./pages/login.js";
+import { overview } from "./pages/overview.js";
+import { queue, queues } from "./pages/queues.js";
+import { tryMessage } from "./pages/try.js";
+
+/** Pages by the first segment of their address; a page gets its other segments, the query and the session. */
+const PAGES = { "": overview, exchanges: either(exchanges, exchange), queues: either(queues, queue), try: tryMessage };
+/** What the navigation offers: text, first segment, key behind `g`. */
+const PLACES = [
+  ["Overview", "", "o"],
+  ["Exchanges", "exchanges", "e"],
+  ["Queues", "queues", "q"],
+  ["Try a message", "try", "t"],
+];
+
+function either(list, one) {
+  return (segments, ...more) => (segments.length >= 2 ? one(segments, ...more) : list(segments, ...more));
+}
+
+let session = null;
+const main = h("main", { id: "main", tabindex: "-1" });
+main.isOwn = true;
+
+function shell() {
+  const { segments } = present();
+  return [
+    h("a", { class: "skip", href: "#main", onclick: (event) => (event.preventDefault(), main.focus()) }, "Skip to content"),
+    h(
+      "header",
+      { class: "top" },
+      h("a", { class: "brand", href: to([]) }, h("b", {}, "Bindery"), h("span", { dir: "auto" }, session.cluster_name)),
+      h(
+        "nav",
+        { "aria-label": "pages" },
+        PLACES.map(([text, place]) =>
+          h("a", { href: to(place ? [place] : []), "aria-current": (segments[0] ?? "") === place ? "page" : null }, text),
+        ),
+      ),
+      h(
+        "div",
+        { class: "who" },
+        h("a", { href: "docs" }, "API"),
+        h("span", { dir: "auto", title: session.tags.join(", ") }, session.name),
+        h("button", { class: "plain", onclick: logOut }, "Log out"),
+      ),
+    ),
+    main,
+    h("div", { id: "said", class: "unseen", role: "status" }),
+  ];
+}
+
+function leave() {
+  for (const part of main.querySelectorAll(".panel")) part.leave?.();
+}
+
+function show() {
+  if (!session) return;
+  const { segments, query } = present();
+  const page = PAGES[segments[0] ?? ""];
+  leave();
+  fill(document.body, shell());
+  const { title, content } = page
+    ? page(segments.slice(1), query, session)
+    : { title: "Not found", content: h("p", { class: "empty" }, "There is no such page. ", h("a", { href: to([]) }, "To the overview")) };
+  document.title = `${title} · Bindery`;
+  main.replaceChildren(...[content].flat(Infinity).filter(Boolean));
+  main.classList.remove("entering");
+}
+
+async function logOut() {
+  await ask(SESSION, { method: "DELETE" });
+  askForLogin();
+}
+
+function askForLogin(why) {
+  if (session === null && document.querySelector("form.login")) return;
+  session = null;
+  leave();
+  document.title = "Log in · Bindery";
+  fill(
+    document.body,
+    login(why, (begun) => {
+      session = begun;
+      show();
+    }),
+  );
+}
+
+let waiting = false;
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || !session) return;
+  if (event.target.closest("input, textarea, select, dialog, [contenteditable]")) return;
+  if (waiting) {
+    waiting = false;
+    const place = PLACES.find(([, , key]) => key === event.key);
+    if (place) location.hash = to(place[1] ? [place[1]] : []);
+    return;
+  }
+  if (event.key === "g") {
+    waiting = true;
+    setTimeout(() => (waiting = false), 1_500);
+  } else if (event.key === "/") {
+    const search = document.querySelector("input[type=search]");
+    if (search) {
+      event.preventDefault();
+      search.focus();
+    }
+  }
+}
+
+window.addEventListener("hashchange", show);
+window.addEventListener("popstate", show);
+document.addEventListener("keydown", onKey);
+whenLoggedOut(() => askForLogin("The session has ended. Log in to go on where you were."));
+
+try {
+  session = await ask(SESSION);
+  if (session) show();
+  else askForLogin();
+} catch (error) {
+  if (!(error instanceof Problem)) throw error;
+  fill(document.body, h("main", {}, notice(error)));
+}
