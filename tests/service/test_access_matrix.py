@@ -76,6 +76,7 @@ class Rule:
 #: The first expression that matches "METHOD path" is the rule of a route; every other route is for `management`.
 RULES: Final = [
     (r"GET /api/jobs", Rule("monitoring")),
+    (r"GET /api/status", Rule("monitoring")),
     (r"\w+ /api/(users|permissions|topic-permissions|user-limits|definitions|jobs)", Rule("administrator")),
     (r"\w+ /api/vhosts/\{name}/(topic-)?permissions", Rule("administrator")),
     (r"(PUT|DELETE|POST) /api/(vhosts|vhost-limits|cluster-name|global-parameters)", Rule("administrator")),
@@ -135,6 +136,7 @@ NAMES: Final = {
     "parameters": "mtx-s",
     "global-parameters": "shared",
     "connections": "mtx-user",
+    "rights": "mtx-q",
 }
 
 
