@@ -23,12 +23,14 @@ from bindery.router.model import Topology
 from bindery.router.moments import read_iso
 from bindery.store.access import Operation
 from bindery.store.redrive import Outcome, Redriver
-from bindery.store.unroutable import Selection, Summary, summary
+from bindery.store.unroutable import Selection, newest, summary
 
 router = resource("unroutable", own=True)
 
 #: Keys that one answer lists at most.
 MAX_KEYS: Final = 1_000
+#: Rows that one answer gives whole at most.
+MAX_SHOWN: Final = 100
 _EXAMPLE: Final = {"reasons": ["no_binding"], "key": "flight.#", "filter": "dep_delay > 60", "dialect": "jms"}
 
 
@@ -81,20 +83,25 @@ async def show(
     key: Annotated[str | None, Query(description="a topic pattern for the routing key")] = None,
     since: Annotated[str | None, Query(description="ISO 8601")] = None,
     until: Annotated[str | None, Query(description="ISO 8601")] = None,
+    show: Annotated[
+        int, Query(description="rows to give whole, the newest first, as `newest`", ge=0, le=MAX_SHOWN)
+    ] = 0,
 ) -> Response:
     """The vhost's unroutable rows by reason and by routing key, the most frequent first.
 
     The caller needs the permission to read every exchange that the rows may have been published to.
     """
 
-    def count(gone: Callable[[], bool]) -> Summary:
+    def count(gone: Callable[[], bool]) -> dict[str, Any]:
         topology = plane.topology()
         visible_vhost(topology, user, vhost)
         _check(user, "read", topology, vhost, exchange)
         stated = SelectionBody(reasons=reason or [], exchange=exchange, key=key, since=since, until=until, filter=None)
-        return summary(plane.data, vhost, _selection(stated), top=top, stop=gone)
+        chosen = _selection(stated)
+        found = summary(plane.data, vhost, chosen, top=top, stop=gone).as_data()
+        return found | ({"newest": newest(plane.data, vhost, chosen, show)} if show else {})
 
-    return answer((await while_present(request, count)).as_data())
+    return answer(await while_present(request, count))
 
 
 @router.post(

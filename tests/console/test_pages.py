@@ -24,6 +24,10 @@ PAGES = {
     "#/queues/%2F/europe": "europe",
     f"#/queues/%2F/{quote(SCRIPT_NAME, safe='')}": SCRIPT_NAME,
     f"#/try?vhost=%2F&{MESSAGE}&queue=expensive": "Try a message",
+    "#/unroutable/%2F": "Unroutable",
+    "#/jobs": "Jobs",
+    "#/history": "History",
+    "#/history/1": "Version 1",
 }
 
 
@@ -90,6 +94,72 @@ def test_a_message_that_missed_a_queue_is_asked_about_and_its_binding_is_mended(
     page.go_forward()
     console.settle()
     expect(page.locator(".why")).to_contain_text("It does reach")
+    console.errors.clear()  # the browser notes the refused request
+
+
+def test_a_message_that_reached_nothing_is_found_understood_and_redriven(console: Watched, shop: Server) -> None:
+    """Only by what is on the screen: from the overview to the reason, to a binding, to the message in its queue."""
+    client = shop.client()
+    client.put("/exchanges/%2F/returns", {"type": "topic"})
+    client.put("/queues/%2F/refunds", {})
+    message = {
+        "routing_key": "eu.refund",
+        "properties": {"headers": {"sum": 20}},
+        "payload": "",
+        "payload_encoding": "string",
+    }
+    assert client.post("/exchanges/%2F/returns/publish", message).json == {"routed": False}
+    page = console.open("#/")
+    page.locator("tr", has_text="api").locator("a[href*=unroutable]").click()
+    console.settle()
+    page.locator("a", has_text="eu.refund").click()
+    console.settle()
+    page.locator("summary", has_text="eu.refund").click()
+    page.click("text=Why?")
+    console.settle()
+    expect(page.locator(".verdict")).to_contain_text("Reaches no queue.")
+    page.locator(".way a", has_text="returns").click()
+    console.settle()
+    page.click("text=Bind to …")
+    page.locator("dialog").get_by_label("Name").fill("refunds")
+    page.locator("dialog").get_by_label("Routing key").fill("*.refund")
+    page.locator("dialog button:has-text('Bind')").click()
+    expect(page.locator("table")).to_contain_text("refunds")
+    page.click("nav >> text=Unroutable")
+    page.locator("a", has_text="eu.refund").click()
+    console.settle()
+    page.click("button:has-text('Redrive …')")
+    expect(page.locator("dialog")).to_contain_text("1 of 1 row would reach a queue:")
+    page.locator("dialog button:has-text('Redrive')").click()
+    expect(page.locator(".health")).to_contain_text("All of them were redriven.")
+    console.open("#/queues/%2F/refunds")
+    expect(page.locator(".messages li")).to_have_count(1)
+
+
+def test_a_change_is_seen_in_the_history_and_rolled_back(console: Watched, shop: Server) -> None:
+    client = shop.client()
+    client.put("/queues/%2F/mistaken", {})
+    page = console.open("#/history")
+    page.locator("li", has_text="queue mistaken created").locator("a").click()
+    console.settle()
+    page.locator("summary", has_text="mistaken").click()
+    expect(page.locator(".change .code")).to_contain_text('"name": "mistaken"')
+    expect(page.locator("button:has-text('Roll back')")).to_have_count(0)  # it is the newest
+    newest = int(page.url.rpartition("/")[2])
+    console.open(f"#/history/{newest - 1}")
+    page.click("button:has-text('Roll back to this')")
+    expect(page.locator("dialog")).to_contain_text("deleted queue mistaken")
+    page.locator("dialog button:has-text('Roll back')").click()
+    expect(page).to_have_title(f"Version {newest + 1} · Bindery")
+    assert client.get("/queues/%2F/mistaken").status == 404
+
+
+def test_what_is_wrong_with_a_job_is_said_before_it_starts(console: Watched) -> None:
+    page = console.open("#/jobs")
+    page.click("button:has-text('Submit a job')")
+    page.get_by_label("The job's document").fill('{"stream": "s", "vhst": "/"}')
+    page.locator("dialog button:has-text('Submit')").click()
+    expect(page.locator("dialog [role=alert]")).to_contain_text("vhst")
     console.errors.clear()  # the browser notes the refused request
 
 

@@ -128,6 +128,10 @@ def test_what_was_lost_is_counted_explained_mended_and_redriven(flights: Flights
     assert counted["keys"][0] == {
         "exchange": "flights", "routing_key": "flight.B6.JFK", "reason": "filtered", "rows": 3,
     }  # fmt: skip
+    assert "newest" not in counted
+    newest = flights.get("/unroutable/{v}?show=2").json["newest"]
+    assert [(row["routing_key"], row["reason"]) for row in newest] == [("flight.B6.JFK", "filtered")] * 2
+    assert newest[0]["routed_at"] >= newest[1]["routed_at"]
     dry = flights.post("/unroutable/{v}/redrive", {"dry_run": True}).json
     assert (dry["redriven"], dry["still_unroutable"]) == (0, {"filtered": 3})
     bind(flights, "late", "flight.#", {"x-filter-jms-selector": "dep_delay >= 60"})
@@ -232,6 +236,7 @@ def test_what_cannot_be_explained_is_refused(flights: Flights, body: dict[str, A
         ("GET", "/lint/{v}?version=x", None, 400),
         ("GET", "/unroutable/missing", None, 404),
         ("GET", "/unroutable/{v}?top=0", None, 400),
+        ("GET", "/unroutable/{v}?show=101", None, 400),
         ("GET", "/unroutable/{v}?since=yesterday", None, 400),
         ("GET", "/unroutable/{v}?reason=bored", None, 400),
         ("POST", "/unroutable/{v}/redrive", {"reasons": ["invalid_record"]}, 400),

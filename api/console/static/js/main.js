@@ -7,23 +7,42 @@ import { ask, Problem, SESSION, whenLoggedOut } from "./api.js";
 import { fill, h } from "./dom.js";
 import { notice } from "./parts.js";
 import { exchange, exchanges } from "./pages/exchanges.js";
+import { history as versions, oneVersion } from "./pages/history.js";
+import { job, jobs } from "./pages/jobs.js";
 import { login } from "./pages/login.js";
 import { overview } from "./pages/overview.js";
 import { queue, queues } from "./pages/queues.js";
 import { tryMessage } from "./pages/try.js";
+import { unroutable } from "./pages/unroutable.js";
 
 /** Pages by the first segment of their address; a page gets its other segments, the query and the session. */
-const PAGES = { "": overview, exchanges: either(exchanges, exchange), queues: either(queues, queue), try: tryMessage };
-/** What the navigation offers: text, first segment, key behind `g`. */
+const PAGES = {
+  "": overview,
+  exchanges: either(exchanges, exchange, 2),
+  queues: either(queues, queue, 2),
+  try: tryMessage,
+  unroutable,
+  jobs: either(jobs, job, 1),
+  history: either(versions, oneVersion, 1),
+};
+/** What the navigation offers: text, first segment, key behind `g`, and the role that sees it. */
 const PLACES = [
   ["Overview", "", "o"],
   ["Exchanges", "exchanges", "e"],
   ["Queues", "queues", "q"],
   ["Try a message", "try", "t"],
+  ["Unroutable", "unroutable", "u"],
+  ["Jobs", "jobs", "j", "monitoring"],
+  ["History", "history", "h", "monitoring"],
 ];
 
-function either(list, one) {
-  return (segments, ...more) => (segments.length >= 2 ? one(segments, ...more) : list(segments, ...more));
+/** A list, or one of its objects where the address names one, by so many segments. */
+function either(list, one, length) {
+  return (segments, ...more) => (segments.length >= length ? one : list)(segments, ...more);
+}
+
+function places() {
+  return PLACES.filter(([, , , role]) => !role || session.roles.includes(role));
 }
 
 let session = null;
@@ -41,7 +60,7 @@ function shell() {
       h(
         "nav",
         { "aria-label": "pages" },
-        PLACES.map(([text, place]) =>
+        places().map(([text, place]) =>
           h("a", { href: to(place ? [place] : []), "aria-current": (segments[0] ?? "") === place ? "page" : null }, text),
         ),
       ),
@@ -102,7 +121,7 @@ function onKey(event) {
   if (event.target.closest("input, textarea, select, dialog, [contenteditable]")) return;
   if (waiting) {
     waiting = false;
-    const place = PLACES.find(([, , key]) => key === event.key);
+    const place = places().find(([, , key]) => key === event.key);
     if (place) location.hash = to(place[1] ? [place[1]] : []);
     return;
   }

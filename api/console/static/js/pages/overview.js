@@ -3,8 +3,9 @@
 import { to } from "../address.js";
 import { ask, path } from "../api.js";
 import { h } from "../dom.js";
-import { object, panel, state, table, time } from "../parts.js";
-import { bytes, counted, duration, number, shortened, spoken } from "../words.js";
+import { named, object, panel, state, table, time } from "../parts.js";
+import { bytes, counted, duration, number, spoken } from "../words.js";
+import { version } from "./history.js";
 
 export function overview() {
   return { title: "Overview", content: [h("h1", {}, "Overview"), streams(), h("div", { class: "halves" }, fullest(), changes())] };
@@ -52,11 +53,11 @@ function streamTable(streams) {
     rows: streams,
     key: (one) => one.stream,
     columns: [
-      { title: "Stream", cell: (one) => h("b", { dir: "auto" }, one.stream) },
+      { title: "Stream", cell: (one) => (one.state === "no job" ? h("b", { dir: "auto" }, one.stream) : named(one.stream, to(["jobs", one.stream]))) },
       { title: "State", cell: (one) => jobState(one) },
       { title: "Records", number: true, cell: (one) => number(one.records) },
       { title: "Copies", number: true, cell: (one) => number(one.copies) },
-      { title: "No queue", number: true, cell: (one) => number(one.unroutable) },
+      { title: "No queue", number: true, cell: (one) => (one.unroutable ? h("a", { href: to(["unroutable", one.vhost ?? "/"]) }, number(one.unroutable)) : "0") },
       { title: "Records/s", number: true, cell: (one) => (one.rows_per_second ? number(Math.round(one.rows_per_second)) : "–") },
       { title: "Last batch", cell: (one) => time(one.committed_at) },
       { title: "By stage", cell: (one) => stages(one.last_batch?.milliseconds) },
@@ -126,27 +127,10 @@ function fullest() {
 function changes() {
   return panel({
     title: "Changes of the topology",
+    aside: h("a", { href: to(["history"]) }, "the history"),
     load: (live, signal) => ask(path("topology", "versions"), { query: { limit: 8 }, live, signal }),
     empty: "Nothing has changed yet.",
     hidden: true,
-    view: ({ versions }) => (versions.length ? h("ol", { class: "log" }, versions.map(changed)) : null),
+    view: ({ versions }) => (versions.length ? h("ol", { class: "log" }, versions.map(version)) : null),
   });
-}
-
-function changed(version) {
-  return h(
-    "li",
-    { key: version.version },
-    h("span", { class: "mono" }, version.version),
-    h("span", { dir: "auto" }, version.reason || whatChanged(version)),
-    h("small", {}, h("b", { dir: "auto" }, version.author || "unknown"), " ", time(version.timestamp)),
-  );
-}
-
-/** The only change by its name, several by their numbers. */
-function whatChanged({ counts, changes }) {
-  const numbers = Object.entries(counts).flatMap(([change, kinds]) => Object.entries(kinds).map(([kind, count]) => ({ change, kind, count })));
-  const all = numbers.reduce((sum, one) => sum + one.count, 0);
-  if (all === 1 && changes.length) return `${changes[0].kind} ${shortened(changes[0].name)} ${changes[0].change}`;
-  return numbers.map(({ change, kind, count }) => `${counted(count, kind)} ${change}`).join(", ") || "nothing";
 }
