@@ -73,6 +73,7 @@ class Groups:
     needed        int32[m]    how many filters of the member's link must accept
     several       whether any link has more than one filter
     links         int32[g]    distinct links per group
+    place         int32[g]    the exchange that the filters of a group stand at; -1 - queue number for a queue's filter
     of_queue      int32[q]    the group of a queue's filter, or -1
     any_of_queue  whether any queue has a filter
     """
@@ -83,6 +84,7 @@ class Groups:
     needed: Int32s
     several: bool
     links: Int32s
+    place: Int32s
     of_queue: Int32s
     any_of_queue: bool
 
@@ -270,6 +272,7 @@ class _Compiler:
             needed=needed,
             several=bool((needed > 1).any()),
             links=_numbers(len({link for link, _ in group}) for group in self._groups),
+            place=_numbers(link if link < 0 else self._links[link].source for ((link, _), *_) in self._groups),
             of_queue=_numbers(of_queue),
             any_of_queue=any(group >= 0 for group in of_queue),
         )

@@ -117,6 +117,46 @@ def test_the_engine_routes_as_the_reference_and_explain_agrees(asked: list[tuple
     assert [set(one.queues) for one in explained] == found
 
 
+def test_bodies_that_could_not_be_read_are_counted_once_at_each_place_that_asked(editor: TopologyEditor) -> None:
+    editor.bind(selecting("orders", "both", "body.total = 1"))
+    editor.bind(Binding(0, "/", "logs", "gold", "queue", ""))
+    messages = [
+        Message(exchange="orders", body=b"no JSON"),
+        Message(exchange="orders", body=b"[" * 200),
+        Message(exchange="orders", body=b"\xff"),
+        Message(exchange="logs", body=b"\xff"),
+        Message(exchange="logs", body=b"plain"),
+        Message(exchange="plain", body=b"\xff"),
+        Message(exchange="", routing_key="both", body=b"\xff"),
+        order(amount=5),
+    ]
+    _, counts = routed(editor.topology, messages)
+    total = RoutedCounts()
+    for _ in range(2):
+        total.merge(json.loads(json.dumps(counts.as_data())))
+    assert {key: 2 * number for key, number in counts.unparsable.items()} == total.unparsable
+    assert counts.in_manifest(editor.topology, "/").unparsable == {
+        ("exchange", "/", "orders", "syntax"): 1,
+        ("exchange", "/", "orders", "too-deep"): 1,
+        ("exchange", "/", "orders", "not-utf-8"): 1,
+        ("exchange", "/", "logs", "not-utf-8"): 1,
+        ("queue", "/", "gold", "syntax"): 2,
+        ("queue", "/", "gold", "too-deep"): 1,
+        ("queue", "/", "gold", "not-utf-8"): 2,
+    }
+
+
+def test_the_detail_of_an_unroutable_message_says_why_its_body_could_not_be_read(editor: TopologyEditor) -> None:
+    messages = [Message(exchange="orders", body=b"no"), Message(exchange="orders"), Message(exchange="", body=b"no")]
+    lost = Router.compile(editor.topology, "/").route(to_batch(messages), clock_ms=0).unroutable
+    filtered = "a filter behind exchange 'orders' did not accept the message"
+    assert lost.detail == [
+        f"{filtered}; the body is not JSON: Expecting value: line 1 column 1 (char 0)",
+        filtered,
+        "no binding of exchange '' matched",
+    ]
+
+
 def test_explain_shows_what_was_read(editor: TopologyEditor) -> None:
     explainer = Explainer(editor.topology, "/")
     messages = [order(amount=5), Message(exchange="orders", body=b'{"amount":'), order(total=5)]
