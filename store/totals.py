@@ -38,7 +38,7 @@ class Totals:
     invalid                    (stream, kind) -> records that are no messages
     filter_unknowns            filter text -> evaluations that met run-time trouble
     filter_errors              filter text -> evaluations that failed because of a defect
-    unparsable                 ("exchange" or "queue", vhost, name, reason) -> messages with a body that no filter could read
+    unparsable                 (exchange or queue, vhost, name, reason) -> messages with an unreadable body
     requests                   (stream, kind) -> requests to an object store
     exchanges                  (vhost, exchange) -> messages published to it
     bindings                   id of a binding or divert -> messages that it matched

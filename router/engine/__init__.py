@@ -72,7 +72,7 @@ class Router:
         view = BatchView(batch, clock_ms=clock_ms)
         exchange = exchange_numbers(batch, plan.exchanges.names)
         sets, key_set, replacement_sets = read_key_sets(batch, plan.replacement_keys)
-        bodies = Bodies(view, plan.groups.filters.body_refs)
+        bodies = Bodies(view, plan.body_refs)
         walk = Walk(plan, view, sets, replacement_sets, Screening(plan.groups, view, bodies))
         rows = np.flatnonzero((exchange >= 0) & ~plan.exchanges.internal[exchange]).astype(np.int32)
         rows = rows[np.argsort(exchange[rows], kind="stable")]

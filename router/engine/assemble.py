@@ -134,7 +134,7 @@ def _reasons(
     detail[:] = names[published] if len(rows) else None
     _mark(reason, detail, place, walk, walk.rejected, FILTERED, _filtered_details(plan))
     for row, unread in _unread(walk).items():
-        if place[row] >= 0 and reason[place[row]] == FILTERED:
+        if place[row] >= 0 and reason[place[row]] in (FILTERED, NO_BINDING):
             detail[place[row]] += f"; {'; '.join(sorted(unread))}"
     missing = walk.alternate_missing | ((plan.exchanges.alternate_link[walk.exchange] == MISSING) & ~walk.diverted)
     _mark(reason, detail, place, walk, missing, ALTERNATE_MISSING, _missing_details(plan))

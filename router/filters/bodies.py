@@ -73,6 +73,19 @@ class Bodies:
             for place, row in zip(places[chosen].tolist(), rows[chosen].tolist(), strict=True):
                 self.unparsable[place, row] = troubled[row]
 
+    def held(self, ref: Ref, rows: npt.NDArray[np.integer], place: int) -> tuple[npt.NDArray[np.int64], Column]:
+        """Of rows whose bodies are asked for at a place, those that hold a value at a reference, and the values.
+
+        rows      distinct rows of the batch
+        -> int64  positions in `rows`, ascending
+        """
+        payload, _ = referred(ref)
+        self.ask(payload, rows)
+        self.note(payload, rows, np.full(len(rows), place))
+        values = self._formats[payload].values[ref]
+        found = [(position, values[row]) for position, row in enumerate(rows.tolist()) if row in values]
+        return np.array([position for position, _ in found], np.int64), column_of([value for _, value in found])
+
     def column(self, ref: Ref) -> Column:
         """The values behind a reference; rows that nobody asked for hold none, those in trouble `IN_TROUBLE`.
 

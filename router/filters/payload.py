@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn
 from bindery.router.columns import Ref
 from bindery.router.errors import InvalidInput
 from bindery.router.filters.ast import TROUBLE, Field, Node, Trouble, walk
+from bindery.router.filters.body_paths import Path
 from bindery.router.filters.fields import DOCUMENT, read
 from bindery.router.filters.limits import Payload, PayloadLimits
 from bindery.router.message import Message
@@ -26,8 +27,6 @@ from bindery.router.values import INT64_MAX, INT64_MIN, Value, refuse_surrogates
 
 #: Section name of references into bodies.
 PAYLOAD: Final = "payload"
-#: Names of members and places in lists, from the whole body inwards.
-Path = tuple[str | int, ...]
 #: Digits of an integer that may fit 64 bits.
 _DIGITS: Final = 19
 
