@@ -89,6 +89,24 @@ def declared_payload(limits: FilterSetLimits, holder: Exchange | Queue | None) -
     return Payload(stated, limits.text.bodies) if isinstance(stated, str) and stated in FORMATS else None
 
 
+def stated_payload(limits: FilterSetLimits, holder: Exchange | Queue | None, stated: str | None) -> Payload | None:
+    """What bodies are for a filter that is no part of the topology: what its place declares, or what is stated with it.
+
+    Raises InvalidInput for a format that nothing reads, and for one that the place contradicts.
+    """
+    declared = declared_payload(limits, holder)
+    if stated is None:
+        return declared
+    payload = payload_named(stated, limits.text.bodies)
+    if holder is not None and declared is not None and declared != payload:
+        raise InvalidInput(
+            f"the bodies of {type(holder).__name__.lower()} {holder.name!r} are {declared.format}, not {stated}",
+            where="payload",
+            hint=f"leave it out, or state {declared.format}",
+        )
+    return payload
+
+
 def at(limits: FilterSetLimits, holder: Exchange | Queue | None) -> FilterSetLimits:
     """The caps of filters that stand at an exchange or queue, with what bodies are there."""
     payload = declared_payload(limits, holder)

@@ -52,7 +52,7 @@ class Bodies:
             return
         found: list[tuple[int, list[tuple[Ref, Value]]]] = []
         troubled: dict[int, Unread] = {}
-        for row, document in self._documents(new):
+        for row, document in self.documents(new):
             self.parsed += document is not None
             try:
                 found.append((row, format.members.of(parsed(document, payload))))
@@ -100,7 +100,7 @@ class Bodies:
             return alone.column(ref)
         return format.column(ref)
 
-    def _documents(self, rows: npt.NDArray[np.integer]) -> Iterator[tuple[int, Value]]:
+    def documents(self, rows: npt.NDArray[np.integer]) -> Iterator[tuple[int, Value]]:
         """The body of each row: its data or, without any, an amqp-value that is a string or binary."""
         bodies = self._view.batch.column("body")
         for first in range(0, len(rows), _AT_A_TIME):
