@@ -254,6 +254,8 @@ Description = Annotated[
 AtLeastOne = Annotated[Count, Field(ge=1)]
 #: A consumer's filter: text in a dialect, or a filter set.
 ConsumerFilter = Annotated[str | dict[str, Any] | None, Field(description="filter text, or a filter set")]
+#: What the bodies are that it looks into, where the queue or exchange does not declare it.
+PayloadName = Annotated[str | None, Field(description="what bodies are, for a filter that looks into them")]
 DEFAULT_DIALECT: Final = "jms"
 Tags = Annotated[
     tuple[str, ...],
@@ -385,6 +387,7 @@ class GetBody(Body):
     truncate: Count | None = None
     filter: ConsumerFilter = None
     dialect: str = DEFAULT_DIALECT
+    payload: PayloadName = None
 
     @model_validator(mode="before")
     @classmethod
@@ -401,6 +404,7 @@ class ChoiceBody(OwnBody):
 
     filter: ConsumerFilter = None
     dialect: str = DEFAULT_DIALECT
+    payload: PayloadName = None
 
 
 class BrowseBody(ChoiceBody):

@@ -14,9 +14,9 @@ from bindery.jobs.fold import conformed
 from bindery.jobs.session import require_classic
 from bindery.jobs.shipping import shipped
 from bindery.router.message import MESSAGE_SCHEMA
+from bindery.store.consumer_filters import ConsumerFilter, queue_filter
 from bindery.store.paths import DataDir
 from bindery.store.places import hadoop_address
-from bindery.store.read import ConsumerFilter, consumer_filter
 from bindery.store.tables import QUEUE, open_table
 
 
@@ -30,6 +30,7 @@ def read_queue_df(
     dialect: str = "jms",
     version: int | None = None,
     connection: str | None = None,
+    payload: str | None = None,
 ) -> DataFrame:
     """The rows of a queue that a filter accepts, as a DataFrame of the queue columns; nothing is taken.
 
@@ -39,7 +40,10 @@ def read_queue_df(
     directory = data if isinstance(data, DataDir) else DataDir.open(data)
     path = directory.queue(vhost, queue)
     open_table(path, QUEUE, vhost=vhost, name=queue, version=version)
-    consumer = Consumer.of(consumer_filter(filter, dialect=dialect, connection=connection))
+    condition = queue_filter(
+        directory, queue, filter, vhost=vhost, dialect=dialect, connection=connection, payload=payload
+    )
+    consumer = Consumer.of(condition)
     reader = spark.read.format("delta")
     frame = (reader if version is None else reader.option("versionAsOf", version)).load(hadoop_address(path))
     if consumer is None:

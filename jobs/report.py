@@ -35,11 +35,16 @@ class BatchReport:
     #: Of `unroutable`: how many for each reason, and what is wrong with invalid records (store.problems), shortened.
     reasons: Mapping[str, int] = field(default_factory=dict)
     problems: Mapping[str, int] = field(default_factory=dict)
+    #: Bodies that filters could not read: ("exchange" or "queue", its name, reason) -> messages.
+    unparsable: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Totals:
-    """Records, copies, and what reached no queue, by reason; of invalid records also what is wrong with them."""
+    """Records, copies, and what reached no queue, by reason; of invalid records also what is wrong with them.
+
+    Bodies that filters could not read are counted wherever their messages went.
+    """
 
     records: int = 0
     copies: int = 0
@@ -47,6 +52,7 @@ class Totals:
     batches: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     problems: Counter[str] = field(default_factory=Counter)
+    unparsable: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     def add(self, batch: BatchReport) -> None:
         """Count a batch."""
@@ -56,6 +62,7 @@ class Totals:
         self.batches += 1
         self.reasons.update(batch.reasons)
         add_alike(self.problems, batch.problems.items())
+        self.unparsable.update(batch.unparsable)
 
     def as_data(self) -> dict[str, Any]:
         """JSON-ready data."""
@@ -66,6 +73,10 @@ class Totals:
             "unroutable": self.unroutable,
             "reasons": dict(sorted(self.reasons.items())),
             "problems": dict(sorted(self.problems.items())),
+            "unparsable": [
+                {"kind": kind, "name": name, "reason": reason, "messages": number}
+                for (kind, name, reason), number in sorted(self.unparsable.items())
+            ],
         }
 
     @property
@@ -78,6 +89,9 @@ class Totals:
         others = Counter({reason: n for reason, n in self.reasons.items() if reason != "invalid_record"})
         if others:
             parts.append(f"{others.total():,} unroutable: {_most(others)}")
+        if self.unparsable:
+            unread = Counter({f"{why} for {kind} {name!r}": n for (kind, name, why), n in self.unparsable.items()})
+            parts.append(f"{counted(unread.total(), 'body', 'bodies')} not readable: {_most(unread)}")
         return ", ".join(parts)
 
 

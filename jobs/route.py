@@ -247,6 +247,7 @@ class RouteJob:
             counts.requests,
             reasons=counts.unroutable,
             problems=counts.problems,
+            unparsable=counts.unparsable,
         )
 
     def _run_tasks(self, batch: Batch, task: RouteTask) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ they cast where a selector says unknown, and fail where it goes on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -23,18 +23,24 @@ from bindery.router import columns as typed
 from bindery.router.errors import InvalidInput
 from bindery.router.filters import parse
 from bindery.router.filters.ast import FALSE, TRUE
-from bindery.router.filters.columns import ColumnFilter
+from bindery.router.filters.columns import BODY, ColumnFilter
+from bindery.router.filters.limits import DEFAULT_LIMITS
+from bindery.router.filters.payload import payload_named
 from bindery.router.message import VALUE
 from bindery.router.spelling import nearest
 
 
-def selector(text: str, dialect: str, columns: Mapping[str, Column | str] | None) -> Column:
+def selector(text: str, dialect: str, columns: Mapping[str, Column | str] | None, payload: str | None = None) -> Column:
     """The filter as a boolean column: true, false, or null where it is unknown.
 
-    `columns` says what stands for a name, where that is not the column of that name. Raises FilterError for a bad
-    filter, InvalidInput for a name in `columns` that the filter does not read, and without a classic session of Spark.
+    `columns` says what stands for a name, where that is not the column of that name. With `payload`, a format, `body`
+    is the column of bodies, and what follows it looks into them. Raises FilterError for a bad filter, InvalidInput for
+    a name in `columns` that the filter does not read, an unknown format, and without a classic session of Spark.
     """
-    condition = ColumnFilter.of(parse(text, dialect))
+    limits = DEFAULT_LIMITS
+    if payload is not None:
+        limits = replace(limits, payload=payload_named(payload, limits.bodies))
+    condition = ColumnFilter.of(parse(text, dialect, limits=limits))
     stated = dict(columns or {})
     for name in stated:
         if name not in condition.names:
@@ -69,8 +75,22 @@ class _Judged:
             rows = len(clock)
             clock_ms = pc.cast(clock, pa.int64())[0].as_py() // 1000 if rows else 0
             columns = [_column(name, array) for name, array in zip(self.condition.names, arrays, strict=True)]
+            if self.condition.body_refs:
+                _check_bodies(arrays[self.condition.names.index(BODY)].type)
             truths = self.condition.truths(columns, rows, clock_ms=clock_ms)
             yield pa.array(truths == TRUE, mask=(truths != TRUE) & (truths != FALSE))
+
+
+def _check_bodies(kind: pa.DataType) -> None:
+    """Raise InvalidInput for a column that holds no bodies."""
+    if not pa.types.is_null(kind) and not any(
+        fits(kind) for fits, member in _MEMBERS if member in ("string", "binary")
+    ):
+        raise InvalidInput(
+            f"column {BODY!r} is {kind}: bodies are STRING or BINARY",
+            where="selector",
+            hint="name the column that holds them: columns={'body': …}",
+        )
 
 
 def _column(name: str, array: pa.Array) -> typed.Column:

@@ -70,7 +70,12 @@ _ACTING: Final = (
     Argument("exchange", ALTERNATE_BINDING, "a queue or exchange that gets what reached no queue", True),
     Argument("exchange", UNROUTABLE_BEHAVIOUR, "REJECT: unroutable messages are rejected, not discarded", True),
     Argument("exchange", RECORD_UNROUTABLE, "false: discarded messages are only counted", True),
-    Argument("exchange", PAYLOAD_ARGUMENT, "what bodies are: filters of its bindings and diverts look into them", True),
+    Argument(
+        "exchange",
+        PAYLOAD_ARGUMENT,
+        "what bodies are: filters of its bindings and diverts look into them, and so do keys of headers bindings",
+        True,
+    ),
     Argument("queue", PAYLOAD_ARGUMENT, "what bodies are: the filter of the queue looks into them", True),
     Argument("queue", QUEUE_FILTER, "only messages that meet the filter enter the queue", True),
     Argument("queue", OWNER_CONNECTION, "the connection that no-local filters take for the reader's", True),
@@ -181,7 +186,7 @@ def without_effect(item: Object) -> dict[str, str]:
 
     A policy's `alternate-exchange` acts only where the policy covers exchanges, and no key of an operator
     policy does. Of a parameter the component is named, of limits each one. Other objects give nothing here:
-    what a binding's arguments do depends on its exchange (topology lint, BT105 to BT113).
+    what a binding's arguments do depends on its exchange (topology lint, BT105 to BT114).
     """
     match item:
         case Exchange():

@@ -70,6 +70,7 @@ class Links:
         #: Under which the filters of the vhost are read, before any exchange or queue says what bodies are.
         self.limits = stored_limits(topology)
         self._limits_at: dict[str, FilterSetLimits] = {}
+        self._type_at: dict[str, ExchangeType[Any]] = {}
 
     # -- links of each kind -----------------------------------------------------------------------------
 
@@ -149,7 +150,15 @@ class Links:
 
     def type_of(self, binding: Binding) -> ExchangeType[Any]:
         """The type of the exchange that a binding leaves."""
-        return EXCHANGE_TYPES[self.exchanges[binding.source].type]
+        return self.type_at(binding.source)
+
+    def type_at(self, exchange: str) -> ExchangeType[Any]:
+        """The type of an exchange, with what bodies are there."""
+        found = self._type_at.get(exchange)
+        if found is None:
+            payload = self.limits_at(exchange).text.payload
+            found = self._type_at[exchange] = EXCHANGE_TYPES[self.exchanges[exchange].type].reading(payload)
+        return found
 
     def filters(self, link: Link) -> dict[str, Filter]:
         """The filters on a link, by the argument or property that states them; all must accept a message."""

@@ -9,9 +9,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from bindery.router.declarations import at, binding_filters, divert_filter, queue_filter, stored_limits
+from bindery.router.declarations import (
+    at,
+    binding_filters,
+    declared_payload,
+    divert_filter,
+    queue_filter,
+    stored_limits,
+)
 from bindery.router.equality import family_equal
 from bindery.router.filters import Filter, evaluate
+from bindery.router.filters.ast import Trouble
+from bindery.router.filters.body_paths import steps_of_key
+from bindery.router.filters.payload import look_up, reference
 from bindery.router.message import Message
 from bindery.router.model import (
     DEFAULT_BINDING_ID,
@@ -75,7 +85,7 @@ class NaiveRouter:
         exchanges, queues, bindings, diverts = topology.in_vhost(vhost)
         self._exchanges = {exchange.name: exchange for exchange in exchanges}
         self._policies = Policies(topology)
-        limits = stored_limits(topology)
+        self._limits = limits = stored_limits(topology)
         self._queues = {queue.name: queue for queue in queues}
         self._bindings: dict[str, list[tuple[Binding, tuple[Filter, ...]]]] = {}
         for binding in bindings:
@@ -165,7 +175,7 @@ class NaiveRouter:
             return
         given = False
         for binding, filters in self._bindings.get(name, ()):
-            if not matches(binding, self._exchanges[name].type, keys, message.application_properties):
+            if not matches(binding, self._exchanges[name].type, keys, self._entries(binding, message)):
                 continue
             if not all(evaluate(one, message, clock_ms=clock_ms) is True for one in filters):
                 walk.filtered = True
@@ -184,6 +194,19 @@ class NaiveRouter:
                     walk.edges[state].add((alternate, keys))
                 else:
                     walk.alternate_missing = True
+
+    def _entries(self, binding: Binding, message: Message) -> Table:
+        """What a headers binding compares: the headers and, under keys that look into the body, what stands there."""
+        payload = declared_payload(self._limits, self._exchanges[binding.source])
+        entries = dict(message.application_properties)
+        for key in [] if payload is None else binding.arguments:
+            path = steps_of_key(key)
+            if path is not None and payload is not None:
+                entries.pop(key, None)
+                value = look_up(message, reference(payload, path)).value
+                if value is not None and not isinstance(value, Trouble):
+                    entries[key] = value
+        return Table(entries)
 
     def _offer(self, walk: _Walk, state: State, queue: str, message: Message, clock_ms: int) -> None:
         selector = self._queue_filters[queue]

@@ -87,6 +87,7 @@ _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "timed": "Batches by stage that timings_ms sums up, in a row of a month.",
         "requests": "Requests to the object store, by kind.",
         "invalid": "Records that were no messages, by kind.",
+        "unparsable": "Messages whose bodies the filters of an exchange or queue could not read, by reason.",
     },
     "streams": {
         "stream": "The stream.",

@@ -67,6 +67,20 @@ MANIFEST: Final = tables.Kind(
             ("timed", _COUNTS),
             ("requests", _COUNTS),
             ("invalid", _COUNTS),
+            (
+                "unparsable",
+                pa.list_(
+                    pa.struct(
+                        [
+                            ("kind", pa.string()),
+                            ("vhost", pa.string()),
+                            ("name", pa.string()),
+                            ("reason", pa.string()),
+                            ("messages", pa.int64()),
+                        ]
+                    )
+                ),
+            ),
         ]
     ),
     tables.retained(tables.RETENTION),
@@ -107,6 +121,8 @@ class BatchCounts:
     timings_ms       stage -> milliseconds; the commit adds its own as "commit"
     invalid          kind (store.problems) -> records that are no messages; null in rows of older versions
     requests         kind -> requests to an object store, of the tasks, and of the driver since the batch before
+    unparsable       ("exchange" or "queue", vhost, name, reason) -> messages whose bodies filters there could not read
+                     (docs/filters.md, "The body"); null in rows of older versions
     """
 
     records: int = 0
@@ -119,6 +135,7 @@ class BatchCounts:
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     requests: Mapping[str, int] = field(default_factory=dict)
     invalid: Mapping[str, int] = field(default_factory=dict)
+    unparsable: Mapping[tuple[str, str, str, str], int] = field(default_factory=dict)
 
 
 def open_manifest(data: DataDir) -> TableLog:
@@ -163,7 +180,16 @@ def manifest_row(
         "source_digest": source_digest or None,
         "requests": sorted(counts.requests.items()),
         "invalid": sorted(counts.invalid.items()),
+        "unparsable": unparsable_rows(counts.unparsable),
     }
+
+
+def unparsable_rows(counted: Mapping[tuple[str, str, str, str], int]) -> list[dict[str, Any]]:
+    """Bodies that could not be read, as in `BatchCounts`, as the column `unparsable` holds them."""
+    return [
+        {"kind": kind, "vhost": vhost, "name": name, "reason": reason, "messages": number}
+        for (kind, vhost, name, reason), number in sorted(counted.items())
+    ]
 
 
 def write_rows(data: DataDir, rows: Sequence[Mapping[str, Any]]) -> AddFile:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from bindery.router.error_text import counted
 from bindery.router.errors import UnusablePin
 from bindery.router.moments import iso
 from bindery.store import effects, tables
@@ -36,13 +37,17 @@ _LAST: Final = (
     "records",
     "copies",
     "unroutable",
+    "unparsable",
     "timings_ms",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class LastBatch:
-    """The newest batch of a stream: times in UTC, `milliseconds` by stage, `unroutable` messages by reason."""
+    """The newest batch of a stream: times in UTC, `milliseconds` by stage, `unroutable` messages by reason.
+
+    unparsable  messages whose bodies filters could not read, as the manifest counts them
+    """
 
     number: int
     topology_version: int
@@ -51,6 +56,7 @@ class LastBatch:
     records: int
     copies: int
     unroutable: dict[str, int]
+    unparsable: list[dict[str, Any]]
     milliseconds: dict[str, float]
 
 
@@ -104,6 +110,7 @@ class StreamState:
                 "records": last.records,
                 "copies": last.copies,
                 "unroutable": last.unroutable,
+                "unparsable": last.unparsable,
                 "milliseconds": {stage: round(spent, 1) for stage, spent in last.milliseconds.items()},
             },
             "begun": None if self.begun is None else {"batch_id": self.begun[0], "since": iso(self.begun[1])},
@@ -131,6 +138,11 @@ class StreamState:
             yield (
                 f"{sum(self.last.unroutable.values()):,} of {self.last.records:,} records of the last batch reached "
                 f"no queue: {reasons}"
+            )
+        for one in [] if self.last is None else self.last.unparsable:
+            yield (
+                f"filters of {one['kind']} {one['name']!r} could not read {counted(one['messages'], 'body', 'bodies')} "
+                f"of the last batch: {one['reason']}"
             )
 
 
@@ -222,6 +234,7 @@ def _last(row: dict[str, Any]) -> LastBatch:
         row["records"],
         row["copies"],
         dict(row["unroutable"] or ()),
+        list(row["unparsable"] or ()),
         dict(row["timings_ms"] or ()),
     )
 

@@ -7,10 +7,9 @@ clock, stream, batch, number in the batch; together these identify a row of one 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bindery.router.columns import BatchView
-from bindery.router.errors import InvalidInput, NotFound
-from bindery.router.filters import Filter, FilterGroups, parse
-from bindery.router.filters.sets import parse_filter_set
+from bindery.router.errors import NotFound
+from bindery.router.filters import Filter, FilterGroups
 from bindery.router.message import HEADER, MESSAGE_SCHEMA, QUEUE_SCHEMA
 from bindery.store import file_rows, tables
+from bindery.store.consumer_filters import ConsumerFilter, queue_filter
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.rewriting import UNCHANGED, Rewriting, Unchanged
 from bindery.store.row_bag import Places, RowBag, RowSearch
 from bindery.store.row_order import ORDER_COLUMNS, Chosen, first_rows, in_order
-
-#: What a consumer's filter may be: text in a dialect, a filter set in JSON form, or an already parsed one.
-ConsumerFilter = str | Mapping[str, Any] | Filter
 
 Rows = npt.NDArray[np.bool_]
 
@@ -44,25 +40,6 @@ class RowId:
     seq: int
 
 
-def consumer_filter(
-    filter: ConsumerFilter | None,
-    *,
-    dialect: str = "jms",
-    connection: str | None = None,
-) -> Filter | None:
-    """The parsed filter of a consumer: text in `dialect`, or a filter set (no-local compares with `connection`).
-
-    Raises FilterError with position and hint.
-    """
-    if filter is None or isinstance(filter, Filter):
-        return filter
-    if isinstance(filter, str):
-        return parse(filter, dialect)
-    if isinstance(filter, Mapping):
-        return parse_filter_set(filter, owner=connection)
-    raise InvalidInput(f"a filter is text or a filter set, not {type(filter).__name__}", where="filter")
-
-
 def read_queue(
     data: str | Path | DataDir,
     queue: str,
@@ -73,19 +50,23 @@ def read_queue(
     version: int | None = None,
     columns: Sequence[str] | None = None,
     connection: str | None = None,
+    payload: str | None = None,
 ) -> pa.Table:
     """The rows of a queue in row order, as a table of the queue columns or of those named.
 
     `filter` is a consumer's: text in `dialect` (jms, apache-selector, artemis, amqp-sql) or a filter set;
-    `connection` is the reader's, for no-local; `version` reads the Delta table as it was. Raises
-    NotFound for a queue or column that does not exist and FilterError for a bad filter.
+    `connection` is the reader's, for no-local, `payload` what bodies are where the queue does not declare it;
+    `version` reads the Delta table as it was. Raises NotFound for a queue or column that does not exist, FilterError
+    for a bad filter, and InvalidInput for a payload that is none or not that of the queue.
 
     >>> late = read_queue("data", "delays", filter="dep_delay > 60")  # doctest: +SKIP
     """
     directory = data if isinstance(data, DataDir) else DataDir.open(data)
     path = directory.queue(vhost, queue)
     files = _files(directory, queue, vhost, version)
-    condition = consumer_filter(filter, dialect=dialect, connection=connection)
+    condition = queue_filter(
+        directory, queue, filter, vhost=vhost, dialect=dialect, connection=connection, payload=payload
+    )
     wanted = _columns(columns)
     read = set(wanted) | set(ORDER_COLUMNS) | (set(MESSAGE_SCHEMA.names) if condition is not None else set())
     names = [name for name in QUEUE_SCHEMA.names if name in read]

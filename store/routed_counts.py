@@ -35,6 +35,8 @@ class RoutedCounts:
         self.problems: Counter[str] = Counter()
         self.trouble: Counter[int] = Counter()
         self.errors: Counter[int] = Counter()
+        #: Bodies that filters could not read (`bindery.router.engine.Counts.unparsable`).
+        self.unparsable: Counter[tuple[str, str, str]] = Counter()
         #: Requests to an object store, by kind.
         self.requests: Counter[str] = Counter()
 
@@ -47,6 +49,7 @@ class RoutedCounts:
         self.bindings.update(dict(zip(found.ids.tolist(), found.hits.tolist(), strict=True)))
         self.trouble.update(dict(zip(found.trouble_ids.tolist(), found.trouble.tolist(), strict=True)))
         self.errors.update(dict(zip(found.error_ids.tolist(), found.errors.tolist(), strict=True)))
+        self.unparsable.update(found.unparsable)
         self.unroutable.update({name: n for name, n in zip(REASONS, found.reasons.tolist(), strict=True) if n})
 
     def refuse(self, reasons: pa.Array, problems: Sequence[Problem] = ()) -> None:
@@ -57,9 +60,9 @@ class RoutedCounts:
         add_alike(self.problems, Counter(problem.summary for problem in problems).items())
 
     def as_data(self) -> dict[str, Any]:
-        """Plain data for JSON; number keys become pairs."""
+        """Plain data for JSON; keys that are no text become pairs."""
         return {
-            name: list(value.items()) if name in ("bindings", "trouble", "errors") else value
+            name: list(value.items()) if name in ("bindings", "trouble", "errors", "unparsable") else value
             for name, value in vars(self).items()
         }
 
@@ -71,6 +74,8 @@ class RoutedCounts:
                 add_alike(known, value.items())
             elif isinstance(known, int):
                 setattr(self, name, known + value)
+            elif name == "unparsable":
+                known.update({tuple(key): number for key, number in value})
             else:
                 known.update(dict(value))
 
@@ -85,6 +90,7 @@ class RoutedCounts:
             invalid=self.invalid,
             filter_unknowns=by_filter_text(topology, vhost, self.trouble),
             filter_errors=by_filter_text(topology, vhost, self.errors),
+            unparsable={(kind, vhost, name, why): number for (kind, name, why), number in self.unparsable.items()},
             timings_ms=timings_ms or {},
             requests=self.requests,
         )

@@ -38,6 +38,7 @@ class Totals:
     invalid                    (stream, kind) -> records that are no messages
     filter_unknowns            filter text -> evaluations that met run-time trouble
     filter_errors              filter text -> evaluations that failed because of a defect
+    unparsable                 (exchange or queue, vhost, name, reason) -> messages with an unreadable body
     requests                   (stream, kind) -> requests to an object store
     exchanges                  (vhost, exchange) -> messages published to it
     bindings                   id of a binding or divert -> messages that it matched
@@ -53,6 +54,7 @@ class Totals:
     unroutable: Counter[tuple[str, str]] = field(default_factory=Counter)
     filter_unknowns: Counter[str] = field(default_factory=Counter)
     filter_errors: Counter[str] = field(default_factory=Counter)
+    unparsable: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     invalid: Counter[tuple[str, str]] = field(default_factory=Counter)
     exchanges: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -88,6 +90,8 @@ class Totals:
             self.filter_unknowns[one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "filter_errors"), ["key"]):
             self.filter_errors[one["key"]] += one["value_sum"]
+        for one in _sums(_flat(rows, "unparsable"), ["kind", "vhost", "name", "reason"]):
+            self.unparsable[one["kind"], one["vhost"], one["name"], one["reason"]] += one["messages_sum"]
         for one in _sums(_flat(rows, "requests"), [_STREAM, "key"]):
             self.requests[one[_STREAM], one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "invalid"), [_STREAM, "key"]):

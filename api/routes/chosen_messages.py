@@ -19,6 +19,7 @@ from bindery.api.routes.messages import shown_messages
 from bindery.api.scope import visible_vhost
 from bindery.router.filters import Filter
 from bindery.store import read
+from bindery.store.consumer_filters import queue_filter
 from bindery.store.moves import Mover
 from bindery.store.queue_copies import copy_messages
 from bindery.store.transfers import Transfer, Transferred
@@ -39,8 +40,16 @@ def _readable(plane: ControlPlane, user: Identity, vhost: str, name: str) -> Non
     user.check("read", vhost, name)
 
 
-def _condition(body: ChoiceBody) -> Filter | None:
-    return read.consumer_filter(body.filter, dialect=body.dialect)
+def _condition(plane: ControlPlane, vhost: str, name: str, body: ChoiceBody) -> Filter | None:
+    return queue_filter(
+        plane.data,
+        name,
+        body.filter,
+        vhost=vhost,
+        dialect=body.dialect,
+        payload=body.payload,
+        topology=plane.topology(),
+    )
 
 
 @router.post(
@@ -58,7 +67,8 @@ def count(
 ) -> Response:
     """How many messages of the queue a filter accepts."""
     _readable(plane, user, vhost, name)
-    return answer({"messages": read.count(plane.data, name, vhost=vhost, condition=_condition(body))})
+    condition = _condition(plane, vhost, name, body)
+    return answer({"messages": read.count(plane.data, name, vhost=vhost, condition=condition)})
 
 
 @router.post(
@@ -77,7 +87,8 @@ def browse(
     """The first messages that a filter accepts, in the form of `get`; they stay as they are."""
     _readable(plane, user, vhost, name)
     limit = min(body.limit, plane.settings.get_limit)
-    found = read.look(plane.data, name, vhost=vhost, limit=limit, condition=_condition(body))
+    condition = _condition(plane, vhost, name, body)
+    found = read.look(plane.data, name, vhost=vhost, limit=limit, condition=condition)
     return answer(shown_messages(found, truncate=body.truncate, as_base64=body.encoding == "base64"))
 
 
@@ -96,7 +107,7 @@ def delete(
 ) -> Response:
     """Delete the messages that a filter accepts, or `all`, in one commit."""
     _readable(plane, user, vhost, name)
-    condition = _condition(body)
+    condition = _condition(plane, vhost, name, body)
     if body.all == (condition is not None):
         raise bad_request("either a filter or all says what to delete")
     deleted = read.delete_matching(plane.data, name, condition, vhost=vhost)
@@ -107,7 +118,7 @@ def delete(
 def _transfer(plane: ControlPlane, user: Identity, vhost: str, name: str, body: TransferBody) -> Transfer:
     _readable(plane, user, vhost, name)
     user.check("write", vhost, body.to)
-    return Transfer(vhost, name, body.to, _condition(body), body.limit)
+    return Transfer(vhost, name, body.to, _condition(plane, vhost, name, body), body.limit)
 
 
 @router.post(

@@ -21,6 +21,7 @@ from bindery.router.errors import NotFound
 from bindery.router.message import Message, from_batch
 from bindery.router.model import Topology
 from bindery.store import read
+from bindery.store.consumer_filters import queue_filter
 
 router = resource("messages")
 
@@ -132,7 +133,9 @@ def get(
     most = plane.settings.get_limit
     limit = most if body.count < 0 else min(body.count, most)
     requeue = _ACK_MODES[body.ackmode]
-    condition = read.consumer_filter(body.filter, dialect=body.dialect)
+    condition = queue_filter(
+        plane.data, name, body.filter, vhost=vhost, dialect=body.dialect, payload=body.payload, topology=topology
+    )
     taken = read.take(plane.data, name, vhost=vhost, limit=limit, condition=condition, requeue=requeue)
     plane.counts.changed()
     items = shown_messages(taken, truncate=body.truncate, as_base64=body.encoding == "base64")

@@ -11,17 +11,16 @@ from pydantic import Field
 
 from bindery.api.answers import answer
 from bindery.api.auth import Identity
-from bindery.api.bodies import Flag, OwnBody, documented
+from bindery.api.bodies import Flag, OwnBody, PayloadName, documented
 from bindery.api.deps import ManagementUser, Plane, VhostPath, json_body, resource
 from bindery.api.errors import bad_request
 from bindery.api.items import Document
 from bindery.api.presence import while_present
 from bindery.api.scope import visible_vhost
-from bindery.router.filters import parse
-from bindery.router.filters.sets import parse_filter_set
 from bindery.router.model import Topology
 from bindery.router.moments import read_iso
 from bindery.store.access import Operation
+from bindery.store.consumer_filters import consumer_filter, exchange_payload
 from bindery.store.redrive import Outcome, Redriver
 from bindery.store.unroutable import Selection, newest, summary
 
@@ -44,14 +43,13 @@ class SelectionBody(OwnBody):
     until: str | None = Field(None, description="ISO 8601; UTC without a zone")
     filter: str | dict[str, Any] | None = Field(None, description="filter text, or a filter set")
     dialect: str = "jms"
+    payload: PayloadName = None
     dry_run: Flag = False
 
 
-def _selection(body: SelectionBody) -> Selection:
-    condition = None
-    if body.filter is not None:
-        is_text = isinstance(body.filter, str)
-        condition = parse(body.filter, body.dialect) if is_text else parse_filter_set(body.filter)  # type: ignore[arg-type]
+def _selection(body: SelectionBody, topology: Topology, vhost: str) -> Selection:
+    payload = exchange_payload(topology, body.exchange, body.filter, vhost=vhost, payload=body.payload)
+    condition = consumer_filter(body.filter, dialect=body.dialect, payload=payload)
     return Selection(
         reasons=frozenset(body.reasons),
         exchange=body.exchange,
@@ -97,7 +95,7 @@ async def show(
         visible_vhost(topology, user, vhost)
         _check(user, "read", topology, vhost, exchange)
         stated = SelectionBody(reasons=reason or [], exchange=exchange, key=key, since=since, until=until, filter=None)
-        chosen = _selection(stated)
+        chosen = _selection(stated, topology, vhost)
         found = summary(plane.data, vhost, chosen, top=top, stop=gone).as_data()
         return found | ({"newest": newest(plane.data, vhost, chosen, show)} if show else {})
 
@@ -128,7 +126,7 @@ async def redrive(
         visible_vhost(topology, user, vhost)
         _check(user, "write", topology, vhost, body.exchange)
         redriver = Redriver(plane.data, plane.topologies, vhost)
-        return redriver.redrive(_selection(body), dry_run=body.dry_run, stop=gone)
+        return redriver.redrive(_selection(body, topology, vhost), dry_run=body.dry_run, stop=gone)
 
     return answer((await while_present(request, route_again)).as_data())
 

@@ -18,8 +18,8 @@ from bindery.router.errors import InvalidInput
 from bindery.router.message import Message, to_batch
 from bindery.router.model import DEFAULT_VHOST, Topology
 from bindery.router.moments import in_utc, read_iso
+from bindery.store.consumer_filters import ConsumerFilter, queue_filter
 from bindery.store.paths import DataDir
-from bindery.store.read import ConsumerFilter, consumer_filter
 from bindery.store.row_order import ORDER_COLUMNS, in_order
 from bindery.store.topology import TopologyStore
 
@@ -126,7 +126,8 @@ class Snapshot:
 class Queue:
     """A queue, as whichever kind of table is asked for; nothing is taken from it.
 
-    What all of them take: `filter`, a consumer's (text in `dialect`, or a filter set); `flat`, whether headers and
+    What all of them take: `filter`, a consumer's (text in `dialect`, or a filter set); `payload`, what the bodies are
+    that it looks into where the queue does not declare it; `flat`, whether headers and
     properties are columns, as in SQL; `columns`, the names of those that are wanted; `since`, the oldest time of
     routing (a datetime, or ISO text; UTC unless it says otherwise); `at`, a point. All of them raise NotFound for a
     column or point that there is not, FilterError for a bad filter.
@@ -147,13 +148,14 @@ class Queue:
         *,
         filter: ConsumerFilter | None = None,
         dialect: str = "jms",
+        payload: str | None = None,
         flat: bool = False,
         columns: Sequence[str] | None = None,
         since: datetime | str | None = None,
         at: At | None = None,
     ) -> pa.Table:
         """The rows in row order, as an Arrow table."""
-        rows = self._rows(filter, dialect, flat, since, at)
+        rows = self._rows(filter, dialect, payload, flat, since, at)
         if columns is None:
             found = rows.read()
             return found.take(in_order(found))
@@ -165,6 +167,7 @@ class Queue:
         *,
         filter: ConsumerFilter | None = None,
         dialect: str = "jms",
+        payload: str | None = None,
         flat: bool = False,
         columns: Sequence[str] | None = None,
         since: datetime | str | None = None,
@@ -172,7 +175,9 @@ class Queue:
     ) -> pl.DataFrame:
         """The rows in row order, as a data frame of polars. Raises InvalidInput without it."""
         polars = _imported("polars")
-        table = self.arrow(filter=filter, dialect=dialect, flat=flat, columns=columns, since=since, at=at)
+        table = self.arrow(
+            filter=filter, dialect=dialect, payload=payload, flat=flat, columns=columns, since=since, at=at
+        )
         return polars.from_arrow(table)  # type: ignore[no-any-return]
 
     def pandas(
@@ -180,13 +185,16 @@ class Queue:
         *,
         filter: ConsumerFilter | None = None,
         dialect: str = "jms",
+        payload: str | None = None,
         flat: bool = False,
         columns: Sequence[str] | None = None,
         since: datetime | str | None = None,
         at: At | None = None,
     ) -> pd.DataFrame:
         """The rows in row order, as a data frame of pandas."""
-        table = self.arrow(filter=filter, dialect=dialect, flat=flat, columns=columns, since=since, at=at)
+        table = self.arrow(
+            filter=filter, dialect=dialect, payload=payload, flat=flat, columns=columns, since=since, at=at
+        )
         return table.to_pandas()
 
     def duckdb(
@@ -194,6 +202,7 @@ class Queue:
         *,
         filter: ConsumerFilter | None = None,
         dialect: str = "jms",
+        payload: str | None = None,
         flat: bool = False,
         columns: Sequence[str] | None = None,
         since: datetime | str | None = None,
@@ -205,7 +214,7 @@ class Queue:
         Raises InvalidInput without DuckDB.
         """
         duckdb = _imported("duckdb")
-        rows = self._rows(filter, dialect, flat, since, at)
+        rows = self._rows(filter, dialect, payload, flat, since, at)
         rows.check(columns)
         used = connection or duckdb.connect(":memory:")
         rows.connection = used  # which would be closed if nobody held it
@@ -220,6 +229,7 @@ class Queue:
         *,
         filter: ConsumerFilter | None = None,
         dialect: str = "jms",
+        payload: str | None = None,
         flat: bool = False,
         columns: Sequence[str] | None = None,
         since: datetime | str | None = None,
@@ -228,7 +238,7 @@ class Queue:
         """The rows as a DataFrame of Spark, in no order; of a session, or of that of `bindery.spark()`."""
         from bindery.analytics.spark import new_session, queue_frame  # noqa: PLC0415  # Spark: nothing else needs it
 
-        rows = self._rows(filter, dialect, flat, since, at)
+        rows = self._rows(filter, dialect, payload, flat, since, at)
         rows.check(columns)
         return queue_frame(session or new_session(self._data), self._data, self.name, self.vhost, rows, columns)
 
@@ -236,6 +246,7 @@ class Queue:
         self,
         filter: ConsumerFilter | None,
         dialect: str,
+        payload: str | None,
         flat: bool,
         since: datetime | str | None,
         at: At | None,
@@ -243,7 +254,9 @@ class Queue:
         if at is not None and self._point is not None:
             raise InvalidInput("a queue of a snapshot has its point already", where="at", hint="take another snapshot")
         point = self._point or ReadPoint.of(self._data, at)
-        condition = consumer_filter(filter, dialect=dialect)
+        condition = queue_filter(
+            self._data, self.name, filter, vhost=self.vhost, dialect=dialect, payload=payload, topology=point.topology
+        )
         oldest = None if since is None else microseconds(_time(since))
         return queue_rows(point, self.vhost, self.name, flat=flat, condition=condition, since=oldest)
 

@@ -64,16 +64,24 @@ class Spark:
 
         return routed(df, topology_of(topology), mapping, vhost)
 
-    def selector(self, text: str, *, dialect: str = "jms", columns: Mapping[str, Column | str] | None = None) -> Column:
+    def selector(
+        self,
+        text: str,
+        *,
+        dialect: str = "jms",
+        columns: Mapping[str, Column | str] | None = None,
+        payload: str | None = None,
+    ) -> Column:
         """A filter as a column of booleans over any DataFrame: true, false, or null where it is unknown.
 
         Every name in it is the column of that name, a header's (`JMSPriority`) too; `columns` gives others for some of
-        them. Raises FilterError, with the place, for a bad filter; InvalidInput for names in `columns` that it does not
-        read. A name that is no column is Spark's error where the DataFrame is made.
+        them. With `payload`, `json` or `text`, the column `body` holds bodies that it looks into. Raises FilterError,
+        with the place, for a bad filter; InvalidInput for names in `columns` that it does not read, and a format that
+        there is not. A name that is no column is Spark's error where the DataFrame is made.
         """
         from bindery.jobs.selector import selector  # noqa: PLC0415  # Spark
 
-        return selector(text, dialect, columns)
+        return selector(text, dialect, columns, payload)
 
     def messages(self, df: DataFrame, mapping: Mapping[str, Any]) -> DataFrame:
         """The rows of a DataFrame as messages, for `writeStream.format("bindery")`.

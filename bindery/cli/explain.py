@@ -11,11 +11,11 @@ import typer
 
 from bindery.cli.documents import STDIN, read_change
 from bindery.cli.explanation import show
-from bindery.cli.filter import read_message
-from bindery.cli.options import DATA, DataOption, JsonOption, VhostOption
+from bindery.cli.filter import read_filter, read_message
+from bindery.cli.options import DATA, DataOption, JsonOption, PayloadOption, VhostOption
 from bindery.cli.render import console, refused_tree
 from bindery.router.errors import InvalidInput
-from bindery.router.filters import DIALECTS, parse
+from bindery.router.filters import DIALECTS
 from bindery.router.message import to_batch
 from bindery.router.model import DEFAULT_VHOST
 
@@ -35,6 +35,7 @@ def explain(
         str | None, typer.Option("--find", help="A filter that finds the message among those on record.")
     ] = None,
     dialect: Annotated[str, typer.Option("--dialect", help="Of --find: " + ", ".join(DIALECTS) + ".")] = "jms",
+    payload: PayloadOption = None,
     queue: Annotated[
         list[str] | None, typer.Option("--queue", help="Say why the message does not come to this queue (repeatable).")
     ] = None,
@@ -72,6 +73,8 @@ def explain(
 
     if sum(source is not None for source in (message, row, find)) != 1:
         raise InvalidInput("one of --message, --row and --find is needed", where="explain")
+    if payload is not None and find is None:
+        raise InvalidInput("--payload goes with --find; other messages are read as the topology says", where="explain")
     if everything and not queue:
         raise InvalidInput("--all goes with --queue; without it every step is shown", where="explain")
     change = None
@@ -90,7 +93,7 @@ def explain(
     if row is not None:
         recorded = [find_row(directory, newest, vhost, parse_row(row))]
     elif find is not None:
-        recorded = [*find_matching(directory, newest, vhost, parse(find, dialect), limit=limit)]
+        recorded = [*find_matching(directory, newest, vhost, read_filter(find, dialect, payload), limit=limit)]
         if not recorded:
             raise InvalidInput("no message on record passes the filter", where="find")
     for one in recorded:

@@ -12,14 +12,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from bindery.cli.options import JsonOption
+from bindery.cli.options import JsonOption, PayloadOption
 from bindery.router.columns import BatchView
 from bindery.router.error_text import render_error, visible
 from bindery.router.errors import BinderyError, InvalidInput
 from bindery.router.filters import DIALECTS, Filter, parse
 from bindery.router.filters.description import describe
+from bindery.router.filters.limits import Payload
 from bindery.router.filters.lint import ObservedSchema, lint
-from bindery.router.filters.payload import FORMATS, payload_named
+from bindery.router.filters.payload import payload_named
 from bindery.router.filters.sets import DEFAULT_SET_LIMITS, parse_filter_set_text
 from bindery.router.filters.sets import DIALECT as FILTER_SET
 from bindery.router.filters.trace import Trace, trace
@@ -29,11 +30,6 @@ app = typer.Typer(help="Check a filter, or test it against a message.", no_args_
 
 Text = Annotated[str, typer.Argument(help="The filter.")]
 DialectName = Annotated[str, typer.Option("--dialect", help="One of " + ", ".join([*DIALECTS, FILTER_SET]) + ".")]
-PayloadName = Annotated[
-    str | None,
-    typer.Option("--payload", help="What bodies are, for filters that look into them: " + ", ".join(FORMATS) + "."),
-]
-
 #: Rules on misspelt names and those of other languages; what they say stands in the report by itself, too.
 _ON_NAMES: Final = ("BF109", "BF110")
 #: Messages of a queue that tell lint what its properties hold.
@@ -47,7 +43,7 @@ def check(
     data: Annotated[str | None, typer.Option(help="A data directory, to compare with the messages of a queue.")] = None,
     queue: Annotated[str, typer.Option(help="The queue to compare with.")] = "",
     vhost: Annotated[str, typer.Option(help="The queue's vhost.")] = "/",
-    payload: PayloadName = None,
+    payload: PayloadOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Parse a filter; print its normal form, the properties it reads, the types of its parts, and remarks.
@@ -85,7 +81,7 @@ def test(
     text: Text,
     dialect: DialectName,
     message: Annotated[Path, typer.Option("--message", help="A JSON file with one message; - reads standard input.")],
-    payload: PayloadName = None,
+    payload: PayloadOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate a filter for one message; exit 0 when it passes, 1 when not.
@@ -119,11 +115,12 @@ def _observed(data: str, queue: str, vhost: str) -> ObservedSchema:
     return ObservedSchema.of(BatchView(batches[0])) if batches else ObservedSchema(0, {})
 
 
-def read_filter(text: str, dialect: str, payload: str | None = None) -> Filter:
+def read_filter(text: str, dialect: str, payload: str | Payload | None = None) -> Filter:
     """A filter in a text language, or a filter set as JSON; `payload` says what the bodies are that it looks into."""
     limits = DEFAULT_SET_LIMITS
     if payload is not None:
-        limits = replace(limits, text=replace(limits.text, payload=payload_named(payload, limits.text.bodies)))
+        known = payload_named(payload, limits.text.bodies) if isinstance(payload, str) else payload
+        limits = replace(limits, text=replace(limits.text, payload=known))
     if dialect == FILTER_SET:
         return parse_filter_set_text(text, limits=limits)
     return parse(text, dialect, limits=limits.text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from bindery.cli.filter import read_filter
-from bindery.cli.options import DATA, DataOption, DryRunOption, FilterOption, JsonOption, VhostOption
+from bindery.cli.options import DATA, DataOption, DryRunOption, FilterOption, JsonOption, PayloadOption, VhostOption
 from bindery.cli.render import console, show_table
 from bindery.router.error_text import counted, visible
 from bindery.router.errors import InvalidInput
@@ -47,6 +47,7 @@ def count(
     vhost: VhostOption = DEFAULT_VHOST,
     condition: FilterOption = None,
     dialect: DialectOption = "jms",
+    payload: PayloadOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Count the messages of a queue.
@@ -56,7 +57,9 @@ def count(
     # Imported here so that `bindery --help` does not wait for Delta.
     from bindery.store import read  # noqa: PLC0415
 
-    found = read.count(_opened(data), queue, vhost=vhost, condition=_filter(condition, dialect))
+    directory = _opened(data)
+    chosen = _filter(directory, vhost, queue, condition, dialect, payload)
+    found = read.count(directory, queue, vhost=vhost, condition=chosen)
     typer.echo(json.dumps({"messages": found}) if as_json else str(found))
 
 
@@ -67,6 +70,7 @@ def browse(
     vhost: VhostOption = DEFAULT_VHOST,
     condition: FilterOption = None,
     dialect: DialectOption = "jms",
+    payload: PayloadOption = None,
     limit: LimitOption = 20,
     as_json: JsonOption = False,
 ) -> None:
@@ -76,10 +80,9 @@ def browse(
     """
     from bindery.store import read  # noqa: PLC0415  # `bindery --help` does not wait for Delta
 
-    _show(
-        read.browse(_opened(data), queue, vhost=vhost, limit=limit, condition=_filter(condition, dialect)),
-        as_json=as_json,
-    )
+    directory = _opened(data)
+    chosen = _filter(directory, vhost, queue, condition, dialect, payload)
+    _show(read.browse(directory, queue, vhost=vhost, limit=limit, condition=chosen), as_json=as_json)
 
 
 @app.command()
@@ -89,6 +92,7 @@ def get(
     vhost: VhostOption = DEFAULT_VHOST,
     condition: FilterOption = None,
     dialect: DialectOption = "jms",
+    payload: PayloadOption = None,
     limit: LimitOption = 1,
     requeue: Annotated[
         bool, typer.Option("--requeue", help="Leave them in the queue, with a delivery more on record.")
@@ -102,9 +106,9 @@ def get(
     """
     from bindery.store import read  # noqa: PLC0415  # `bindery --help` does not wait for Delta
 
-    taken = read.take(
-        _opened(data), queue, vhost=vhost, limit=limit, condition=_filter(condition, dialect), requeue=requeue
-    )
+    directory = _opened(data)
+    chosen = _filter(directory, vhost, queue, condition, dialect, payload)
+    taken = read.take(directory, queue, vhost=vhost, limit=limit, condition=chosen, requeue=requeue)
     _show(taken.rows, as_json=as_json)
 
 
@@ -115,6 +119,7 @@ def delete(
     vhost: VhostOption = DEFAULT_VHOST,
     condition: FilterOption = None,
     dialect: DialectOption = "jms",
+    payload: PayloadOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Delete all messages: empty the queue.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -130,7 +135,9 @@ def delete(
             where="bindery messages delete",
             hint="give --filter, or --all to empty the queue",
         )
-    gone = read.delete_matching(_opened(data), queue, _filter(condition, dialect), vhost=vhost)
+    directory = _opened(data)
+    chosen = _filter(directory, vhost, queue, condition, dialect, payload)
+    gone = read.delete_matching(directory, queue, chosen, vhost=vhost)
     typer.echo(json.dumps({"deleted": gone}) if as_json else f"{counted(gone, 'message')} deleted")
 
 
@@ -142,6 +149,7 @@ def move(
     vhost: VhostOption = DEFAULT_VHOST,
     condition: FilterOption = None,
     dialect: DialectOption = "jms",
+    payload: PayloadOption = None,
     limit: MostOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -158,7 +166,7 @@ def move(
     from bindery.store.transfers import Transfer  # noqa: PLC0415
 
     directory = _opened(data)
-    chosen = Transfer(vhost, queue, to, _filter(condition, dialect), limit)
+    chosen = Transfer(vhost, queue, to, _filter(directory, vhost, queue, condition, dialect, payload), limit)
     done = Mover(directory, TopologyStore(directory), vhost).move(chosen, dry_run=dry_run)
     if as_json:
         typer.echo(json.dumps(done.as_move(), ensure_ascii=False))
@@ -176,6 +184,7 @@ def copy(
     vhost: VhostOption = DEFAULT_VHOST,
     condition: FilterOption = None,
     dialect: DialectOption = "jms",
+    payload: PayloadOption = None,
     limit: MostOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -192,7 +201,7 @@ def copy(
     from bindery.store.transfers import Transfer  # noqa: PLC0415
 
     directory = _opened(data)
-    chosen = Transfer(vhost, queue, to, _filter(condition, dialect), limit)
+    chosen = Transfer(vhost, queue, to, _filter(directory, vhost, queue, condition, dialect, payload), limit)
     done = copy_messages(directory, TopologyStore(directory), chosen, dry_run=dry_run)
     if as_json:
         typer.echo(json.dumps(done.as_copy(), ensure_ascii=False))
@@ -212,9 +221,15 @@ def _opened(data: str) -> DataDir:
     return DataDir.open(data)
 
 
-def _filter(text: str | None, dialect: str) -> Filter | None:
-    """The consumer's filter; raises FilterError."""
-    return None if text is None else read_filter(text, dialect)
+def _filter(
+    directory: DataDir, vhost: str, queue: str, text: str | None, dialect: str, payload: str | None
+) -> Filter | None:
+    """The consumer's filter; raises FilterError, and InvalidInput for a payload that is none or not the queue's."""
+    from bindery.store.consumer_filters import queue_payload  # noqa: PLC0415  # as above
+
+    if text is None:
+        return None
+    return read_filter(text, dialect, queue_payload(directory, queue, text, vhost=vhost, payload=payload))
 
 
 def _show(rows: pa.Table, *, as_json: bool) -> None:

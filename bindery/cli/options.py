@@ -7,6 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
+from bindery.router.filters.payload import FORMATS
+
 #: The data directory when neither --data nor the environment names one.
 DATA: Final = "data"
 #: Names the data directory of every command, of the service too (`bindery.api.settings`).
@@ -24,6 +26,10 @@ _DATA_HELP: Final = "The data directory: a folder, or a URL of an object store."
 DataOption = Annotated[str, typer.Option("--data", envvar=DATA_VARIABLE, callback=found, help=_DATA_HELP)]
 DataArgument = Annotated[str, typer.Argument(envvar=DATA_VARIABLE, callback=found, help=_DATA_HELP)]
 FilterOption = Annotated[str | None, typer.Option("--filter", help="Only messages that pass this filter.")]
+PayloadOption = Annotated[
+    str | None,
+    typer.Option("--payload", help="What bodies are, for a filter that looks into them: " + ", ".join(FORMATS) + "."),
+]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Count what would happen; write nothing.")]
 VhostOption = Annotated[str, typer.Option("--vhost", help="The vhost.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

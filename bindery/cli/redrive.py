@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from bindery.cli.options import DATA, DataOption, DryRunOption, FilterOption, JsonOption, VhostOption
+from bindery.cli.options import DATA, DataOption, DryRunOption, FilterOption, JsonOption, PayloadOption, VhostOption
 from bindery.cli.render import console, refused_tree, show_table
 from bindery.router.error_text import counted
 from bindery.router.errors import InvalidInput
-from bindery.router.filters import DIALECTS, parse
+from bindery.router.filters import DIALECTS
 from bindery.router.model import DEFAULT_VHOST
 from bindery.router.moments import read_iso
 from bindery.router.spelling import nearest
 
 if TYPE_CHECKING:
+    from bindery.router.model import Topology
     from bindery.store.unroutable import Selection
 
 ReasonOption = Annotated[list[str] | None, typer.Option("--reason", help="Only rows with this reason (repeatable).")]
@@ -42,6 +43,7 @@ def unroutable(
     until: UntilOption = None,
     condition: FilterOption = None,
     dialect: DialectOption = "jms",
+    payload: PayloadOption = None,
     top: Annotated[int, typer.Option("--top", min=1, max=1000, help="Keys to list.")] = 20,
     show: Annotated[
         int, typer.Option("--show", min=0, max=1000, help="Rows to show whole, the newest first, in place of counts.")
@@ -56,7 +58,7 @@ def unroutable(
     directory = DataDir.open(data)
     topology = TopologyStore(directory).load()
     topology.vhost(vhost)
-    chosen = selection(reason, exchange, key, since, until, condition, dialect)
+    chosen = _selection(topology, vhost, reason, exchange, key, since, until, condition, dialect, payload)
     found = summary(directory, vhost, chosen, top=top).as_data()
     if show:
         known = [name for where, name in topology.exchanges if where == vhost]
@@ -87,6 +89,7 @@ def redrive(
     until: UntilOption = None,
     condition: FilterOption = None,
     dialect: DialectOption = "jms",
+    payload: PayloadOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -100,8 +103,9 @@ def redrive(
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
     directory = DataDir.open(data)
-    chosen = selection(reason, exchange, key, since, until, condition, dialect)
-    found = Redriver(directory, TopologyStore(directory), vhost).redrive(chosen, dry_run=dry_run).as_data()
+    store = TopologyStore(directory)
+    chosen = _selection(store.load(), vhost, reason, exchange, key, since, until, condition, dialect, payload)
+    found = Redriver(directory, store, vhost).redrive(chosen, dry_run=dry_run).as_data()
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
         return
@@ -115,7 +119,9 @@ def redrive(
         out.print(f"still unroutable: {counted(count, 'row')} ({code})")
 
 
-def selection(
+def _selection(
+    topology: Topology,
+    vhost: str,
     reasons: list[str] | None,
     exchange: str | None,
     key: str | None,
@@ -123,17 +129,23 @@ def selection(
     until: str | None,
     condition: str | None,
     dialect: str,
+    payload: str | None,
 ) -> Selection:
-    """The rows that options choose; raises InvalidInput for an option that cannot be read."""
+    """The rows that options choose; bodies are what the exchange declares, where one is named, or else `payload`.
+
+    Raises InvalidInput for an option that cannot be read.
+    """
+    from bindery.store.consumer_filters import consumer_filter, exchange_payload  # noqa: PLC0415  # as below
     from bindery.store.unroutable import Selection  # noqa: PLC0415  # `bindery --help` does not wait for Delta
 
+    bodies = exchange_payload(topology, exchange, condition, vhost=vhost, payload=payload)
     return Selection(
         reasons=frozenset(reasons or ()),
         exchange=exchange,
         key=key,
         since=moment(since, "--from"),
         until=moment(until, "--to"),
-        condition=None if condition is None else parse(condition, dialect),
+        condition=consumer_filter(condition, dialect=dialect, payload=bodies),
     )
 
 

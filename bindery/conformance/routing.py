@@ -18,7 +18,7 @@ from bindery.router.filters import Filter, evaluate
 from bindery.router.message import Message, to_batch
 from bindery.router.model import DEFAULT_VHOST
 from bindery.router.reference import NaiveRouter
-from bindery.store.read import consumer_filter
+from bindery.store.consumer_filters import consumer_filter
 
 
 def run_declare(case: Case) -> Outcome:

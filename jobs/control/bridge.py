@@ -14,20 +14,31 @@ from bindery.router.errors import InvalidInput, Refused
 from bindery.router.filters import Filter
 from bindery.router.links import Links
 from bindery.router.model import Topology
-from bindery.store.read import consumer_filter
+from bindery.store.consumer_filters import queue_filter
+from bindery.store.paths import DataDir
 
 _LITERAL = re.compile(r"\s*'((?:[^'\\]|'')*)'\s*")
 
 
-def bridge_filter(source: QueueSource, file: JobFile) -> Filter | None:
+def bridge_filter(data: DataDir, source: QueueSource, file: JobFile) -> Filter | None:
     """The filter of a bridge; its own connection is what no-local compares with (Apache AMQP filters §2.1).
 
-    Raises FilterError or InvalidInput naming the place in the job file.
+    Bodies are what the queue declares, or else what the job file states. Raises FilterError or InvalidInput naming the
+    place in the job file.
     """
     try:
-        return consumer_filter(source.filter, dialect=source.dialect, connection=source.connection)
+        return queue_filter(
+            data,
+            source.queue,
+            source.filter,
+            vhost=source.vhost or file.job.vhost,
+            dialect=source.dialect,
+            connection=source.connection,
+            payload=source.payload,
+        )
     except InvalidInput as error:
-        error.where = f"{file.place(('source', 'filter'))}: source.filter"
+        key = "payload" if error.where == "payload" else "filter"
+        error.where = f"{file.place(('source', key))}: source.{key}"
         raise
 
 

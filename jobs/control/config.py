@@ -88,7 +88,10 @@ class FileSource(Part):
 
 
 class QueueSource(Part):
-    """A queue table as a source: the job is a bridge; `connection` is its own, for no-local filters."""
+    """A queue table as a source: the job is a bridge; `connection` is its own, for no-local filters.
+
+    `payload` is what bodies are for the filter, where the queue does not declare it.
+    """
 
     format: Literal["queue"]
     queue: Name
@@ -96,6 +99,7 @@ class QueueSource(Part):
     filter: str | dict[str, Any] | None = None
     dialect: str = "artemis"
     connection: Name | None = None
+    payload: Name | None = None
     options: dict[str, Text] = Field(default={})
 
     _no_own_options = field_validator("options")(FileSource._no_own_options.__func__)  # type: ignore[attr-defined]  # pydantic wraps the classmethod

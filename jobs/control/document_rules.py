@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from bindery.jobs.control.bridge import bridge_filter
 from bindery.jobs.control.config import FileSource, JobFile, QueueSource, errors_of, job_of
 from bindery.jobs.control.kafka import KAFKA_CREDENTIALS, KafkaSource
 from bindery.jobs.control.references import is_reference, options_of, without_secrets
 from bindery.router.errors import InvalidInput
 from bindery.store.paths import DataDir
 from bindery.store.places import at, normalised
-from bindery.store.read import consumer_filter
 
 _NAMES: Final = """
     maxFilesPerTrigger maxBytesPerTrigger latestFirst maxFileAge fileNameOnly maxCachedFiles discardCachedInputRatio
@@ -91,12 +91,19 @@ class DocumentRules:
             elif isinstance(file.job.source, KafkaSource):
                 self._check_brokers(file, file.job.source)
             else:
-                _check_filter(file, file.job.source)
+                self._check_filter(file, file.job.source)
         for column, content in file.job.message.items():
             for key, text in content.items() if isinstance(content, dict) else [("", content)]:
                 with _noted(errors):
                     _check_text(file, tuple(filter(None, ("message", column, key))), text)
         return file, errors
+
+    def _check_filter(self, file: JobFile, source: QueueSource) -> None:
+        try:
+            bridge_filter(self.data, source, file)
+        except InvalidInput as error:
+            key = "payload" if str(error.where).endswith("source.payload") else "filter"
+            raise file.error(("source", key), error.message, hint=error.hint) from None
 
     def _check_option(self, option: str, value: object) -> None:
         name = option.lower()
@@ -180,13 +187,6 @@ def _noted(errors: list[InvalidInput]) -> Iterator[None]:
         yield
     except InvalidInput as error:
         errors.append(error)
-
-
-def _check_filter(file: JobFile, source: QueueSource) -> None:
-    try:
-        consumer_filter(source.filter, dialect=source.dialect)
-    except InvalidInput as error:
-        raise file.error(("source", "filter"), error.message, hint=error.hint) from None
 
 
 def _check_text(file: JobFile, key: tuple[str, ...], text: str) -> None:

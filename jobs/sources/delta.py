@@ -23,7 +23,7 @@ def read_delta(spark: SparkSession, data: DataDir, source: FileSource, file: Job
 
 def read_queue(spark: SparkSession, data: DataDir, source: QueueSource, file: JobFile) -> Records:
     """A queue table of this installation: rows as they arrive; rows that are taken from it are not seen."""
-    consumer = Consumer.of(bridge_filter(source, file))
+    consumer = Consumer.of(bridge_filter(data, source, file))
     path = data.queue(source.vhost or file.job.vhost, source.queue)
     records = _stream(spark, path, source.options, file, ("source", "queue"))
     return replace(records, consumer=consumer, is_queue=True)

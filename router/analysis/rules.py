@@ -70,6 +70,11 @@ _TABLE: Final[tuple[tuple[str, str, Severity, str, str | None, str], ...]] = (
      "compare them.",
      '`{"x-match": "any", "x-device": "d1"}`.',
      "Use `all-with-x` or `any-with-x`, or rename the header."),
+    ("BT114", "header named like a part of the body", "info",
+     "Keys such as body.amount look into bodies where the exchange says what bodies are, with x-payload. This exchange "
+     "does not, so the key names a header.",
+     '`{"x-match": "all", "body.amount": 5}` on an exchange without `x-payload`.',
+     "Declare the exchange with `x-payload`. If a header is meant, nothing needs to change."),
     ("BT120", "queue without a binding", "info",
      "Nothing leads to the queue but the default exchange, by publishing with its name as the key.",
      None,

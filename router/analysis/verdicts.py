@@ -134,7 +134,7 @@ class Verdicts:
         fixed = self._fixed(binding, conditions)
         if not fixed and not other.filters:
             return own.verdict is not False
-        key = (own.filters, other.filters, Table({ref.name: value for ref, value in fixed.items()}))
+        key = (own.filters, other.filters, Table({str(ref): value for ref, value in fixed.items()}))
         found = self._met.get(key)
         if found is None:
             found = self._met[key] = can_be_true(conditions, fixed=fixed)
@@ -146,10 +146,7 @@ class Verdicts:
             return {}
         kind = self._links.type_of(binding)
         read = {node.ref for condition in conditions for node in walk(condition) if isinstance(node, Field)}
-        named = {
-            Ref("application_properties", name): value for name, value in kind.implied(kind.asked(binding)).items()
-        }
-        return {ref: value for ref, value in named.items() if ref in read}
+        return {ref: value for ref, value in kind.implied(kind.asked(binding)).items() if ref in read}
 
 
 def _verdict(filters: Sequence[Filter]) -> bool | None:

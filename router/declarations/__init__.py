@@ -7,7 +7,7 @@ persist.
 
 from bindery.router.declarations.editor import TopologyEditor
 from bindery.router.declarations.filter_limits import FILTER_LIMITS, filter_limits, stored_limits
-from bindery.router.declarations.payloads import at, declared_payload
+from bindery.router.declarations.payloads import at, declared_payload, stated_payload
 from bindery.router.declarations.rules import binding_filters, divert_filter, queue_filter
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "divert_filter",
     "filter_limits",
     "queue_filter",
+    "stated_payload",
     "stored_limits",
 ]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from bindery.router.declarations.filter_limits import check_filter_limits, filter_limits, stored_limits
-from bindery.router.declarations.payloads import at, check_header_criteria
+from bindery.router.declarations.payloads import at, check_header_criteria, check_header_meaning
 from bindery.router.declarations.rules import (
     binding_filters,
     check_binding_arguments,
@@ -130,15 +130,16 @@ class TopologyEditor:
             check_equivalent("exchange", present, exchange, ("type", "durable", "auto_delete", "internal"))
             return False
         if present is not None and present.arguments.get(PAYLOAD_ARGUMENT) != exchange.arguments.get(PAYLOAD_ARGUMENT):
-            self._check_filters_of(exchange)
+            self._check_filters_of(present, exchange)
         self._put("exchanges", (exchange.vhost, exchange.name), exchange)
         return present is None
 
-    def _check_filters_of(self, exchange: Exchange) -> None:
+    def _check_filters_of(self, present: Exchange, exchange: Exchange) -> None:
         """Refuse an exchange that does not go with what leads away from it; raises FilterError, InvalidDeclaration."""
         limits = at(stored_limits(self.topology), exchange)
         for binding in self.topology.bindings_from(exchange.vhost, exchange.name):
-            check_header_criteria(binding, exchange)
+            check_header_meaning(binding, present, exchange)
+            check_header_criteria(binding, exchange, limits.text.payload)
             binding_filters(binding, owner=None, limits=limits)
         for divert in self.topology.diverts_of(exchange.vhost, exchange.name):
             if divert.source == exchange.name:

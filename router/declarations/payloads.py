@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bindery.router.errors import InvalidDeclaration, InvalidInput
+from bindery.router.filters.body_paths import MEMBERS, Path, begins_in_body, steps_of_key
 from bindery.router.filters.limits import Payload, PayloadLimits
 from bindery.router.filters.payload import FORMATS, payload_named
 from bindery.router.filters.sets import FilterSetLimits
-from bindery.router.model.objects import PAYLOAD_ARGUMENT, SELECTOR_ARGUMENT, Binding, Exchange, Queue
-from bindery.router.values import encode
+from bindery.router.model.objects import PAYLOAD_ARGUMENT, Binding, Exchange, Queue
+from bindery.router.values import Table, encode
 
 
 def check_payload(holder: Exchange | Queue, where: str) -> None:
@@ -32,23 +33,78 @@ def check_payload(holder: Exchange | Queue, where: str) -> None:
         raise InvalidDeclaration(error.message, where=place, hint=error.hint) from None
 
 
-def check_header_criteria(binding: Binding, source: Exchange) -> None:
-    """Refuse a header key that looks into a body where bodies are declared: criteria compare headers alone."""
-    if source.type != "headers" or PAYLOAD_ARGUMENT not in source.arguments:
+def check_header_criteria(binding: Binding, source: Exchange, payload: Payload | None) -> None:
+    """Refuse keys of a headers binding that look into bodies and could not; raises InvalidDeclaration.
+
+    Where bodies are declared, a key that begins as a reference into the body is one: see `router.exchanges.headers`.
+    """
+    if source.type != "headers" or payload is None:
         return
-    for name in binding.arguments:
-        if name.startswith(("body.", "body[")):
+    where = f"binding of {binding.source!r} to {binding.destination!r}: arguments"
+    known: dict[Path, str] = {}
+    for key in filter(begins_in_body, binding.arguments):
+        path = steps_of_key(key)
+        if path is None:
             raise InvalidDeclaration(
-                f"header key {name!r} would look into the body, but criteria compare headers alone",
-                where=f"binding of {binding.source!r} to {binding.destination!r}: arguments.{name}",
-                hint=f"state it as a selector: {SELECTOR_ARGUMENT!r} with {name} in it",
+                f"header key {key!r} is no reference into the body", where=f"{where}.{key}", hint=MEMBERS
             )
+        if path and not FORMATS[payload.format].members:
+            raise InvalidDeclaration(
+                f"header key {key!r}: a body that is {payload.format} has no members",
+                where=f"{where}.{key}",
+                hint="`body` alone stands for the whole",
+            )
+        if isinstance(binding.arguments[key], tuple | Table):
+            raise InvalidDeclaration(
+                f"header key {key!r} wants a list or map, which no reference into a body gives",
+                where=f"{where}.{key}",
+                hint="name the members, one key each",
+            )
+        if known.setdefault(path, key) != key:
+            raise InvalidDeclaration(
+                f"header keys {known[path]!r} and {key!r} are one member of the body",
+                where=f"{where}.{key}",
+                hint="state it once",
+            )
+
+
+def check_header_meaning(binding: Binding, before: Exchange, after: Exchange) -> None:
+    """Refuse that a key of a headers binding becomes a reference into the body, or a header's name again."""
+    if after.type != "headers" or (PAYLOAD_ARGUMENT in before.arguments) == (PAYLOAD_ARGUMENT in after.arguments):
+        return
+    for key in (key for key in binding.arguments if steps_of_key(key) is not None):
+        now, then = "a header's name", "a reference into the body"
+        if PAYLOAD_ARGUMENT in before.arguments:
+            now, then = then, now
+        raise InvalidDeclaration(
+            f"header key {key!r} is {now} and would become {then}",
+            where=f"binding of {binding.source!r} to {binding.destination!r}: arguments.{key}",
+            hint="unbind first, and bind anew afterwards",
+        )
 
 
 def declared_payload(limits: FilterSetLimits, holder: Exchange | Queue | None) -> Payload | None:
     """What bodies are at an exchange or queue; None when it does not say, or in words that nothing reads."""
     stated = None if holder is None else holder.arguments.get(PAYLOAD_ARGUMENT)
     return Payload(stated, limits.text.bodies) if isinstance(stated, str) and stated in FORMATS else None
+
+
+def stated_payload(limits: FilterSetLimits, holder: Exchange | Queue | None, stated: str | None) -> Payload | None:
+    """What bodies are for a filter that is no part of the topology: what its place declares, or what is stated with it.
+
+    Raises InvalidInput for a format that nothing reads, and for one that the place contradicts.
+    """
+    declared = declared_payload(limits, holder)
+    if stated is None:
+        return declared
+    payload = payload_named(stated, limits.text.bodies)
+    if holder is not None and declared is not None and declared != payload:
+        raise InvalidInput(
+            f"the bodies of {type(holder).__name__.lower()} {holder.name!r} are {declared.format}, not {stated}",
+            where="payload",
+            hint=f"leave it out, or state {declared.format}",
+        )
+    return payload
 
 
 def at(limits: FilterSetLimits, holder: Exchange | Queue | None) -> FilterSetLimits:

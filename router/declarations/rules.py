@@ -138,8 +138,9 @@ def check_binding_arguments(binding: Binding, source: Exchange, limits: FilterSe
     _check_argument(table, REPLACEMENT_KEY, where, _is_name, f"a routing key of at most {MAX_NAME_BYTES} bytes")
     for name, values in EXCHANGE_TYPES[source.type].choices.items():
         _check_argument(table, name, where, values.__contains__, "one of " + ", ".join(values))
-    check_header_criteria(binding, source)
-    binding_filters(binding, owner=None, limits=at(limits, source))
+    there = at(limits, source)
+    check_header_criteria(binding, source, there.text.payload)
+    binding_filters(binding, owner=None, limits=there)
 
 
 def binding_filters(binding: Binding, *, owner: str | None, limits: FilterSetLimits) -> tuple[Any, ...]:

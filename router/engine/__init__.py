@@ -21,6 +21,7 @@ from bindery.router.engine.filtering import Screening
 from bindery.router.engine.published import exchange_numbers, read_key_sets
 from bindery.router.engine.result import DISPOSITIONS, REASONS, Counts, Deliveries, Unroutable, Work
 from bindery.router.engine.walk import Walk
+from bindery.router.filters.bodies import Bodies
 from bindery.router.matching.texts import Int32s
 from bindery.router.model import Topology
 
@@ -71,7 +72,8 @@ class Router:
         view = BatchView(batch, clock_ms=clock_ms)
         exchange = exchange_numbers(batch, plan.exchanges.names)
         sets, key_set, replacement_sets = read_key_sets(batch, plan.replacement_keys)
-        walk = Walk(plan, view, sets, replacement_sets, Screening(plan.groups, view))
+        bodies = Bodies(view, plan.body_refs)
+        walk = Walk(plan, view, sets, replacement_sets, Screening(plan.groups, view, bodies))
         rows = np.flatnonzero((exchange >= 0) & ~plan.exchanges.internal[exchange]).astype(np.int32)
         rows = rows[np.argsort(exchange[rows], kind="stable")]
         walk.start(rows, exchange[rows], key_set[rows])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 import numpy as np
@@ -132,6 +133,9 @@ def _reasons(
     names = np.array([f"no binding of exchange {name!r} matched" for name in plan.exchange_names], object)
     detail[:] = names[published] if len(rows) else None
     _mark(reason, detail, place, walk, walk.rejected, FILTERED, _filtered_details(plan))
+    for row, unread in _unread(walk).items():
+        if place[row] >= 0 and reason[place[row]] in (FILTERED, NO_BINDING):
+            detail[place[row]] += f"; {'; '.join(sorted(unread))}"
     missing = walk.alternate_missing | ((plan.exchanges.alternate_link[walk.exchange] == MISSING) & ~walk.diverted)
     _mark(reason, detail, place, walk, missing, ALTERNATE_MISSING, _missing_details(plan))
     for row, text in failures.items():
@@ -150,6 +154,14 @@ def _reasons(
         texts = np.array([f"there is no exchange {name!r}" for name in names], object)
         detail[unknown] = texts[column.indices.to_numpy()]
     return reason, detail.tolist()
+
+
+def _unread(walk: Walk) -> dict[int, set[str]]:
+    """The rows whose bodies filters asked for and could not read, and why."""
+    found: dict[int, set[str]] = {}
+    for (_, row), unread in walk.screening.bodies.unparsable.items():
+        found.setdefault(row, set()).add(unread.reason)
+    return found
 
 
 def _mark(
@@ -195,7 +207,16 @@ def _counts(walk: Walk, hits: Int64s, unroutable: Unroutable) -> Counts:
         trouble=trouble,
         error_ids=error_ids,
         errors=errors,
+        unparsable=_unparsable(walk),
         work=Work(states=walk.states, entered=walk.entered, node_visits=walk.visits, filter_pairs=walk.screening.pairs),
+    )
+
+
+def _unparsable(walk: Walk) -> Counter[tuple[str, str, str]]:
+    names, queues = walk.plan.exchange_names, walk.plan.queues
+    return Counter(
+        (*(("exchange", names[place]) if place >= 0 else ("queue", queues[-1 - place])), unread.kind)
+        for (place, _), unread in walk.screening.bodies.unparsable.items()
     )
 
 

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from bindery.router.exchanges import EXCHANGE_TYPES
+from bindery.router.columns import Ref
 from bindery.router.filters import Filter, FilterGroups
+from bindery.router.filters.limits import Payload
+from bindery.router.filters.payload import referred
 from bindery.router.links import Link, Links, replacement_key
 from bindery.router.matching.matcher import Matcher
 from bindery.router.matching.texts import Int32s, TextTable
@@ -73,6 +75,7 @@ class Groups:
     needed        int32[m]    how many filters of the member's link must accept
     several       whether any link has more than one filter
     links         int32[g]    distinct links per group
+    place         int32[g]    the exchange that the filters of a group stand at; -1 - queue number for a queue's filter
     of_queue      int32[q]    the group of a queue's filter, or -1
     any_of_queue  whether any queue has a filter
     """
@@ -83,6 +86,7 @@ class Groups:
     needed: Int32s
     several: bool
     links: Int32s
+    place: Int32s
     of_queue: Int32s
     any_of_queue: bool
 
@@ -119,6 +123,7 @@ class Plan:
     rules: Rules
     groups: Groups
     replacement_keys: tuple[str, ...]
+    body_refs: Mapping[Payload, Collection[Ref]]
 
     @property
     def has_alternate_bindings(self) -> bool:
@@ -159,6 +164,7 @@ class _Compiler:
         alternates = [self._alternate(exchange.name) for exchange in exchanges]
         alternate_links = [self._alternate_link(exchange.name) for exchange in exchanges]
         of_queue = [self._queue_group(number, queue) for number, queue in enumerate(self._declared.queues.values())]
+        groups = self._frozen_groups(of_queue)
         return Plan(
             vhost=self._declared.vhost,
             version=self._declared.topology.version,
@@ -184,8 +190,9 @@ class _Compiler:
                 source=_numbers(link.source for link in self._links),
             ),
             rules=Rules(_numbers(self._rule_first), _numbers(self._rule_plain), _numbers(self._rule_group)),
-            groups=self._frozen_groups(of_queue),
+            groups=groups,
             replacement_keys=tuple(self._keys),
+            body_refs=_body_refs(groups.filters, matchers),
         )
 
     # -- bindings and diverts -----------------------------------------------------------------------
@@ -195,7 +202,7 @@ class _Compiler:
         if not bindings:
             return None
         base = len(self._rule_first)
-        matcher, rules = EXCHANGE_TYPES[exchange.type].compile(bindings, base)
+        matcher, rules = self._declared.type_at(exchange.name).compile(bindings, base)
         links: dict[int, list[_Link]] = {}
         for binding, rule in zip(bindings, rules, strict=True):
             links.setdefault(rule, []).append(self._link(binding.id, binding))
@@ -270,6 +277,7 @@ class _Compiler:
             needed=needed,
             several=bool((needed > 1).any()),
             links=_numbers(len({link for link, _ in group}) for group in self._groups),
+            place=_numbers(link if link < 0 else self._links[link].source for ((link, _), *_) in self._groups),
             of_queue=_numbers(of_queue),
             any_of_queue=any(group >= 0 for group in of_queue),
         )
@@ -291,6 +299,15 @@ def _collector_paused() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def _body_refs(filters: FilterGroups, matchers: Iterable[Matcher | None]) -> dict[Payload, dict[Ref, None]]:
+    """What filters and headers bindings look for in bodies, by what these are declared to be."""
+    found = {payload: dict(refs) for payload, refs in filters.body_refs.items()}
+    for matcher in matchers:
+        for ref in () if matcher is None else matcher.body_refs:
+            found.setdefault(referred(ref)[0], {})[ref] = None
+    return found
 
 
 def _multiplicities(values: Sequence[int]) -> Iterable[int]:

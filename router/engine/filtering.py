@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from bindery.router.columns import BatchView
 from bindery.router.engine.compile import Groups
+from bindery.router.filters.bodies import Bodies
 from bindery.router.matching.texts import Int32s, Int64s
 
 
@@ -15,15 +16,17 @@ class Screening:
 
     pairs     (message, filter group) pairs asked for
     troubled  members (positions in `Groups.link`) whose result was unknown because of run-time trouble
+    bodies    the bodies that were parsed, and where those were asked for that could not be
     failed    (row, member, what happened) of filters that could not be evaluated: a defect, never the message's fault
     """
 
-    def __init__(self, groups: Groups, view: BatchView) -> None:
+    def __init__(self, groups: Groups, view: BatchView, bodies: Bodies) -> None:
         self.groups = groups
+        self.bodies = bodies
         self.pairs = 0
         self.troubled: list[Int64s] = []
         self.failed: list[tuple[int, int, str]] = []
-        self._filters = groups.filters.on(view)
+        self._filters = groups.filters.on(view, bodies)
 
     def accepted(self, rows: npt.NDArray[np.integer], groups: Int32s) -> tuple[Int64s, Int32s]:
         """The links whose filters all accept: (place in `rows`, link), sorted by place."""
@@ -43,6 +46,9 @@ class Screening:
 
     def _select(self, rows: Int64s, groups: Int32s) -> tuple[Int64s, Int32s]:
         found = self._filters.select(rows, groups)
+        for payload, into in self.groups.filters.into_bodies.items():
+            asked = into[groups]
+            self.bodies.note(payload, rows[asked], self.groups.place[groups[asked]])
         first = self.groups.first[groups]
         if len(found.troubled_pair):
             self.troubled.append((first[found.troubled_pair] + found.troubled_member).astype(np.int64))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -89,6 +90,8 @@ class Counts:
     trouble_ids, trouble int32[j], int64[j]  per binding and divert id: filter evaluations that met run-time
                          trouble (they read as unknown); -1 - n stands for the filter of queue n
     error_ids, errors    int32[e], int64[e]  likewise: filter evaluations that failed, a defect
+    unparsable           ("exchange" or "queue", its name, `Unparsable.kind`) -> messages with a body that filters there
+                         asked for and that is not what was declared; each once at each place, however many filters ask
     """
 
     ids: Int32s
@@ -98,6 +101,7 @@ class Counts:
     trouble: Int64s
     error_ids: Int32s
     errors: Int64s
+    unparsable: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
 
 

@@ -168,7 +168,7 @@ class Walk:
             if matcher is None:
                 continue
             chosen = states[start:end]
-            met = matcher.match(States(self.row[chosen], self.key_set[chosen], self.sets, self.view))
+            met = matcher.match(self.at_exchange(chosen, int(exchange[start])))
             self.visits += met.visits
             rules = self.plan.rules
             state, link, group_state, group = kernels(KERNELS).expand(
@@ -183,6 +183,12 @@ class Walk:
             found_states.append(state)
             found_links.append(link)
         return self._deliver(_joined(found_states), _joined(found_links))
+
+    def at_exchange(self, states: Int32s, exchange: int) -> States:
+        """Some states of one exchange, as its matcher reads them."""
+        return States(
+            self.row[states], self.key_set[states], self.sets, self.view, self.screening.bodies, exchange
+        )  # fmt: skip
 
     def _fire(self, states: Int32s, classes: Int32s, offsets: Int64s, class_rules: Int32s) -> tuple[Int32s, Int32s]:
         """The diverts of the rules that accept."""

@@ -11,8 +11,8 @@ from bindery.router.exchanges.patterns import words
 from bindery.router.matching.matcher import KeyMatcher, Matches
 from bindery.router.matching.texts import Int64s, Texts, TextTable
 from bindery.router.matching.trie import ANY, ONE
+from bindery.router.message import Message
 from bindery.router.model import Binding
-from bindery.router.values import Table
 
 
 class DirectMatcher(KeyMatcher):
@@ -44,7 +44,7 @@ class Direct(ExchangeType[str]):
         """See `ExchangeType`."""
         return DirectMatcher(asked, base)
 
-    def miss(self, binding: Binding, keys: Sequence[str], properties: Table) -> Miss | None:
+    def miss(self, binding: Binding, keys: Sequence[str], message: Message) -> Miss | None:
         """A key is one word here: none of it agrees."""
         wanted = binding.routing_key
         if wanted in keys:

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Final, Generic, TypeVar
 
+from bindery.router.columns import Ref
+from bindery.router.filters.limits import Payload
 from bindery.router.matching.matcher import Matcher
+from bindery.router.message import Message
 from bindery.router.model import FILTERS_ARGUMENT, NOT_HEADER_CRITERIA, X_MATCH, Binding
-from bindery.router.values import Table, Value
+from bindery.router.values import Value
 
 #: What a binding asks of a message, as a value: bindings that ask the same match alike.
 Asked = TypeVar("Asked", bound=Hashable)
@@ -41,6 +44,10 @@ class ExchangeType(ABC, Generic[Asked]):
     reads_headers: ClassVar[bool] = False
     choices: ClassVar[Mapping[str, Sequence[str]]] = _NONE
 
+    def reading(self, payload: Payload | None) -> ExchangeType[Asked]:
+        """The type as it is at an exchange where bodies are of a format."""
+        return self
+
     @abstractmethod
     def asked(self, binding: Binding) -> Asked:
         """What a binding asks."""
@@ -57,8 +64,8 @@ class ExchangeType(ABC, Generic[Asked]):
         return self.matcher(list(numbers), base), rules
 
     @abstractmethod
-    def miss(self, binding: Binding, keys: Sequence[str], properties: Table) -> Miss | None:
-        """Where a message with these keys and application properties misses a binding; None when it matches."""
+    def miss(self, binding: Binding, keys: Sequence[str], message: Message) -> Miss | None:
+        """Where a message misses a binding under these keys; None when it matches."""
 
     @abstractmethod
     def always(self, asked: Asked) -> bool:
@@ -79,8 +86,8 @@ class ExchangeType(ABC, Generic[Asked]):
         """
         return lambda narrow: ()
 
-    def implied(self, asked: Asked) -> Mapping[str, Value]:
-        """Headers whose values every message that matches has."""
+    def implied(self, asked: Asked) -> Mapping[Ref, Value]:
+        """Fields whose values every message that matches has."""
         return {}
 
     def remarks(self, binding: Binding) -> Iterator[Remark]:

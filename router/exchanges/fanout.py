@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bindery.router.columns import Ref
 from bindery.router.exchanges.exchange_type import ExchangeType
 from bindery.router.matching.matcher import Matches, States
+from bindery.router.message import Message
 from bindery.router.model import Binding
-from bindery.router.values import Table
 
 
 class FanoutMatcher:
     """One rule that every message meets."""
+
+    body_refs: tuple[Ref, ...] = ()
 
     def __init__(self, base: int) -> None:
         self._rule = np.array([base], np.int32)
@@ -33,7 +36,7 @@ class Fanout(ExchangeType[None]):
         """See `ExchangeType`."""
         return FanoutMatcher(base)
 
-    def miss(self, binding: Binding, keys: Sequence[str], properties: Table) -> None:
+    def miss(self, binding: Binding, keys: Sequence[str], message: Message) -> None:
         """No message misses a binding."""
 
     def always(self, asked: None) -> bool:

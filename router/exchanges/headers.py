@@ -1,4 +1,8 @@
-"""Headers exchanges: criteria over application properties (Broker-J §4.6.3.2; AMQP 0-9-1 §3.1.3.4)."""
+"""Headers exchanges: criteria over application properties (Broker-J §4.6.3.2; AMQP 0-9-1 §3.1.3.4).
+
+Where bodies are declared, a key that is written as a reference into the body (`body.amount`) names what the body
+holds there, and no header (docs/filters.md, "The body"). It compares by the same rule; no value there is no entry.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,29 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import chain
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from bindery.router.columns import Ref
 from bindery.router.equality import family_equal, family_key
 from bindery.router.exchanges.exchange_type import ExchangeType, Miss, Remark
-from bindery.router.matching.headers import HeadersMatcher
+from bindery.router.filters.ast import Trouble
+from bindery.router.filters.body_paths import steps_of_key
+from bindery.router.filters.limits import Payload
+from bindery.router.filters.payload import look_up, reference
+from bindery.router.filters.printer import Printer
+from bindery.router.matching.headers import HeadersMatcher, Name
+from bindery.router.message import Message
 from bindery.router.model import NOT_HEADER_CRITERIA, X_MATCH, X_MATCH_FORMS, Binding
-from bindery.router.values import Table, Value, described, shown
+from bindery.router.values import Value, described, shown
+
+_SECTION: Final = "application_properties"
+#: Keys are written as selectors write them.
+_PRINTER: Final = Printer("jms", bodies=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What a headers binding asks.
+    """What a headers binding asks; a name is that of a header, or a reference into the body.
 
     form         all or any
     compared     by name the value that is wanted; None: any value
@@ -27,29 +42,42 @@ class Criteria:
     """
 
     form: str = field(compare=False)
-    compared: dict[str, Value] = field(compare=False)
-    keys: frozenset[tuple[str, Hashable]]
+    compared: dict[Name, Value] = field(compare=False)
+    keys: frozenset[tuple[Name, Hashable]]
     conjunctive: bool
 
-    def implied_by(self, criterion: tuple[str, Hashable]) -> bool:
+    def implied_by(self, criterion: tuple[Name, Hashable]) -> bool:
         """Whether one of the criteria follows from the given one; from a value its presence does."""
         return criterion in self.keys or (criterion[0], None) in self.keys
 
 
 class Headers(ExchangeType[Criteria]):
-    """A binding asks for the criteria among its arguments."""
+    """A binding asks for the criteria among its arguments; `payload` is what bodies are."""
 
     reads_headers = True
     choices: ClassVar[Mapping[str, Sequence[str]]] = {X_MATCH: X_MATCH_FORMS}
+
+    def __init__(self, payload: Payload | None = None) -> None:
+        self._payload = payload
+
+    def reading(self, payload: Payload | None) -> Headers:
+        """See `ExchangeType`."""
+        return self if payload == self._payload else Headers(payload)
+
+    def _name(self, key: str) -> Name:
+        if self._payload is None:
+            return key
+        path = steps_of_key(key)
+        return key if path is None else reference(self._payload, path)
 
     def asked(self, binding: Binding) -> Criteria:
         """See `ExchangeType`."""
         form = str(binding.arguments.get(X_MATCH, "all"))
         with_x = form.endswith("-with-x")
         found = {
-            name: value
-            for name, value in binding.arguments.items()
-            if name not in NOT_HEADER_CRITERIA and (with_x or not name.startswith("x-"))
+            self._name(key): value
+            for key, value in binding.arguments.items()
+            if key not in NOT_HEADER_CRITERIA and (with_x or not key.startswith("x-"))
         }
         keys = frozenset((name, None if value is None else family_key(value)) for name, value in found.items())
         form = form.removesuffix("-with-x")
@@ -59,17 +87,14 @@ class Headers(ExchangeType[Criteria]):
         """See `ExchangeType`."""
         return HeadersMatcher([(one.form, one.compared) for one in asked], base)
 
-    def miss(self, binding: Binding, keys: Sequence[str], properties: Table) -> Miss | None:
+    def miss(self, binding: Binding, keys: Sequence[str], message: Message) -> Miss | None:
         """The headers that a binding asks for and a message does not have so."""
         criteria = self.asked(binding)
         wanted = criteria.compared
         if self.never(criteria):
             return Miss("no header is named and x-match is any: the binding matches no message", 0, 1)
-        missing = [
-            _missing(name, value, properties)
-            for name, value in wanted.items()
-            if name not in properties or (value is not None and not family_equal(value, properties[name]))
-        ]
+        found = [(value, _found(name, message)) for name, value in wanted.items()]
+        missing = [_missing(value, one) for value, one in found if not one.agrees(value)]
         if not missing or (criteria.form == "any" and len(missing) < len(wanted)):
             return None
         text = "; ".join(missing)
@@ -100,9 +125,12 @@ class Headers(ExchangeType[Criteria]):
         """See `ExchangeType`."""
         return _CriteriaIndex(asked).candidates
 
-    def implied(self, asked: Criteria) -> Mapping[str, Value]:
+    def implied(self, asked: Criteria) -> Mapping[Ref, Value]:
         """The values of an "all"; a void criterion asks for presence: the value stays open."""
-        return {n: v for n, v in asked.compared.items() if v is not None} if asked.form == "all" else {}
+        if asked.form != "all":
+            return {}
+        named = ((name if isinstance(name, Ref) else Ref(_SECTION, name), v) for name, v in asked.compared.items())
+        return {ref: value for ref, value in named if value is not None}
 
     def remarks(self, binding: Binding) -> Iterator[Remark]:
         """See `ExchangeType`."""
@@ -113,18 +141,46 @@ class Headers(ExchangeType[Criteria]):
             yield "BT111", f"x-match is {form} and no header is named: every message matches"
         if self.never(criteria):
             yield "BT112", f"x-match is {form} and no header is named: no message matches"
-        skipped = sorted(binding.arguments.keys() - criteria.compared.keys() - NOT_HEADER_CRITERIA)
+        named = {key for key in binding.arguments if self._name(key) in criteria.compared}
+        skipped = sorted(binding.arguments.keys() - named - NOT_HEADER_CRITERIA)
         if skipped:
             yield "BT113", f"x-match is {form}, so {', '.join(map(repr, skipped))} is not compared"
+        if self._payload is None:
+            plain = sorted(key for key in named if steps_of_key(key))
+            if plain:
+                yield "BT114", f"{', '.join(map(repr, plain))} is the name of a header: nothing says what bodies are"
 
 
-def _missing(name: str, wanted: Value, properties: Table) -> str:
-    if name not in properties:
-        return f"header {name!r} is missing, {'any value' if wanted is None else shown(wanted)} is wanted"
-    actual = properties[name]
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a message has under a name: `why` says why it has nothing there."""
+
+    name: str
+    value: Value = None
+    why: str | None = None
+
+    def agrees(self, wanted: Value) -> bool:
+        """Whether a criterion is met."""
+        return self.why is None and (wanted is None or family_equal(wanted, self.value))
+
+
+def _found(name: Name, message: Message) -> _Found:
+    if isinstance(name, str):
+        what, properties = f"header {name!r}", message.application_properties
+        return _Found(what, properties[name]) if name in properties else _Found(what, why=f"{what} is missing")
+    what, seen = _PRINTER.field(name), look_up(message, name)
+    if isinstance(seen.value, Trouble):
+        return _Found(what, why=f"{what} cannot be read: {seen.why}")
+    return _Found(what, seen.value, None if seen.value is not None else f"{what} is missing: {seen.why}")
+
+
+def _missing(wanted: Value, found: _Found) -> str:
+    if found.why is not None:
+        return f"{found.why}, {'any value' if wanted is None else shown(wanted)} is wanted"
+    name, actual = found.name, found.value
     if type(actual) is type(wanted) or actual is None:
-        return f"header {name!r} is {shown(actual)}, {shown(wanted)} is wanted"
-    return f"header {name!r} is {described(actual)}, {described(wanted)} is wanted: unlike types are never equal"
+        return f"{name} is {shown(actual)}, {shown(wanted)} is wanted"
+    return f"{name} is {described(actual)}, {described(wanted)} is wanted: unlike types are never equal"
 
 
 class _CriteriaIndex:
@@ -132,7 +188,7 @@ class _CriteriaIndex:
 
     def __init__(self, asked: Collection[Criteria]) -> None:
         self._asked = list(asked)
-        self._places: dict[tuple[str, Hashable] | None, list[int]] = defaultdict(list)
+        self._places: dict[tuple[Name, Hashable] | None, list[int]] = defaultdict(list)
         often = Counter(key for one in self._asked for key in one.keys)
         for place, one in enumerate(self._asked):
             rarest = min(one.keys, key=often.__getitem__, default=None)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from bindery.router.exchanges.exchange_type import ExchangeType, Miss, Remark
 from bindery.router.exchanges.patterns import Pattern, PatternIndex, words
 from bindery.router.matching.trie import ANY, ONE, TopicTrie
+from bindery.router.message import Message
 from bindery.router.model import Binding
-from bindery.router.values import Table
 
 
 class Topic(ExchangeType[Pattern]):
@@ -24,7 +24,7 @@ class Topic(ExchangeType[Pattern]):
         """See `ExchangeType`."""
         return TopicTrie(asked, base)
 
-    def miss(self, binding: Binding, keys: Sequence[str], properties: Table) -> Miss | None:
+    def miss(self, binding: Binding, keys: Sequence[str], message: Message) -> Miss | None:
         """The word at which the nearest of the keys leaves the pattern."""
         pattern = self.asked(binding)
         nearest = None

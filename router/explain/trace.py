@@ -23,7 +23,6 @@ from bindery.router.explain.filters import Judge
 from bindery.router.explain.record import Arrival, FilterVerdict, Step, Verdict, Visit
 from bindery.router.explain.record import Link as Named
 from bindery.router.links import Alternate, Link, Links
-from bindery.router.matching.matcher import States
 from bindery.router.message import Message, from_batch
 from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Divert, implicit_binding
 
@@ -239,12 +238,11 @@ class Tracer:
         )
 
     def _met(self, state: int) -> list[int]:
-        matcher = self.plan.matchers[self._walk.exchange[state]]
+        exchange = int(self._walk.exchange[state])
+        matcher = self.plan.matchers[exchange]
         if matcher is None:
             return []
-        walk = self._walk
-        chosen = np.array([state], np.int32)
-        found = matcher.match(States(walk.row[chosen], walk.key_set[chosen], walk.sets, self._view))
+        found = matcher.match(self._walk.at_exchange(np.array([state], np.int32), exchange))
         one = int(found.classes[0])
         rules = found.rules[found.offsets[one] : found.offsets[one + 1]].tolist()
         return sorted(link for rule in rules for link in self._links_of_rule(rule))

@@ -131,7 +131,7 @@ def _at(visit: Visit, path: _Path, trace: RowTrace) -> Cause:
         )
     assert isinstance(link, Binding)  # noqa: S101  # every divert is a step
     exchange_type = trace.tracer.links.type_of(link)
-    miss = exchange_type.miss(link, visit.keys, trace.message.application_properties)
+    miss = exchange_type.miss(link, visit.keys, trace.message)
     assert miss is not None  # noqa: S101  # what matches is a step
     kind: Literal["headers", "key"] = "headers" if exchange_type.reads_headers else "key"
     also = tuple(verdict for verdict in trace.filters_of(link) if verdict.result is not True)

@@ -6,7 +6,8 @@ names is then taken out of it in one go, and the parsed body is let go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,36 +22,69 @@ from bindery.router.values import Value
 _AT_A_TIME = 256
 
 
+class Unread(NamedTuple):
+    """Why a body could not be read: what an `Unparsable` says, without the body that hangs on it."""
+
+    kind: str
+    reason: str
+
+
 class Bodies:
     """What filters find in the bodies of one batch.
 
-    refs    the references into bodies of each format that any filter of the batch has
-    parsed  how many bodies were parsed: the measure of the work
+    refs        the references into bodies of each format that any filter of the batch has
+    parsed      how many bodies were parsed: the measure of the work
+    rounds      how often there was something to parse: columns made before a round are without what it found
+    unparsable  (place, row) -> why filters at that place could not read the body of that message (`note`)
     """
 
-    def __init__(self, view: BatchView, refs: Mapping[Payload, Sequence[Ref]]) -> None:
-        self.parsed = 0
+    def __init__(self, view: BatchView, refs: Mapping[Payload, Collection[Ref]]) -> None:
+        self.parsed = self.rounds = 0
+        self.unparsable: dict[tuple[int, int], Unread] = {}
         self._view = view
         self._formats = {payload: _Format(known, view.rows) for payload, known in refs.items()}
 
-    def ask(self, payload: Payload, rows: npt.NDArray[np.integer]) -> bool:
-        """Parse the bodies of some rows, those that are not parsed yet; whether there were any."""
+    def ask(self, payload: Payload, rows: npt.NDArray[np.integer]) -> None:
+        """Parse the bodies of some rows, those that are not parsed yet."""
         format = self._formats[payload]
         new = np.unique(rows[~format.asked[rows]])
+        if not len(new):
+            return
         found: list[tuple[int, list[tuple[Ref, Value]]]] = []
-        troubled: list[int] = []
-        for row, document in self._documents(new):
+        troubled: dict[int, Unread] = {}
+        for row, document in self.documents(new):
             self.parsed += document is not None
             try:
                 found.append((row, format.members.of(parsed(document, payload))))
-            except Unparsable:
-                troubled.append(row)
+            except Unparsable as reason:
+                troubled[row] = Unread(reason.kind, str(reason))
         for row, values in found:
             for ref, value in values:
                 format.values[ref][row] = value
-        format.troubled += troubled
+        format.troubled |= troubled
         format.asked[new] = True
-        return len(new) > 0
+        self.rounds += 1
+
+    def note(self, payload: Payload, rows: npt.NDArray[np.integer], places: npt.NDArray[np.integer]) -> None:
+        """Keep for each place that asked for the body of a row (`ask`) why it could not be read, once per message."""
+        troubled = self._formats[payload].troubled
+        if troubled:
+            chosen = np.isin(rows, np.fromiter(troubled, np.int64, len(troubled)))
+            for place, row in zip(places[chosen].tolist(), rows[chosen].tolist(), strict=True):
+                self.unparsable[place, row] = troubled[row]
+
+    def held(self, ref: Ref, rows: npt.NDArray[np.integer], place: int) -> tuple[npt.NDArray[np.int64], Column]:
+        """Of rows whose bodies are asked for at a place, those that hold a value at a reference, and the values.
+
+        rows      distinct rows of the batch
+        -> int64  positions in `rows`, ascending
+        """
+        payload, _ = referred(ref)
+        self.ask(payload, rows)
+        self.note(payload, rows, np.full(len(rows), place))
+        values = self._formats[payload].values[ref]
+        found = [(position, values[row]) for position, row in enumerate(rows.tolist()) if row in values]
+        return np.array([position for position, _ in found], np.int64), column_of([value for _, value in found])
 
     def column(self, ref: Ref) -> Column:
         """The values behind a reference; rows that nobody asked for hold none, those in trouble `IN_TROUBLE`.
@@ -66,7 +100,7 @@ class Bodies:
             return alone.column(ref)
         return format.column(ref)
 
-    def _documents(self, rows: npt.NDArray[np.integer]) -> Iterator[tuple[int, Value]]:
+    def documents(self, rows: npt.NDArray[np.integer]) -> Iterator[tuple[int, Value]]:
         """The body of each row: its data or, without any, an amqp-value that is a string or binary."""
         bodies = self._view.batch.column("body")
         for first in range(0, len(rows), _AT_A_TIME):
@@ -82,10 +116,10 @@ class Bodies:
 class _Format:
     """What was found in the bodies that were parsed as one format."""
 
-    def __init__(self, refs: Sequence[Ref], rows: int) -> None:
+    def __init__(self, refs: Collection[Ref], rows: int) -> None:
         self.members = Members(refs)
         self.asked = np.zeros(rows, np.bool_)
-        self.troubled: list[int] = []
+        self.troubled: dict[int, Unread] = {}
         self.values: dict[Ref, dict[int, Value]] = {ref: {} for ref in refs}
 
     def column(self, ref: Ref) -> Column:
@@ -96,5 +130,5 @@ class _Format:
         column.tag[rows], column.num[rows] = held.tag, held.num
         column.dbl[rows], column.code[rows] = held.dbl, held.code
         column.distinct, column.kind = held.distinct, held.kind
-        column.tag[self.troubled] = IN_TROUBLE
+        column.tag[[*self.troubled]] = IN_TROUBLE
         return column

@@ -36,11 +36,11 @@ from bindery.router.filters.ast import (
     Truth,
     XPath,
 )
+from bindery.router.filters.body_paths import Path as BodyPath
 from bindery.router.filters.dialect import Dialect
 from bindery.router.filters.fields import SQL_VALUES, is_map
 from bindery.router.filters.limits import Limits
 from bindery.router.filters.payload import FORMATS, reference
-from bindery.router.filters.payload import Path as BodyPath
 from bindery.router.message import SECTION_FIELDS
 
 #: Function -> how many arguments it takes.

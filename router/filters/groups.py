@@ -10,6 +10,7 @@ evaluated together; accepted filters become members again. Equal filters of a gr
 from __future__ import annotations
 
 from bindery.router.columns import BatchView
+from bindery.router.filters.bodies import Bodies
 from bindery.router.filters.compiled import Codes, CompiledGroups, Ints
 from bindery.router.filters.selecting import BatchFilters, Selection
 
@@ -21,9 +22,9 @@ class FilterGroups(CompiledGroups):
     depends on the members whose access predicate a message satisfies, not on the number of members.
     """
 
-    def on(self, view: BatchView) -> BatchFilters:
-        """These filters over one batch, for whoever selects more than once."""
-        return BatchFilters(self, view)
+    def on(self, view: BatchView, bodies: Bodies | None = None) -> BatchFilters:
+        """These filters over one batch, for whoever selects more than once; `bodies` are those that others see, too."""
+        return BatchFilters(self, view, bodies=bodies)
 
     def select(self, view: BatchView, rows: Ints, groups: Codes) -> Selection:
         """See `BatchFilters.select`."""

@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn
 from lark import Token
 
 from bindery.router.errors import FilterError
+from bindery.router.filters.body_paths import MEMBERS, STEP, Path, steps
 from bindery.router.filters.dialect import BLANK, Dialect
 from bindery.router.filters.limits import Limits
 from bindery.router.values import INT64_MAX
@@ -42,8 +43,6 @@ _NAME_START: Final = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"})
 _NAME_PART: Final = _NAME_START | {"Nd", "Mn", "Mc"}
 _FLOAT32_MAX: Final = 3.4028235677973366e38
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-#: A step further into the body.
-_STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<place>[0-9]+)\]|\['(?P<quoted>(?:[^']|'')*)'\]")
 #: Groups of characters that are shown as one when they are no token.
 _ODD: Final = re.compile(r"&&|\|\||.", re.DOTALL)
 
@@ -85,7 +84,7 @@ def tokenize(text: str, dialect: Dialect, *, limits: Limits, start: int = 0) -> 
             elif not word and dialect.java_names:
                 _check_name(text, position, found_text)
         elif kind == "BODY":
-            for step in _STEP.finditer(found_text):
+            for step in STEP.finditer(found_text):
                 if step["name"]:
                     _check_name(text, position + step.start("name"), step["name"])
         elif kind == "QUOTED" and before in _ENDS_NAME:
@@ -164,12 +163,8 @@ def _unquote_name(text: str, dialect: Dialect) -> str:
     return name
 
 
-def _path(text: str, dialect: Dialect) -> tuple[str | int, ...]:
-    """The steps of a reference into the body."""
-    return tuple(
-        int(step["place"]) if step["place"] else step["name"] or step["quoted"].replace("''", "'")
-        for step in _STEP.finditer(text)
-    )
+def _path(text: str, dialect: Dialect) -> Path:
+    return steps(text)
 
 
 def _integer(text: str, dialect: Dialect) -> int | None:
@@ -246,13 +241,13 @@ def _refuse(text: str, position: int, dialect: Dialect) -> NoReturn:
     )
     hint = dialect.hints.get(around) or dialect.hints.get(found[0])
     if dialect.body and found[0] in ".[" and _AFTER_BODY.search(text, max(0, position - 200), position):
-        hint = _MEMBERS if "BODY" in dialect.tokens else UNDECLARED
+        hint = MEMBERS if "BODY" in dialect.tokens else UNDECLARED
     raise FilterError(f"unexpected {found!r}", text=text, offset=position, length=len(found), hint=hint)
 
 
 #: A reference into the body right before a place.
 _AFTER_BODY: Final = re.compile(r"(?<![A-Za-z0-9_$.])body(?:[.\[][^\s()=<>,]*)?\Z")
 UNDECLARED: Final = (
-    'to look into bodies, say what they are: "x-payload": "json" among the arguments of the exchange or queue'
+    'to look into bodies, say what they are: "x-payload": "json" among the arguments of the exchange or queue; for a '
+    "filter that is no part of a topology also by itself: --payload json, payload in REST, job files and Python"
 )
-_MEMBERS: Final = "members of the body are written body.name, body[0] or body['any name']"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,7 @@ from typing import Any, Final, NoReturn
 from bindery.router.columns import Ref
 from bindery.router.errors import InvalidInput
 from bindery.router.filters.ast import TROUBLE, Field, Node, Trouble, walk
+from bindery.router.filters.body_paths import Path
 from bindery.router.filters.fields import DOCUMENT, read
 from bindery.router.filters.limits import Payload, PayloadLimits
 from bindery.router.message import Message
@@ -25,14 +27,19 @@ from bindery.router.values import INT64_MAX, INT64_MIN, Value, refuse_surrogates
 
 #: Section name of references into bodies.
 PAYLOAD: Final = "payload"
-#: Names of members and places in lists, from the whole body inwards.
-Path = tuple[str | int, ...]
 #: Digits of an integer that may fit 64 bits.
 _DIGITS: Final = 19
 
 
 class Unparsable(Exception):
-    """A body that cannot be read as what it was declared to be; the text says why."""
+    """A body that cannot be read as what it was declared to be; the text says why.
+
+    `kind` is the word by which such bodies are counted: syntax, not-utf-8, too-large, too-deep, too-many-values.
+    """
+
+    def __init__(self, reason: str, kind: str = "syntax") -> None:
+        super().__init__(reason)
+        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +63,10 @@ def parsed(document: Value, payload: Payload) -> Any:
     if not document:
         return format.empty
     if len(document) > payload.limits.bytes:
-        raise Unparsable(f"the body has more than {payload.limits.bytes} bytes")
+        raise Unparsable(f"the body has more than {payload.limits.bytes} bytes", "too-large")
     text = _text(document)
     if isinstance(document, str) and len(text.encode("utf-8", "surrogatepass")) > payload.limits.bytes:
-        raise Unparsable(f"the body has more than {payload.limits.bytes} bytes")
+        raise Unparsable(f"the body has more than {payload.limits.bytes} bytes", "too-large")
     return format.parse(text, payload.limits)
 
 
@@ -69,7 +76,8 @@ def _text(document: str | bytes) -> str:
     try:
         return document.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Unparsable(f"the body is not UTF-8 from byte {error.start} on (compressed bodies are not read)") from None
+        reason = f"the body is not UTF-8 from byte {error.start} on (compressed bodies are not read)"
+        raise Unparsable(reason, "not-utf-8") from None
 
 
 # -- JSON (RFC 8259) --------------------------------------------------------------------------------------
@@ -77,13 +85,16 @@ def _text(document: str | bytes) -> str:
 
 def _json(text: str, limits: PayloadLimits) -> Any:
     """A JSON text. Of a name that stands twice in an object the last counts; NaN and infinities are no JSON."""
+    opened = text.count("[") + text.count("{")
     try:
         found = _DECODER.decode(text)
     except RecursionError:
-        raise Unparsable(f"the body is nested deeper than {limits.levels} levels") from None
+        raise _too_deep(limits) from None
     except ValueError as error:
+        # whether the parser gives up or comes as far as the error depends on who called it: the text alone decides
+        if opened > limits.levels and _levels(text) > limits.levels:
+            raise _too_deep(limits) from None
         raise Unparsable(f"the body is not JSON: {error}") from None
-    opened = text.count("[") + text.count("{")
     # neither bound can be passed by a text with so few marks; most bodies need no walk
     if opened > limits.levels or opened + text.count(",") >= limits.nodes:
         _check_extent(found, limits)
@@ -95,17 +106,33 @@ def _json(text: str, limits: PayloadLimits) -> Any:
     return found
 
 
+def _too_deep(limits: PayloadLimits) -> Unparsable:
+    return Unparsable(f"the body is nested deeper than {limits.levels} levels", "too-deep")
+
+
+def _levels(text: str) -> int:
+    """How deep the brackets of a text that is no JSON are nested, those within strings aside."""
+    deepest = level = 0
+    for mark in _BRACKETS.finditer(text):
+        if mark[0] in "[{":
+            level += 1
+            deepest = max(deepest, level)
+        elif mark[0] in "]}":
+            level -= 1
+    return deepest
+
+
 def _check_extent(found: Any, limits: PayloadLimits) -> None:
     """Levels and nodes, level by level: what is nested deeply must not be descended into by calls."""
     level, levels, nodes = [found], 0, 0
     while level:
         nodes += len(level)
         if nodes > limits.nodes:
-            raise Unparsable(f"the body has more than {limits.nodes} values")
+            raise Unparsable(f"the body has more than {limits.nodes} values", "too-many-values")
         holders = [item for item in level if isinstance(item, dict | list)]
         levels += bool(holders)
         if levels > limits.levels:
-            raise Unparsable(f"the body is nested deeper than {limits.levels} levels")
+            raise _too_deep(limits)
         level = [part for item in holders for part in (item.values() if isinstance(item, dict) else item)]
 
 
@@ -129,6 +156,7 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
+_BRACKETS: Final = re.compile(r'[\[{\]}]|"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_double, parse_constant=_no_number)
 
 

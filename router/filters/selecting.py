@@ -51,10 +51,17 @@ class Selection:
 class BatchFilters:
     """Filters of groups over one batch, with what is worked out about its messages once; `bodies` are those parsed."""
 
-    def __init__(self, groups: CompiledGroups, view: BatchView, isolation: Isolation | None = None) -> None:
+    def __init__(
+        self,
+        groups: CompiledGroups,
+        view: BatchView,
+        isolation: Isolation | None = None,
+        bodies: Bodies | None = None,
+    ) -> None:
         self._groups = groups
         self._view = view
-        self.bodies = Bodies(view, {payload: [*refs] for payload, refs in groups.body_refs.items()})
+        self.bodies = Bodies(view, groups.body_refs) if bodies is None else bodies
+        self._rounds = self.bodies.rounds
         self._batch = Batch(view, self.bodies)
         self._numbers: dict[int, Codes] = {}
         self._isolation = Isolation() if isolation is None else isolation
@@ -116,8 +123,10 @@ class BatchFilters:
 
     def _ask_bodies(self, rows: Ints, groups: Codes) -> None:
         """Have the bodies parsed that some filter may look into; columns made before are without them."""
-        asked = [self.bodies.ask(payload, rows[into[groups]]) for payload, into in self._groups.into_bodies.items()]
-        if any(asked):
+        for payload, into in self._groups.into_bodies.items():
+            self.bodies.ask(payload, rows[into[groups]])
+        if self.bodies.rounds != self._rounds:
+            self._rounds = self.bodies.rounds
             self._batch = Batch(self._view, self.bodies)
             self._numbers.clear()
 

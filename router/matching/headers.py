@@ -8,14 +8,14 @@ postings of its rarest name, and one hash probe with the message's values finds 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, Column
+from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, Column, Ref
 from bindery.router.equality import family_key
 from bindery.router.matching.matcher import Matches, States
 from bindery.router.matching.texts import KERNELS, Int32s, Int64s, NumberTable, slots_for
@@ -26,8 +26,10 @@ _SECTION: Final = "application_properties"
 #: The atom of a void criterion: the name is present, with any value.
 _VOID: Final = -1
 
+#: The name of a header, or a reference into the body.
+Name = str | Ref
 #: The form of a rule (any or all), and by name the value that is wanted (None: void).
-Rule = tuple[str, Mapping[str, Value]]
+Rule = tuple[str, Mapping[Name, Value]]
 
 
 class HeadersMatcher:
@@ -36,7 +38,7 @@ class HeadersMatcher:
     def __init__(self, rules: Sequence[Rule], base: int) -> None:
         self._base = base
         self._rule_count = len(rules)
-        self._names: dict[str, int] = {}
+        self._names: dict[Name, int] = {}
         self._atoms = _Atoms()
         everything: list[int] = []
         any_rules: list[tuple[int, tuple[tuple[int, int], ...]]] = []
@@ -57,8 +59,9 @@ class HeadersMatcher:
                 postings.add_any(name, atom, rule)
         self._groups = _Groups(all_rules, postings)
         self._postings = postings.freeze()
+        self.body_refs = tuple(name for name in self._names if isinstance(name, Ref))
 
-    def _name(self, name: str) -> int:
+    def _name(self, name: Name) -> int:
         return self._names.setdefault(name, len(self._names))
 
     def match(self, states: States) -> Matches:
@@ -107,9 +110,11 @@ class HeadersMatcher:
         chosen = chosen[place[entries.owner[chosen]] >= 0]
         names = name_of_key[entries.codes[chosen]] if len(chosen) else np.zeros(0, np.int32)
         atoms = self._atoms.find(entries.values(chosen))
-        grouped: tuple[Int64s, Int32s, Int32s] = kernels(KERNELS).group_entries(
-            place[entries.owner[chosen]], names, atoms, len(states.rows)
-        )
+        owners = place[entries.owner[chosen]]
+        if self.body_refs:
+            parts = [(owners, names, atoms), *self._of_bodies(states, place)]
+            owners, names, atoms = (np.concatenate(part) for part in zip(*parts, strict=True))
+        grouped: tuple[Int64s, Int32s, Int32s] = kernels(KERNELS).group_entries(owners, names, atoms, len(states.rows))
         offsets, names, atoms = grouped
         first = place[states.rows]
         if len(first) == 0 or (first == np.arange(len(first))).all():
@@ -118,6 +123,13 @@ class HeadersMatcher:
         starts = np.cumsum(lengths) - lengths
         taken = np.repeat(offsets[:-1][first] - starts, lengths) + np.arange(int(lengths.sum()))
         return np.append(0, np.cumsum(lengths)), names[taken], atoms[taken]
+
+    def _of_bodies(self, states: States, place: Int32s) -> Iterator[tuple[Int32s, Int32s, Int32s]]:
+        """Entries out of the bodies of the messages, for each reference: (places, names, atoms)."""
+        rows = np.flatnonzero(place >= 0).astype(np.int32)
+        for ref in self.body_refs:
+            held, values = states.bodies.held(ref, rows, states.exchange)
+            yield place[rows[held]], np.full(len(held), self._names[ref], np.int32), self._atoms.find(values)
 
 
 class _Atoms:

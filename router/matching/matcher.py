@@ -7,12 +7,13 @@ are numbered across the whole router. A matcher knows nothing of bindings, desti
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from bindery.router.columns import BatchView
+from bindery.router.columns import BatchView, Column, Ref
 from bindery.router.matching.texts import KERNELS, Int32s, Int64s, Texts
 from bindery.router.native import kernels
 
@@ -32,14 +33,27 @@ class KeySets:
         return len(self.offsets) - 1
 
 
+class HeldInBodies(Protocol):
+    """The bodies of a batch (`bindery.router.filters.bodies.Bodies`)."""
+
+    def held(self, ref: Ref, rows: Int32s, place: int) -> tuple[Int64s, Column]:
+        """Positions of the rows that hold a value at a reference, and the values."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class States:
-    """Messages at one exchange: the batch row and the key set of each (int32[n])."""
+    """Messages at one exchange: the batch row and the key set of each (int32[n]).
+
+    `exchange` is the number of the exchange, under which bodies are noted that cannot be read.
+    """
 
     rows: Int32s
     key_sets: Int32s
     sets: KeySets
     view: BatchView
+    bodies: HeldInBodies
+    exchange: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +70,12 @@ class Matches:
 
 
 class Matcher(Protocol):
-    """One exchange's compiled bindings; picklable."""
+    """One exchange's compiled bindings; picklable. `body_refs` is what they look for in bodies."""
+
+    @property
+    def body_refs(self) -> Sequence[Ref]:
+        """References into bodies (`bindery.router.filters.payload.reference`)."""
+        ...
 
     def match(self, states: States) -> Matches:
         """Which rules each message meets."""
@@ -68,6 +87,7 @@ class KeyMatcher(ABC):
 
     base: int
     rule_count: int
+    body_refs: tuple[Ref, ...] = ()
 
     @abstractmethod
     def match_keys(self, keys: Texts, which: Int64s) -> Matches:

@@ -25,7 +25,7 @@ from bindery.store.maintenance.merging import write_groups
 from bindery.store.maintenance.policy import Policy
 from bindery.store.maintenance.table_places import TablePlace
 from bindery.store.maintenance.tiers import row_order
-from bindery.store.manifest import MANIFEST, SUMMED
+from bindery.store.manifest import MANIFEST, SUMMED, unparsable_rows
 from bindery.store.places import at
 
 #: Batches of each app id that stay as they are, whatever their age.
@@ -55,6 +55,7 @@ class _Sum:
     filter_errors: Counter[str] = field(default_factory=Counter)
     requests: Counter[str] = field(default_factory=Counter)
     invalid: Counter[str] = field(default_factory=Counter)
+    unparsable: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
     timings_ms: dict[str, float] = field(default_factory=dict)
     timed: Counter[str] = field(default_factory=Counter)
 
@@ -74,6 +75,8 @@ class _Sum:
                 known[name] += one[name] or 0
         for one in row["exchanges"] or ():
             self.exchanges[one["vhost"], one["name"]] += one["records"]
+        for one in row["unparsable"] or ():
+            self.unparsable[one["kind"], one["vhost"], one["name"], one["reason"]] += one["messages"]
         for name in _COUNTED:
             getattr(self, name).update(dict(row[name] or ()))
         for stage, spent in row["timings_ms"] or ():
@@ -94,6 +97,7 @@ class _Sum:
                 {"vhost": vhost, "name": name, "records": number}
                 for (vhost, name), number in sorted(self.exchanges.items())
             ],
+            "unparsable": unparsable_rows(self.unparsable),
             **{name: sorted(getattr(self, name).items()) for name in (*_COUNTED, "timings_ms", "timed")},
             SUMMED: self.batches,
         }

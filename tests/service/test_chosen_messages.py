@@ -67,6 +67,23 @@ def test_a_filter_chooses_what_is_counted_and_browsed(client: Client) -> None:
     assert done(client, "count", {"filter": filters}) == {"messages": 1}
 
 
+def test_a_filter_looks_into_bodies_as_the_queue_or_the_request_says(client: Client) -> None:
+    assert client.put(f"/queues/{AT}/j", {"arguments": {"x-payload": "json"}}).status == 201
+    for n in range(3):
+        body = {"routing_key": "j", "payload": f'{{"n": {n}}}', "payload_encoding": "string", "properties": {}}
+        assert client.post(f"/exchanges/{AT}/amq.default/publish", body).json["routed"]
+    assert ask(client, "count", {"filter": "body.n > 0"}, "j").json == {"messages": 2}
+    assert done(client, "count", {"filter": "body LIKE 'm%'", "payload": "text"}) == {"messages": 4}
+    for operation, more in (("count", {}), ("browse", {}), ("delete", {}), ("copy", {"to": "other"})):
+        refused = ask(client, operation, {**more, "filter": "body.n > 0"})
+        assert (refused.status, "payload in REST" in refused.json["filter"]["hint"]) == (400, True)
+    wrong = ask(client, "count", {"filter": "body = 'x'", "payload": "text"}, "j")
+    assert (wrong.status, "are json, not text" in wrong.json["reason"]) == (400, True)
+    assert ask(client, "move", {"to": "other", "filter": "body.n = 1"}, "j").json["moved"] == 1
+    got = {"count": 5, "ackmode": "ack_requeue_false", "encoding": "auto", "filter": "body.n > 0"}
+    assert [item["payload"] for item in ask(client, "get", got, "j").json] == ['{"n": 2}']
+
+
 def test_a_get_takes_what_its_filter_accepts(client: Client) -> None:
     body = {"count": 5, "ackmode": "ack_requeue_false", "encoding": "auto", "filter": "n > 1"}
     assert [item["payload"] for item in done(client, "get", body)] == ["m2", "m3"]

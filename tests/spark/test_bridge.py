@@ -10,7 +10,7 @@ from bindery.router.message import Message
 from bindery.router.model import Binding, Divert, Exchange
 from bindery.router.policies import Policy
 from bindery.router.values import Table
-from bindery.store.read import consumer_filter
+from bindery.store.consumer_filters import consumer_filter
 from bindery.store.topology import TopologyStore
 from tests.spark.installation import Installation
 

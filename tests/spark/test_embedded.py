@@ -146,6 +146,9 @@ def test_a_selector_is_a_column_with_three_values(spark: SparkSession) -> None:
     named = bindery.spark.selector("x = TRUE", columns={"x": "`a-b`"})
     assert [row[0] for row in frame.select(named).collect()] == [True, None, False]
     assert frame.where(bindery.spark.selector("LOWER(name) = 'a'", dialect="amqp-sql")).count() == 1
+    bodies = spark.createDataFrame([('{"n": 5}',), ("{",), (None,)], "value string")
+    looking = bindery.spark.selector("body.n = 5", payload="json", columns={"body": "value"})
+    assert [row[0] for row in bodies.select(looking).collect()] == [True, None, None]
     with pytest.raises(AnalysisException, match="Did you mean one of the following"):
         frame.select(bindery.spark.selector("prize > 10"))
     with pytest.raises(FilterError) as caught:

@@ -213,4 +213,8 @@ def test_filters_look_into_bodies_and_count_those_that_cannot_be_parsed(installa
     assert [row["body"] for row in installation.rows("skus")] == [bodies[1]]
     (row,) = installation.manifest()
     assert dict(row["filter_unknowns"]) == {"body.amount >= 100": 1, "body.items[0].sku LIKE 'A-%'": 1}
+    assert row["unparsable"] == [
+        {"kind": "exchange", "vhost": "/", "name": "orders", "reason": "syntax", "messages": 1}
+    ]
+    assert report.unparsable == {("exchange", "orders", "syntax"): 1}
     assert {row["reason"] for row in installation.unroutable()} == {"filtered"}

@@ -16,6 +16,7 @@ from bindery.router.engine import Router
 from bindery.router.errors import FilterError, InvalidDeclaration
 from bindery.router.explain import Explainer
 from bindery.router.known_arguments import without_effect
+from bindery.router.links import Links
 from bindery.router.message import Message, to_batch
 from bindery.router.model import Binding, Divert, Exchange, Queue, Setting, Topology
 from bindery.router.model.objects import GLOBAL_PARAMETER
@@ -115,6 +116,46 @@ def test_the_engine_routes_as_the_reference_and_explain_agrees(asked: list[tuple
     found, _ = routed(topology, messages)
     explained = Explainer(topology, "/").explain(to_batch(messages), clock_ms=0)
     assert [set(one.queues) for one in explained] == found
+
+
+def test_bodies_that_could_not_be_read_are_counted_once_at_each_place_that_asked(editor: TopologyEditor) -> None:
+    editor.bind(selecting("orders", "both", "body.total = 1"))
+    editor.bind(Binding(0, "/", "logs", "gold", "queue", ""))
+    messages = [
+        Message(exchange="orders", body=b"no JSON"),
+        Message(exchange="orders", body=b"[" * 200),
+        Message(exchange="orders", body=b"\xff"),
+        Message(exchange="logs", body=b"\xff"),
+        Message(exchange="logs", body=b"plain"),
+        Message(exchange="plain", body=b"\xff"),
+        Message(exchange="", routing_key="both", body=b"\xff"),
+        order(amount=5),
+    ]
+    _, counts = routed(editor.topology, messages)
+    total = RoutedCounts()
+    for _ in range(2):
+        total.merge(json.loads(json.dumps(counts.as_data())))
+    assert {key: 2 * number for key, number in counts.unparsable.items()} == total.unparsable
+    assert counts.in_manifest(editor.topology, "/").unparsable == {
+        ("exchange", "/", "orders", "syntax"): 1,
+        ("exchange", "/", "orders", "too-deep"): 1,
+        ("exchange", "/", "orders", "not-utf-8"): 1,
+        ("exchange", "/", "logs", "not-utf-8"): 1,
+        ("queue", "/", "gold", "syntax"): 2,
+        ("queue", "/", "gold", "too-deep"): 1,
+        ("queue", "/", "gold", "not-utf-8"): 2,
+    }
+
+
+def test_the_detail_of_an_unroutable_message_says_why_its_body_could_not_be_read(editor: TopologyEditor) -> None:
+    messages = [Message(exchange="orders", body=b"no"), Message(exchange="orders"), Message(exchange="", body=b"no")]
+    lost = Router.compile(editor.topology, "/").route(to_batch(messages), clock_ms=0).unroutable
+    filtered = "a filter behind exchange 'orders' did not accept the message"
+    assert lost.detail == [
+        f"{filtered}; the body is not JSON: Expecting value: line 1 column 1 (char 0)",
+        filtered,
+        "no binding of exchange '' matched",
+    ]
 
 
 def test_explain_shows_what_was_read(editor: TopologyEditor) -> None:
@@ -223,20 +264,168 @@ def test_a_replaced_filter_keeps_its_meaning_in_a_replay(editor: TopologyEditor)
     assert routed(editor.topology, [message])[0] == [{"big"}]
 
 
-def test_header_criteria_do_not_look_into_bodies_and_say_so(editor: TopologyEditor) -> None:
+def by_headers(source: str, queue: str, arguments: dict[str, Value]) -> Binding:
+    return Binding(0, "/", source, queue, "queue", "", Table(arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "met"),
+    [
+        ({"body.amount": 5}, [0]),
+        ({"body.amount": 5.0}, [1]),  # as between headers: integers and doubles are two families
+        ({"body.amount": "5"}, [2]),
+        ({"body.amount": True}, [3]),
+        ({"body.amount": None}, [0, 1, 2, 3]),  # any value: null, lists and maps are none
+        ({"body.items[0].sku": "a", "x-match": "any"}, [4]),
+        ({"body['items'][0]['sku']": "a", "colour": "red"}, [4]),
+        ({"body.amount": 5, "colour": "red"}, []),
+        ({"body.amount": 5, "colour": "red", "x-match": "any"}, [0, 4, 6]),
+        ({"body.amount": 5, "x-c": 1, "x-match": "any-with-x"}, [0, 7]),
+        ({"body": "whole"}, [7]),
+        ({"body.amount": None, "x-match": "any"}, [0, 1, 2, 3]),
+    ],
+)
+def test_keys_of_headers_bindings_look_into_bodies(arguments: dict[str, Value], met: list[int]) -> None:
+    editor = TopologyEditor(Topology.empty())
+    editor.declare_exchange(exchange("x", kind="headers"))
+    editor.declare_queue(Queue("/", "q"))
+    editor.bind(by_headers("x", "q", arguments))
+    red, odd = Table({"colour": "red"}), Table({"body.amount": 5, "body": "whole", "x-c": 1})
+    messages = [
+        *(order("x", amount=amount) for amount in (5, 5.0, "5", True)),
+        replace(order("x", items=[{"sku": "a"}], amount=None), application_properties=red),
+        order("x", amount=[5]),
+        Message(exchange="x", body=b"{", application_properties=red),
+        Message(exchange="x", body=b'"whole"', application_properties=Table({"x-c": 1})),
+        Message(exchange="x", application_properties=odd if "x-c" not in arguments else Table()),
+    ]
+    found, _ = routed(editor.topology, messages)
+    assert [n for n, queues in enumerate(found) if queues] == met
+
+
+_KEYS = ("body.a", "body['a']", "body.b[0]", "body", "h", "x-h")
+_ASKED = st.dictionaries(
+    st.sampled_from(_KEYS), st.sampled_from([None, 1, 1.0, "1", True, float("nan")]), max_size=3
+).filter(lambda asked: not {"body.a", "body['a']"} <= asked.keys())
+_SENT = st.tuples(
+    st.sampled_from(
+        [None, b"", b"1", b'"1"', b"true", b"{", b"\xff", b'{"a": 1}', b'{"a": 1.0, "b": ["1"]}',
+         b'{"a": [1], "b": [null]}',
+         b'{"a": "1", "b": [true]}', b"[" * 200]
+    ),
+    st.dictionaries(st.sampled_from(_KEYS), st.sampled_from([None, 1, "1"]), max_size=3),
+)  # fmt: skip
+
+
+@given(
+    st.lists(st.tuples(_ASKED, st.sampled_from(["all", "any", "all-with-x", "any-with-x"])), max_size=5),
+    st.lists(_SENT, min_size=1, max_size=6),
+    st.booleans(),
+)
+def test_headers_bindings_on_bodies_agree_with_the_reference_explain_and_the_analysis(
+    asked: list[tuple[dict[str, Value], str]], sent: list[tuple[bytes | None, dict[str, Value]]], declared: bool
+) -> None:
+    editor = TopologyEditor(Topology.empty())
+    editor.declare_exchange(exchange("x", "json" if declared else None, kind="headers"))
+    editor.declare_exchange(exchange("first", "json", kind="fanout"))
+    editor.bind(Binding(0, "/", "first", "x", "exchange", ""))
+    for number, (criteria, form) in enumerate(asked):
+        editor.declare_queue(Queue("/", f"q{number}"))
+        editor.bind(by_headers("x", f"q{number}", {**criteria, "x-match": form}))
+    messages = [
+        Message(exchange=name, body=body, application_properties=Table(properties))
+        for body, properties in sent
+        for name in ("x", "first")
+    ]
+    topology = editor.topology
+    found, counts = routed(topology, messages)
+    names = [name for _, name in topology.queues]
+    for one, queues in zip(
+        Explainer(topology, "/").explain(to_batch(messages), clock_ms=0, queues=names), found, strict=True
+    ):
+        assert set(one.queues) == queues
+        assert {why.queue for why in one.why_not if why.reached} == queues
+        assert all(why.causes[0].kind == "headers" for why in one.why_not if not why.reached)
+    reads = declared and any(key.startswith("body") for criteria, _ in asked for key in criteria)
+    bad = sum(body in (b"{", b"\xff", b"[" * 200) for body, _ in sent)
+    assert counts.unparsable.total() == (2 * bad if reads else 0)
+    links = Links(topology, "/")
+    for binding in links.bindings_from("x"):
+        kind = links.type_of(binding)
+        criteria = kind.asked(binding)
+        met = [binding.destination in queues for queues in found]
+        assert not kind.always(criteria) or all(met)
+        assert not kind.never(criteria) or not any(met)
+        for other in links.bindings_from("x"):
+            if kind.covers(kind.asked(other), criteria):
+                assert all(binding.destination not in queues or other.destination in queues for queues in found)
+
+
+def test_a_body_is_parsed_once_for_headers_bindings_and_filters(editor: TopologyEditor) -> None:
+    editor.declare_exchange(exchange("x", kind="headers"))
+    for queue in ("big", "small"):
+        editor.bind(by_headers("x", queue, {"body.amount": 5, "x-filter-jms-selector": "body.total = 6"}))
+        editor.bind(by_headers("x", queue, {"body.amount": None, "x-match": "any"}))
+    editor.bind(Binding(0, "/", "x", "orders", "exchange", "", Table({"body.amount": 5})))
+    batch = to_batch([order("x", amount=5, total=6), order("plain"), order("x", amount=6)])
+    walk, *_ = Router.compile(editor.topology, "/").walk(batch, clock_ms=0)
+    assert walk.screening.bodies.parsed == 2
+
+
+@pytest.mark.parametrize(
+    ("payload", "arguments", "says", "hint"),
+    [
+        ("json", {"body.order-id": 5}, "header key 'body.order-id' is no reference into the body", "body['any name']"),
+        ("json", {"body.": 5}, "header key 'body.' is no reference into the body", "body['any name']"),
+        ("json", {"body.a": (1,)}, "wants a list or map", "name the members"),
+        ("json", {"body": Table({"a": 1})}, "wants a list or map", "name the members"),
+        ("json", {"body.a": 1, "body['a']": 2}, "'body.a' and \"body['a']\" are one member", "state it once"),
+        ("text", {"body.a": 5}, "header key 'body.a': a body that is text has no members", "`body` alone"),
+    ],
+)
+def test_a_key_that_cannot_look_into_bodies_is_refused(
+    editor: TopologyEditor, payload: str, arguments: dict[str, Value], says: str, hint: str
+) -> None:
+    editor.declare_exchange(exchange("x", payload, kind="headers"))
+    editor.declare_exchange(exchange("undeclared", None, kind="headers"))
+    with pytest.raises(InvalidDeclaration) as refused:
+        editor.bind(by_headers("x", "big", arguments))
+    assert says in refused.value.message
+    assert hint in str(refused.value.hint)
+    assert "arguments.body" in str(refused.value.where)
+    editor.bind(by_headers("undeclared", "big", arguments))
+
+
+def test_a_key_keeps_its_meaning_when_an_import_overwrites_its_exchange(editor: TopologyEditor) -> None:
     editor.declare_exchange(exchange("declared", kind="headers"))
     editor.declare_exchange(exchange("undeclared", None, kind="headers"))
-    for name in ("body.amount", "body[0]"):
-        asked = Table({"x-match": "all", name: 5})
-        with pytest.raises(InvalidDeclaration, match="criteria compare headers alone") as refused:
-            editor.bind(Binding(0, "/", "declared", "big", "queue", "", asked))
-        assert "x-filter-jms-selector" in str(refused.value.hint)
-        editor.bind(Binding(0, "/", "undeclared", "big", "queue", "", asked))
-    editor.bind(Binding(0, "/", "declared", "big", "queue", "", Table({"body": 5})))
-    with pytest.raises(InvalidDeclaration, match="criteria compare headers alone"):
-        editor.declare_exchange(exchange("undeclared", kind="headers"), overwrite=True)
-    both = Table({"colour": "red", "x-filter-jms-selector": "body.amount = 5"})
-    editor.bind(Binding(0, "/", "declared", "small", "queue", "", both))
-    red = Table({"colour": "red"})
-    messages = [replace(order("declared", amount=n), application_properties=red) for n in (5, 6)]
-    assert routed(editor.topology, messages)[0] == [{"small"}, set()]
+    for name in ("declared", "undeclared"):
+        editor.bind(by_headers(name, "big", {"body": 5}))
+    for name, payload in (("declared", None), ("undeclared", "json")):
+        with pytest.raises(InvalidDeclaration, match=r"'body' is .* and would become") as refused:
+            editor.declare_exchange(exchange(name, payload, kind="headers"), overwrite=True)
+        assert "unbind first" in str(refused.value.hint)
+    editor.declare_exchange(exchange("declared", "text", kind="headers"), overwrite=True)
+    editor.bind(by_headers("declared", "small", {"body": "x"}))
+    with pytest.raises(InvalidDeclaration, match="would become"):
+        editor.declare_exchange(exchange("declared", None, kind="headers"), overwrite=True)
+
+
+def test_explain_says_what_of_the_body_a_headers_binding_misses(editor: TopologyEditor) -> None:
+    editor.declare_exchange(exchange("x", kind="headers"))
+    editor.bind(by_headers("x", "big", {"body['the amount']": 5}))
+    bodies = (b'{"the amount": 6}', b'{"the amount": 5.0}', b'{"the amount": null}', b"{", None)
+    batch = to_batch([Message(exchange="x", body=body) for body in bodies])
+    explained = Explainer(editor.topology, "/").explain(batch, clock_ms=0, queues=["big"])
+    assert [one.why_not[0].causes[0].message for one in explained] == [
+        "body['the amount'] is 6, 5 is wanted",
+        "body['the amount'] is the double 5.0, the integer 5 is wanted: unlike types are never equal",
+        "body['the amount'] is missing: the body has no value there, 5 is wanted",
+        "body['the amount'] cannot be read: the body is not JSON: Expecting property name enclosed in double quotes: "
+        "line 1 column 2 (char 1), 5 is wanted",
+        "body['the amount'] is missing: the message has no body, 5 is wanted",
+    ]
+    assert explained[3].detail == (
+        "no binding of exchange 'x' matched; the body is not JSON: Expecting property name enclosed in double quotes: "
+        "line 1 column 2 (char 1)"
+    )

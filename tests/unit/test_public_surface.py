@@ -18,17 +18,20 @@ from tests.packages import PARTS, PROJECT, own_packages
 PACKAGES = ("bindery", "bindery.router", "bindery.store", "bindery.api", "bindery.jobs")
 
 
+#: What every way to read a queue takes.
+CHOOSING = "filter=None, dialect='jms', payload=None, flat=False, columns=None, since=None, at=None"
 #: What programs rely on: names, and what is called with what. A change here is a change for them.
 SURFACE = {
     "open": "(path)",
     "read_queue": (
-        "(data, queue, *, vhost='/', filter=None, dialect='jms', version=None, columns=None, connection=None)"
+        "(data, queue, *, vhost='/', filter=None, dialect='jms', version=None, columns=None, connection=None, "
+        "payload=None)"
     ),
     "spark": "()",
     "spark.route": "(df, topology, mapping=None, *, vhost='/')",
     "spark.messages": "(df, mapping)",
     "spark.register": "(session)",
-    "spark.selector": "(text, *, dialect='jms', columns=None)",
+    "spark.selector": "(text, *, dialect='jms', columns=None, payload=None)",
     "Directory.path": "property",
     "Directory.topology": "property",
     "Directory.queues": "(self, vhost='/')",
@@ -44,12 +47,10 @@ SURFACE = {
     "Queue.vhost": "member_descriptor",
     "Queue.path": "property",
     **{
-        f"Queue.{name}": f"(self, *, filter=None, dialect='jms', flat=False, columns=None, since=None, at=None{more})"
+        f"Queue.{name}": f"(self, *, {CHOOSING}{more})"
         for name, more in (("arrow", ""), ("polars", ""), ("pandas", ""), ("duckdb", ", connection=None"))
     },
-    "Queue.spark": (
-        "(self, session=None, *, filter=None, dialect='jms', flat=False, columns=None, since=None, at=None)"
-    ),
+    "Queue.spark": (f"(self, session=None, *, {CHOOSING})"),
 }
 
 

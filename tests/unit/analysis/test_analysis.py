@@ -139,6 +139,7 @@ def test_an_analysis_that_was_cut_short_says_so() -> None:
         ("headers", "", {"x-match": "all", "x-only": 1}, "BT111"),
         ("headers", "", {"x-match": "any"}, "BT112"),
         ("headers", "", {"x-match": "any", "a": 1, "x-device": "d"}, "BT113"),
+        ("headers", "", {"body.amount": 1}, "BT114"),
         ("topic", "late ", {}, "BT161"),
     ],
 )

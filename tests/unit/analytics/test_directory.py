@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 import bindery
+from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import FilterError, InvalidInput, InvalidRecord, NotFound
+from bindery.router.model import Queue
+from bindery.router.values import Table
 from bindery.store.commit import BatchCommitter
 from bindery.store.paths import DataDir
 from bindery.store.read import read_queue
@@ -124,3 +127,25 @@ def test_what_is_not_installed_is_named(directory: bindery.Directory, monkeypatc
 def test_reading_needs_no_spark() -> None:
     code = "import bindery, sys; bindery.open, bindery.spark; print(sorted({'pyspark', 'duckdb'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_filters_look_into_bodies_as_the_queue_or_the_caller_says(data: DataDir, store: TopologyStore) -> None:
+    def declare(editor: TopologyEditor) -> None:
+        editor.declare_queue(Queue("/", "declared", arguments=Table({"x-payload": "json"})))
+        editor.declare_queue(Queue("/", "plain"))
+
+    version = store.edit(declare, author="t").version
+    with BatchCommitter(data, stream="s", app_id="s:1") as committer:
+        deliver(data, committer, 0, version, "declared", "plain", body=lambda seq: b'{"n": %d}' % seq)
+    directory = bindery.open(data.root)
+    for queue, payload in (("declared", None), ("declared", "json"), ("plain", "json")):
+        found = directory.queue(queue)
+        assert len(found.arrow(filter="body.n > 0", payload=payload)) == 2
+        assert len(found.pandas(filter="body.n > 1", payload=payload)) == 1
+        assert len(read_queue(data, queue, filter="body.n > 0", payload=payload)) == 2
+        assert len(directory.snapshot().queue(queue).arrow(filter="body.n > 0", payload=payload)) == 2
+    with pytest.raises(FilterError) as refused:
+        directory.queue("plain").arrow(filter="body.n > 0")
+    assert "payload in REST, job files and Python" in str(refused.value.hint)
+    with pytest.raises(InvalidInput, match="the bodies of queue 'declared' are json, not text"):
+        directory.queue("declared").arrow(filter="body LIKE '%'", payload="text")

@@ -9,7 +9,7 @@ import pytest
 
 from bindery.router.declarations import TopologyEditor
 from bindery.router.message import Message
-from bindery.router.model import Queue
+from bindery.router.model import Exchange, Queue
 from bindery.router.values import Table
 from bindery.store import faults
 from bindery.store.commit import BatchCommitter
@@ -21,6 +21,7 @@ from bindery.store.transfers import Transfer
 from tests.unit.cli.conftest import Run
 from tests.unit.store.conftest import Crash, crash, declare_queues, deliver
 from tests.unit.store.conftest import at as at_point
+from tests.unit.store.routed import route
 
 
 @pytest.fixture
@@ -143,3 +144,66 @@ def test_a_transfer_that_cannot_be_is_one_line(run: Run, data: DataDir, verb: st
     code, _, err = run("messages", verb, "a", "--to", "b", "--filter", "x >", "--data", data.root)
     assert code == 2
     assert "^" in err
+
+
+@pytest.fixture
+def bodies(data: DataDir) -> DataDir:
+    """Beside queue a, which says nothing of its bodies, queue j, whose bodies are JSON: n is 0, 1, 2; one is broken."""
+    queue = Queue("/", "j", arguments=Table({"x-payload": "json"}))
+    version = TopologyStore(data).edit(lambda editor: editor.declare_queue(queue), author="t").version
+    with BatchCommitter(data, stream="j", app_id="j:1") as committer:
+        texts = (b'{"n": 0}', b'{"n": 1}', b'{"n": 2}', b"{")
+        deliver(data, committer, 0, version, "j", rows=4, body=lambda seq: texts[seq])
+    return data
+
+
+def test_filters_look_into_the_bodies_that_the_queue_declares(run: Run, bodies: DataDir) -> None:
+    at = ("j", "--data", bodies.root)
+    assert run("messages", "count", *at, "--filter", "body.n >= 1")[1] == "2\n"
+    assert run("messages", "count", *at, "--filter", "body.n >= 1", "--payload", "json")[1] == "2\n"
+    assert run("messages", "count", *at, "--filter", "body.n IS NULL")[1] == "1\n"
+    sql = {"f": {"descriptor": "amqp:sql-filter", "value": "body.n = 2"}}
+    assert run("messages", "count", *at, "--filter", json.dumps(sql), "--dialect", "filter-set")[1] == "1\n"
+    code, _, err = run("messages", "count", *at, "--filter", "body LIKE '%1%'", "--payload", "text")
+    assert code == 2
+    assert "the bodies of queue 'j' are json, not text" in err
+    assert run("messages", "delete", *at, "--filter", "body.n = 1")[1] == "1 message deleted\n"
+    assert run("messages", "move", *at, "--to", "a", "--filter", "body.n = 0")[1] == "1 message moved to a\n"
+    taken = run("messages", "get", *at, "--filter", "body.n = 2", "--json")[1]
+    assert Message.from_json(json.loads(taken)).body == b'{"n": 2}'
+
+
+def test_bodies_of_other_queues_are_what_the_reader_says(run: Run, bodies: DataDir) -> None:
+    at = ("a", "--data", bodies.root)
+    assert run("messages", "count", *at, "--filter", "body LIKE 'gr%'", "--payload", "text")[1] == "2\n"
+    assert run("messages", "count", *at, "--filter", "body = 'x'")[1] == "0\n"  # a property, as nothing else is said
+    code, _, err = run("messages", "count", *at, "--filter", "body.n = 1")
+    assert code == 2
+    assert "--payload json" in err
+    code, _, err = run("messages", "count", *at, "--filter", "body.n = 1", "--payload", "jsn")
+    assert code == 2
+    assert "did you mean json?" in err
+
+
+def test_unroutable_rows_are_chosen_by_their_bodies(run: Run, data: DataDir) -> None:
+    orders = Exchange("/", "orders", "topic", arguments=Table({"x-payload": "json"}))
+    store = TopologyStore(data)
+    store.edit(lambda editor: editor.declare_exchange(orders), author="t")
+    messages = [Message(exchange=name, body=b'{"n": %d}' % n) for n in range(3) for name in ("orders", "amq.topic")]
+    route(data, store, messages, stream="lost")
+    rows = ("--data", data.root, "--json", "--filter", "body.n >= 1")
+
+    def chosen(*options: str, command: str = "unroutable") -> int:
+        code, out, err = run(command, *rows, *options)
+        assert code == 0, err
+        return int(json.loads(out)["rows" if command == "unroutable" else "chosen"])
+
+    assert chosen("--exchange", "orders") == 2
+    assert chosen("--payload", "json") == 4
+    assert chosen("--exchange", "orders", "--dry-run", command="redrive") == 2
+    code, _, err = run("redrive", *rows, "--exchange", "amq.topic")
+    assert code == 2
+    assert "--payload json" in err
+    code, out, err = run("explain", "--data", data.root, "--find", "body.n = 2", "--payload", "json", "--json")
+    assert (code, json.loads(out)["on_record"]["reason"]) == (0, "no_binding"), err
+    assert run("explain", "--data", data.root, "--row", "lost:0:1", "--payload", "json")[0] == 2

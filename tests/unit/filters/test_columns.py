@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
@@ -14,6 +15,7 @@ from bindery.router.filters import DIALECTS, evaluate, parse
 from bindery.router.filters.ast import FALSE, TRUE, Field, XPath, walk
 from bindery.router.filters.columns import ColumnFilter
 from bindery.router.filters.fields import read
+from bindery.router.filters.limits import Limits, Payload
 from bindery.router.message import Message
 from bindery.router.values import Table
 from tests.examples import examples
@@ -58,6 +60,20 @@ def test_no_default_of_a_header_is_there_without_its_value() -> None:
     filter = parse("JMSPriority = 4", "jms")
     assert evaluate(filter, Message(application_properties=Table({}))) is True
     assert ColumnFilter.of(filter).truths([column_of([None, 4])], 2, clock_ms=0).tolist() == [1, TRUE]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_column_of_bodies_is_looked_into(dialect: str) -> None:
+    bodies = [b'{"a": 5, "b": [{"c": "x"}]}', '{"a": 4}', None, b"{", "", b'{"b": [{"c": "x"}], "a": 6}']
+    messages = [Message(body=body.encode() if isinstance(body, str) else body) for body in bodies]
+    for text in ("body.a > 4", "body.b[0].c = 'x' AND n = 1", "body.a IS NULL", "NOT (body.a = 5)"):
+        filter = parse(text, dialect, limits=Limits(payload=Payload("json")))
+        condition = pickle.loads(pickle.dumps(ColumnFilter.of(filter)))  # noqa: S301  # our own
+        assert condition.names == (("body", "n") if "n = 1" in text else ("body",))
+        columns = [column_of([*bodies]), column_of([1] * len(bodies))][: len(condition.names)]
+        truths = condition.truths(columns, len(bodies), clock_ms=0)
+        expected = [evaluate(filter, replace(one, application_properties=Table({"n": 1}))) for one in messages]
+        assert [_RESULTS.get(truth) for truth in truths.tolist()] == expected
 
 
 def test_a_filter_of_bodies_is_refused() -> None:

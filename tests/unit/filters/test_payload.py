@@ -76,6 +76,13 @@ UNPARSABLE: dict[str, bytes] = {
     "too many values": b"[" + b"1," * 100_000 + b"1]",
     "too many bytes": b'"' + b"x" * 1_000_000 + b'"',
 }
+#: How they are counted, where it is not as `syntax`.
+COUNTED_AS = {
+    **dict.fromkeys(("not UTF-8", "UTF-16", "compressed"), "not-utf-8"),
+    **dict.fromkeys(("deep", "very deep", "deep in an object"), "too-deep"),
+    "too many values": "too-many-values",
+    "too many bytes": "too-large",
+}
 
 
 def found_by_hand(body: bytes | None, path: tuple[str | int, ...]) -> Any:
@@ -159,6 +166,24 @@ def test_an_unparsable_body_is_unknown_counted_and_hurts_no_other(kind: str) -> 
     found = trace(asks, broken)
     assert found.cause == "trouble"
     assert found.why.startswith("the body ")
+    with pytest.raises(Unparsable) as unparsable:
+        parsed(broken.body, JSON)
+    assert (str(unparsable.value), unparsable.value.kind) == (found.why, COUNTED_AS.get(kind, "syntax"))
+
+
+@pytest.mark.parametrize("body", [b"[" * 800, b"[" * 101 + b"x", b'["[",' * 101, b"[" * 99 + b'"' + b"[" * 99])
+def test_why_a_body_is_unparsable_depends_on_nothing_but_the_body(body: bytes) -> None:
+    """The parser of JSON descends by calls: how far it comes depends on who calls it, and a replay must agree."""
+
+    def said(calls: int) -> tuple[str, str]:
+        if calls:
+            return said(calls - 1)
+        with pytest.raises(Unparsable) as unparsable:
+            parsed(body, JSON)
+        return unparsable.value.kind, str(unparsable.value)
+
+    assert said(0) == said(400)
+    assert said(0)[0] == ("syntax" if b'"' + b"[" * 99 in body else "too-deep")
 
 
 @pytest.mark.parametrize(

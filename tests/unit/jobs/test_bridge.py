@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bindery.jobs.control.bridge import bridge_filter, check_bridge
 from bindery.jobs.control.config import JobFile, QueueSource, parse_job
 from bindery.router.declarations import TopologyEditor
-from bindery.router.errors import FilterError, Refused
+from bindery.router.errors import FilterError, InvalidInput, Refused
 from bindery.router.filters import evaluate
 from bindery.router.message import Message
 from bindery.router.model import Exchange, Queue, Topology
 from bindery.router.policies import Policy
 from bindery.router.values import Table, Value
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataDir:
+    return DataDir.open(tmp_path / "data", create=True)
+
 
 BRIDGE = """
 stream: bridge
@@ -79,18 +89,58 @@ NO_LOCAL = "filter: {f: {descriptor: 'apache.org:jms-no-local-filter:list', valu
         ("filter: a IS NULL, connection: me", [True, True, True]),
     ],
 )
-def test_no_local_compares_with_the_connection_of_the_bridge(source: str, accepted: list[bool]) -> None:
+def test_no_local_compares_with_the_connection_of_the_bridge(data: DataDir, source: str, accepted: list[bool]) -> None:
     job = filtering(source)
     assert isinstance(job.job.source, QueueSource)
-    condition = bridge_filter(job.job.source, job)
+    condition = bridge_filter(data, job.job.source, job)
     assert condition is not None
     messages = [Message(connection=name) for name in ("me", "you", None)]
     assert [evaluate(condition, message) for message in messages] == accepted
 
 
-def test_a_bad_filter_names_its_line() -> None:
+def test_a_bad_filter_names_its_line(data: DataDir) -> None:
     job = filtering("filter: 'a ='")
     assert isinstance(job.job.source, QueueSource)
     with pytest.raises(FilterError) as raised:
-        bridge_filter(job.job.source, job)
+        bridge_filter(data, job.job.source, job)
     assert raised.value.where == "job.yaml, line 3: source.filter"
+
+
+@pytest.mark.parametrize(
+    ("declared", "source", "accepted"),
+    [
+        ("json", "filter: body.a = 5", [True, False]),
+        ("json", "filter: body.a = 5, payload: json", [True, False]),
+        (None, "filter: body.a = 5, payload: json", [True, False]),
+        (None, "filter: body LIKE '%6%', payload: text", [False, True]),
+        (None, "filter: body IS NULL", [True, True]),
+    ],
+)
+def test_a_bridge_looks_into_the_bodies_of_its_queue(
+    data: DataDir, declared: str | None, source: str, accepted: list[bool]
+) -> None:
+    arguments = Table({} if declared is None else {"x-payload": declared})
+    TopologyStore(data).edit(lambda editor: editor.declare_queue(Queue("/", "orders", arguments=arguments)), author="t")
+    job = filtering(source)
+    assert isinstance(job.job.source, QueueSource)
+    condition = bridge_filter(data, job.job.source, job)
+    assert condition is not None
+    messages = [Message(body=body) for body in (b'{"a": 5}', b'{"a": 6}')]
+    assert [evaluate(condition, message) is True for message in messages] == accepted
+
+
+@pytest.mark.parametrize(
+    ("source", "where", "hint"),
+    [
+        ("filter: body.a = 5", "source.filter", "payload in REST, job files and Python"),
+        ("filter: body.a = 5, payload: jsn", "source.payload", "did you mean json?"),
+    ],
+)
+def test_a_bridge_that_cannot_look_into_bodies_says_where(data: DataDir, source: str, where: str, hint: str) -> None:
+    TopologyStore(data).edit(lambda editor: editor.declare_queue(Queue("/", "orders")), author="t")
+    job = filtering(source)
+    assert isinstance(job.job.source, QueueSource)
+    with pytest.raises(InvalidInput) as raised:
+        bridge_filter(data, job.job.source, job)
+    assert raised.value.where == f"job.yaml, line 3: {where}"
+    assert hint in str(raised.value.hint)

@@ -5,9 +5,17 @@ from __future__ import annotations
 from bindery.jobs.report import BatchReport, Totals
 
 
-def report(records: int, copies: int, reasons: dict[str, int], problems: dict[str, int]) -> BatchReport:
+def report(
+    records: int,
+    copies: int,
+    reasons: dict[str, int],
+    problems: dict[str, int],
+    unparsable: dict[tuple[str, str, str], int] | None = None,
+) -> BatchReport:
     lost = sum(reasons.values())
-    return BatchReport(0, 1, records, copies, lost, {}, reasons=reasons, problems=problems)
+    return BatchReport(
+        0, 1, records, copies, lost, {}, reasons=reasons, problems=problems, unparsable=unparsable or {}
+    )  # fmt: skip
 
 
 def test_a_summary_names_the_most_frequent_problems_shortened() -> None:
@@ -33,4 +41,18 @@ def test_a_summary_is_data_too() -> None:
         "unroutable": 2,
         "reasons": {"invalid_record": 1, "no_binding": 1},
         "problems": {"n is no number": 1},
+        "unparsable": [],
     }
+
+
+def test_bodies_that_filters_could_not_read_are_told_wherever_they_went() -> None:
+    totals = Totals()
+    totals.add(report(3, 3, {}, {}, {("exchange", "orders", "syntax"): 1}))
+    totals.add(report(3, 3, {}, {}, {("exchange", "orders", "syntax"): 1, ("queue", "it's", "too-deep"): 1}))
+    assert totals.summary == (
+        "6 records → 6 copies, 3 bodies not readable: syntax for exchange 'orders' ×2, too-deep for queue \"it's\" ×1"
+    )
+    assert totals.as_data()["unparsable"] == [
+        {"kind": "exchange", "name": "orders", "reason": "syntax", "messages": 2},
+        {"kind": "queue", "name": "it's", "reason": "too-deep", "messages": 1},
+    ]

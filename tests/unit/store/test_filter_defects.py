@@ -141,12 +141,12 @@ def test_a_manifest_from_before_there_were_such_counts_has_none(tmp_path: Path) 
     rows = pa.Table.from_pylist([row], schema=MANIFEST.schema)
     now = pa.array([0], MANIFEST.schema.field("committed_at").type)
     rows = rows.set_column(rows.schema.get_field_index("committed_at"), "committed_at", now)
-    newer = ["filter_errors", "requests", "batches", "timed", "invalid"]
+    newer = ["filter_errors", "requests", "batches", "timed", "invalid", "unparsable"]
     for number, older in enumerate((rows, rows.drop_columns(newer))):
         pq.write_table(older, tmp_path / f"{number}.parquet")
         totals = Totals()
         totals.add(file_rows.read(str(tmp_path), f"{number}.parquet", MANIFEST.schema))
-        assert (totals.filter_unknowns, totals.filter_errors) == ({"a": 1}, {})
+        assert (totals.filter_unknowns, totals.filter_errors, totals.unparsable) == ({"a": 1}, {}, {})
 
 
 @pytest.mark.usefixtures("defect")

@@ -59,11 +59,14 @@ def test_a_batch_that_is_begun_and_not_committed_is_wrong_unless_a_job_is_at_it(
         assert list(found.wrong(since + timedelta(seconds=59))) == []
         (said,) = found.wrong(since + timedelta(seconds=61))
         assert said.startswith("batch 1 was begun at 2023-11-14T22:13:20Z and is not committed")
-        committer.commit(1, committer.pin(1, version, begun), [], BatchCounts(unroutable={"no-binding": 2}, records=4))
+        unread = {("exchange", "/", "orders", "syntax"): 3}
+        counts = BatchCounts(unroutable={"no-binding": 2}, unparsable=unread, records=4)
+        committer.commit(1, committer.pin(1, version, begun), [], counts)
     found = one(data)
     assert found.begun is None
     assert list(found.wrong(LONG_AFTER)) == [
         "2 of 4 records of the last batch reached no queue: no-binding 2",
+        "filters of exchange 'orders' could not read 3 bodies of the last batch: syntax",
     ]
 
 

@@ -18,10 +18,11 @@ from bindery.router.message import QUEUE_SCHEMA, Message
 from bindery.store import data_files, faults, file_rows, tables
 from bindery.store.actions import RemoveFile
 from bindery.store.commit import BatchCommitter, BatchCounts
+from bindery.store.consumer_filters import consumer_filter
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.places import at as place
-from bindery.store.read import RowId, browse, consumer_filter, delete_matching, delete_rows, row_ids, take
+from bindery.store.read import RowId, browse, delete_matching, delete_rows, row_ids, take
 from bindery.store.routed_files import file_groups
 from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import Crash, declare_queues, deliver, queue_rows, written

@@ -37,6 +37,9 @@ def reference(rows: list[dict[str, Any]]) -> Totals:
         out.filter_unknowns.update(dict(row["filter_unknowns"]))
         out.filter_errors.update(dict(row["filter_errors"]))
         out.bindings.update(dict(row["bindings"]))
+        out.unparsable.update(
+            {(one["kind"], one["vhost"], one["name"], one["reason"]): one["messages"] for one in row["unparsable"]}
+        )
         out.exchanges.update({(one["vhost"], one["name"]): one["records"] for one in row["exchanges"]})
         for one in row["tables"]:
             key = (one["kind"], one["vhost"], one["name"])
@@ -55,6 +58,7 @@ def assert_equal(found: Totals, expected: Totals) -> None:
         "invalid",
         "filter_unknowns",
         "filter_errors",
+        "unparsable",
         "exchanges",
         "bindings",
     ):
@@ -81,6 +85,7 @@ def commit(data: DataDir, stream: str, batch: int, version: int, rng: random.Ran
         invalid=some("fields", "syntax"),
         filter_unknowns=some("a / 0 > 1", "b % 0 = 1"),
         filter_errors=some("a / 0 > 1", "UPPER(s) = 'X'"),
+        unparsable=some(("exchange", "/", "x", "syntax"), ("queue", "v", "q", "too-deep")),
         timings_ms={"route": rng.random() * 10},
     )
     with BatchCommitter(data, stream=stream, app_id=f"{stream}:c") as committer:

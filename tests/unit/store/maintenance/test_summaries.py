@@ -36,6 +36,7 @@ def row(stream: str, batch: int, at: datetime, chance: random.Random) -> dict[st
         invalid={"fields": chance.randrange(5)} if chance.random() < 0.5 else {},
         filter_unknowns={"a > 1": 2} if chance.random() < 0.3 else {},
         filter_errors={"b": 1} if chance.random() < 0.3 else {},
+        unparsable={("queue", "/", "q", "syntax"): 2} if chance.random() < 0.3 else {},
         timings_ms={"tasks": chance.random() * 100} | ({"prepare": 3.5} if chance.random() < 0.5 else {}),
     )
     committed = [
