@@ -422,8 +422,20 @@ class DeleteBody(ChoiceBody):
 
 
 class TransferBody(ChoiceBody):
-    """Which messages go to another queue of the vhost, the first in row order."""
+    """Which messages go to another queue of the vhost, or to an exchange, the first in row order."""
 
-    to: str = Field(description="the other queue")
+    to: str | None = Field(None, description="the other queue")
+    exchange: str | None = Field(None, description="the exchange that routes them anew")
+    routing_key: Annotated[
+        RoutingKey | None, Field(description="for the exchange, instead of the keys that the messages have")
+    ] = None
     limit: AtLeastOne | None = None
     dry_run: Flag = False
+
+    @model_validator(mode="after")
+    def _one_place(self) -> TransferBody:
+        if (self.to is None) == (self.exchange is None):
+            refuse("either to or exchange says where the messages go")
+        if self.routing_key is not None and self.exchange is None:
+            refuse("routing_key is for an exchange")
+        return self

@@ -454,20 +454,29 @@ class Deleted(TypedDict):
 
 @with_config(_EXACT)
 class Moved(TypedDict):
-    """How a move went: messages moved, those that the target's filter refused, and those of earlier moves finished."""
+    """How a move went: messages moved, copies by queue, and those that stayed.
+
+    A queue's filter refused them, or they reach no queue through the exchange, by reason. `finished` counts those of
+    earlier moves and copies that were interrupted.
+    """
 
     moved: int
+    queues: dict[str, int]
     refused: int
+    unroutable: dict[str, int]
     finished: int
     batches: list[str]
 
 
 @with_config(_EXACT)
 class Copied(TypedDict):
-    """How a copy went: messages copied, and those that the target's filter refused."""
+    """How a copy went: as with a move."""
 
     copied: int
+    queues: dict[str, int]
     refused: int
+    unroutable: dict[str, int]
+    finished: int
     batches: list[str]
 
 

@@ -35,7 +35,7 @@ from bindery.router.model import Topology
 from bindery.store.paths import DataDir
 from bindery.store.recorded import UNREADABLE
 from bindery.store.routed_files import RoutedFile, batches_of, file_groups, group_of, group_text, identities_of
-from bindery.store.stream_names import REPEATING
+from bindery.store.stream_names import OF_PLANS
 from bindery.store.topology import TopologyStore
 
 RESULT_SCHEMA: Final = "result string"
@@ -59,7 +59,7 @@ class Span:
         """Which rows lie in the span; rows that repeat messages of other streams are left out."""
         stream = rows.column("routing").field("stream").cast(pa.string())
         if self.stream is None:
-            kept = pc.invert(reduce(pc.or_, (pc.starts_with(stream, prefix) for prefix in REPEATING)))
+            kept = pc.invert(reduce(pc.or_, (pc.starts_with(stream, prefix) for prefix in OF_PLANS)))
         else:
             kept = pc.equal(stream, self.stream)
         routed = rows.column("routed_at")

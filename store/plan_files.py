@@ -18,6 +18,11 @@ from bindery.router.errors import UnsupportedTable
 from bindery.store import effects
 from bindery.store.places import Place
 
+#: Folders of the data directory that have plans of redrives, by vhost, and of moves and copies, by vhost and queue.
+REDRIVES: Final = "redrives"
+MOVES: Final = "moves"
+COPIES: Final = "copies"
+FOLDERS: Final = (REDRIVES, MOVES, COPIES)
 #: What makes plans of one millisecond differ.
 _NUMBERS: Final = 1 << 10
 _SUFFIX: Final = ".parquet"

@@ -16,8 +16,8 @@ from bindery.router.message import MESSAGE_SCHEMA, SENT_SCHEMA, UNROUTABLE_SCHEM
 from bindery.store import effects
 from bindery.store.paths import DataDir, encode_name
 from bindery.store.places import at
-from bindery.store.plan_files import BatchPlan, PlanFolder, one_batch
-from bindery.store.stream_names import REDRIVES
+from bindery.store.plan_files import REDRIVES, BatchPlan, PlanFolder, one_batch
+from bindery.store.stream_names import REDRIVES as STREAM
 from bindery.store.writer import BATCH_SCHEMA, SEQ
 
 _ROUTING: Final = "planned_from"
@@ -56,8 +56,8 @@ class Plans:
     """The plans of one vhost."""
 
     def __init__(self, data: DataDir, vhost: str) -> None:
-        self.stream = f"{REDRIVES}{vhost}"
-        self._folder = at(data.root, "redrives", encode_name(vhost))
+        self.stream = f"{STREAM}{vhost}"
+        self._folder = at(data.root, REDRIVES, encode_name(vhost))
         self._files = PlanFolder(
             self._folder, _SCHEMA, kind="redrive", lost="rows marked as redriven in its batch lack copies"
         )

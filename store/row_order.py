@@ -61,6 +61,15 @@ class Chosen:
             return QUEUE_SCHEMA.empty_table()
         return pa.concat_tables(parts).take(pa.array([place[at] for at in self.order]))
 
+    def portions(self, rows: int) -> Iterator[pa.Table]:
+        """The chosen rows in row order, so many at a time."""
+        for start in range(0, len(self.order), rows):
+            order = self.order[start : start + rows]
+            positions: dict[str, list[int]] = {}
+            for file, row in order:
+                positions.setdefault(file, []).append(row)
+            yield Chosen(self.path, order, positions).rows()
+
 
 def first_rows(
     path: str,

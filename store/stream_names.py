@@ -1,22 +1,20 @@
-"""Streams that no job has, told by how their names begin, and the claims of those that carry out plans."""
+"""Streams that no job has, told by how their names begin, and the claims of the plans that they carry out."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Redrives of a vhost, and moves out of a queue: each is its own app id, and carries out plans.
+#: Redrives of a vhost, and moves and copies out of a queue: each is its own app id, and carries out plans. Their rows
+#: repeat messages that other streams brought.
 REDRIVES: Final = "redrive:"
 MOVES: Final = "move:"
-OF_PLANS: Final = (REDRIVES, MOVES)
-#: Copies out of a queue.
 COPIES: Final = "copy:"
-#: Streams whose rows repeat messages that other streams brought.
-REPEATING: Final = (*OF_PLANS, COPIES)
+OF_PLANS: Final = (REDRIVES, MOVES, COPIES)
 _CLAIM: Final = ":mark"
 
 
 def claim_of(stream: str) -> str:
-    """The transaction identifier by which the rows of a stream's plan are claimed, in the table that has them."""
+    """The transaction identifier by which a stream's plan is claimed, in the table whose rows it is about."""
     return f"{stream}{_CLAIM}"
 
 

@@ -1,111 +1,117 @@
-"""What moves and copies from queue to queue have in common: which messages go, and how they arrive.
+"""What moves and copies out of a queue have in common: which messages go where (`bindery.store.destinations`).
 
-As in Artemis (`moveMessages`) and Qpid Broker-J (`moveMessages`, `copyMessages`), a selector chooses, and the message
-arrives as it was sent. It is a new row of the other queue, behind those that are there, and its deliveries are
-counted anew. As in Artemis, the filter of the other queue decides what may arrive; what it refuses stays where it is.
+As in Artemis (`moveMessages`) and Qpid Broker-J (`moveMessages`, `copyMessages`), a selector chooses. What does not
+arrive at the destination, because a queue's filter refuses it or no queue is reached through an exchange, stays where
+it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bindery.router.declarations import queue_filter
-from bindery.router.declarations.filter_limits import stored_limits
-from bindery.router.errors import InvalidInput
 from bindery.router.filters import Filter
-from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, ROUTING, TIMESTAMP
+from bindery.router.message import MESSAGE_SCHEMA
 from bindery.router.model import Topology
 from bindery.store import tables
+from bindery.store.destinations import Destination, Entry, Rows
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir, encode_name
-from bindery.store.read import accepted_rows, with_deliveries
+from bindery.store.read import accepted_rows
 from bindery.store.row_order import Chosen, first_rows
-from bindery.store.writer import BatchStamp
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What is to go where: from one queue of a vhost to another one, what a condition accepts, so many at most."""
+    """What is to go where: out of a queue of a vhost, what a condition accepts, so many at most."""
 
     vhost: str
     source: str
-    target: str
+    to: Destination
     condition: Filter | None = None
     limit: int | None = None
 
     def check(self, topology: Topology) -> None:
-        """Raise NotFound for a vhost or queue that is not there, InvalidInput for one queue in both places."""
+        """Raise NotFound for a vhost, queue or exchange that is not there, InvalidInput for one that cannot be."""
         topology.vhost(self.vhost)
-        for name in (self.source, self.target):
-            topology.queue(self.vhost, name)
-        if self.source == self.target:
-            raise InvalidInput(
-                f"queue {self.source!r} is both source and target", where="to", hint="name another queue"
-            )
+        topology.queue(self.vhost, self.source)
+        self.to.check(topology, self.vhost, self.source)
 
 
 @dataclass(slots=True)
 class Transferred:
     """How a transfer went.
 
-    messages  those that went
-    refused   of the messages that the condition accepts, those met that the filter of the target does not
-    batches   what the new rows are known by: "<stream>:<number>"
-    finished  messages of earlier moves in the vhost that had been interrupted, and have been completed first
+    messages    those that went
+    queues      the copies that arrived, by queue
+    refused     of the messages that the condition accepts, those met that the filter of the other queue does not
+    unroutable  of the messages that the condition accepts, those met that reach no queue through the exchange, by
+                reason: they are where they were
+    batches     what the new rows are known by: "<stream>:<number>"
+    finished    messages of earlier transfers in the vhost that had been interrupted, and have been completed first
     """
 
     messages: int = 0
+    queues: Counter[str] = field(default_factory=Counter)
     refused: int = 0
+    unroutable: Counter[str] = field(default_factory=Counter)
     batches: tuple[str, ...] = ()
     finished: int = 0
 
+    def met(self, entry: Entry) -> None:
+        """Take over what did not arrive; a later round meets the same messages again."""
+        self.refused = entry.refused
+        self.unroutable = entry.unroutable
+
     def as_move(self) -> dict[str, Any]:
         """JSON-ready data of a move."""
+        return {"moved": self.messages, **self._as_data()}
+
+    def as_copy(self) -> dict[str, Any]:
+        """JSON-ready data of a copy."""
+        return {"copied": self.messages, **self._as_data()}
+
+    def _as_data(self) -> dict[str, Any]:
         return {
-            "moved": self.messages,
+            "queues": dict(sorted(self.queues.items())),
             "refused": self.refused,
+            "unroutable": dict(sorted(self.unroutable.items())),
             "finished": self.finished,
             "batches": list(self.batches),
         }
 
-    def as_copy(self) -> dict[str, Any]:
-        """JSON-ready data of a copy."""
-        return {"copied": self.messages, "refused": self.refused, "batches": list(self.batches)}
+
+def choose(
+    log: TableLog, transfer: Transfer, entry: Entry, limit: int | None, *, batches: AbstractSet[str] = frozenset()
+) -> Chosen:
+    """The first `limit` rows, in row order, that a transfer may take from the files of its source's log.
+
+    Those that are known by one of `batches` are none of them.
+    """
+
+    def accepted(found: pa.RecordBatch) -> Rows:
+        wanted = accepted_rows(found, transfer.condition) & ~_known_by(found, batches)
+        wanted[wanted] = entry(found.filter(pa.array(wanted)))
+        return wanted
+
+    columns = MESSAGE_SCHEMA.names if entry.looks or transfer.condition is not None else ()
+    return first_rows(log.path, tables.files_of(log), limit, accepted, columns)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Rows chosen for a transfer, and how many more the filter of the target has refused on the way to them."""
-
-    chosen: Chosen
-    refused: int
-
-    @property
-    def rows(self) -> int:
-        """How many are chosen."""
-        return len(self.chosen.order)
-
-
-def choose(log: TableLog, transfer: Transfer, topology: Topology, limit: int | None) -> Choice:
-    """The first `limit` rows, in row order, that a transfer may take from the files of its source's log."""
-    arriving = queue_filter(topology.queue(transfer.vhost, transfer.target), stored_limits(topology))
-    refused = 0
-
-    def accepted(batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        nonlocal refused
-        wanted = accepted_rows(batch, transfer.condition)
-        taken = wanted & accepted_rows(batch, arriving)
-        refused += int(wanted.sum() - taken.sum())
-        return taken
-
-    columns = () if transfer.condition is None and arriving is None else MESSAGE_SCHEMA.names
-    chosen = first_rows(log.path, tables.files_of(log), limit, accepted, columns)
-    return Choice(chosen, refused)
+def _known_by(found: pa.RecordBatch, batches: AbstractSet[str]) -> Rows:
+    """Which rows came with one of the batches."""
+    if not batches:
+        return np.zeros(found.num_rows, np.bool_)
+    routing = found.column("routing")
+    names = [pc.struct_field(routing, name).cast(pa.string()) for name in ("stream", "batch_id")]
+    known = pc.is_in(pc.binary_join_element_wise(*names, ":"), pa.array(sorted(batches)))
+    return np.asarray(known.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def queue_log(data: DataDir, vhost: str, queue: str) -> TableLog:
@@ -116,24 +122,3 @@ def queue_log(data: DataDir, vhost: str, queue: str) -> TableLog:
 def stream_of(prefix: str, vhost: str, source: str) -> str:
     """The stream that rows out of a queue arrive under."""
     return f"{prefix}{encode_name(vhost)}/{encode_name(source)}"
-
-
-def arrived(rows: pa.Table, stamp: BatchStamp, *, first: int = 0) -> pa.Table:
-    """Rows of one queue as those of another: numbered from `first`, without a binding, and never delivered yet."""
-    count = rows.num_rows
-    members = [
-        pa.array(np.full(count, stamp.topology_version)),
-        pa.array([stamp.stream] * count, pa.string()),
-        pa.array(np.full(count, stamp.batch_id)),
-        pa.array(np.arange(first, first + count)),
-        pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), pa.array([], pa.int32())),
-    ]
-    routing = pa.StructArray.from_arrays(members, fields=list(ROUTING))
-    routed_at = pa.array(np.full(count, stamp.clock_ms * 1000)).view(TIMESTAMP)
-    new = {"routing": routing, "routed_at": routed_at, "header": _undelivered(rows["header"].combine_chunks())}
-    return pa.table([new.get(name, rows[name]) for name in QUEUE_SCHEMA.names], schema=QUEUE_SCHEMA)
-
-
-def _undelivered(header: pa.StructArray) -> pa.StructArray:
-    """Headers that count no delivery where they counted some."""
-    return with_deliveries(header, lambda count: pc.if_else(pc.greater(count, 0), 0, count), absent=header.is_null())

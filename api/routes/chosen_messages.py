@@ -12,14 +12,16 @@ from bindery.api.auth import Identity
 from bindery.api.bodies import BrowseBody, ChoiceBody, DeleteBody, TransferBody, documented
 from bindery.api.control_plane import ControlPlane
 from bindery.api.deps import ManagementUser, NamePath, Plane, VhostPath, json_body, resource
-from bindery.api.errors import bad_request, not_found
+from bindery.api.errors import access_refused, bad_request, not_found
 from bindery.api.items import Copied, Counted, Deleted, GotMessage, Moved
 from bindery.api.presence import while_present
+from bindery.api.routes.bindings import exchange_name
 from bindery.api.routes.messages import shown_messages
 from bindery.api.scope import visible_vhost
 from bindery.router.filters import Filter
 from bindery.store import read
 from bindery.store.consumer_filters import queue_filter
+from bindery.store.destinations import Destination, ToExchange, ToQueue
 from bindery.store.moves import Mover
 from bindery.store.queue_copies import copy_messages
 from bindery.store.transfers import Transfer, Transferred
@@ -117,8 +119,27 @@ def delete(
 
 def _transfer(plane: ControlPlane, user: Identity, vhost: str, name: str, body: TransferBody) -> Transfer:
     _readable(plane, user, vhost, name)
-    user.check("write", vhost, body.to)
-    return Transfer(vhost, name, body.to, _condition(plane, vhost, name, body), body.limit)
+    return Transfer(
+        vhost, name, _destination(plane, user, vhost, body), _condition(plane, vhost, name, body), body.limit
+    )
+
+
+def _destination(plane: ControlPlane, user: Identity, vhost: str, body: TransferBody) -> Destination:
+    """Where messages go; refuse what the caller may not write to."""
+    if body.to is not None:
+        user.check("write", vhost, body.to)
+        return ToQueue(body.to)
+    assert body.exchange is not None  # noqa: S101  # the body has one of both
+    exchange = exchange_name(body.exchange)
+    user.check("write", vhost, exchange)
+    present = plane.topology().exchanges.get((vhost, exchange))
+    if present is not None and present.type == "topic":
+        if body.routing_key is not None:
+            user.check_topic("write", vhost, exchange, body.routing_key)
+        elif (vhost, user.name, exchange) in user.access.topic_permissions:
+            # which keys the messages have is known only once they are chosen
+            raise access_refused(f"a topic permission limits the keys for exchange '{exchange}': say routing_key")
+    return ToExchange(exchange, body.routing_key)
 
 
 @router.post(
@@ -135,9 +156,10 @@ async def move(
     name: NamePath,
     body: Annotated[TransferBody, json_body(TransferBody)],
 ) -> Response:
-    """Move the messages that a filter accepts into another queue, each exactly once; comes back when they are there.
+    """Move the messages that a filter accepts into another queue, or to an exchange, each exactly once.
 
-    The caller needs the permission to read the queue and to write to the other one. When the connection is closed
+    Comes back when they are there; what reaches no queue through the exchange stays. The caller needs the permission
+    to read the queue and to write to the other one, or to publish to the exchange. When the connection is closed
     before, the move ends with the portion of rows that is under way.
     """
 
@@ -157,18 +179,25 @@ async def move(
     response_model=Copied,
     openapi_extra=documented(TransferBody, _TRANSFER, required=True),
 )
-def copy(
+async def copy(
+    request: Request,
     plane: Plane,
     user: ManagementUser,
     vhost: VhostPath,
     name: NamePath,
     body: Annotated[TransferBody, json_body(TransferBody)],
 ) -> Response:
-    """Copy the messages that a filter accepts into another queue, in one commit.
+    """Copy the messages that a filter accepts into another queue, in one commit, or to an exchange.
 
-    The caller needs the permission to read the queue and to write to the other one.
+    The caller needs the permission to read the queue and to write to the other one, or to publish to the exchange.
+    When the connection is closed before, a copy to an exchange ends with the portion of rows that is under way.
     """
-    chosen = _transfer(plane, user, vhost, name, body)
-    done = copy_messages(plane.data, plane.topologies, chosen, dry_run=body.dry_run)
-    plane.counts.changed()
-    return answer(done.as_copy())
+
+    def work(gone: Callable[[], bool]) -> Transferred:
+        chosen = _transfer(plane, user, vhost, name, body)
+        try:
+            return copy_messages(plane.data, plane.topologies, chosen, dry_run=body.dry_run, stop=gone)
+        finally:
+            plane.counts.changed()
+
+    return answer((await while_present(request, work)).as_copy())

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from bindery.router.filters import Filter
+    from bindery.store.destinations import Destination
     from bindery.store.paths import DataDir
     from bindery.store.transfers import Transferred
 
@@ -33,7 +34,15 @@ DialectOption = Annotated[
 _LIMIT: Final = typer.Option("--limit", min=1, help="Messages at most, the first in the order of routing.")
 LimitOption = Annotated[int, _LIMIT]
 MostOption = Annotated[int | None, _LIMIT]
-ToOption = Annotated[str, typer.Option("--to", help="The other queue, of the same vhost.")]
+ToOption = Annotated[str | None, typer.Option("--to", help="The other queue, of the same vhost.")]
+ToExchangeOption = Annotated[
+    str | None,
+    typer.Option("--to-exchange", help="An exchange of the same vhost, which routes them anew; '' is the default one."),
+]
+RoutingKeyOption = Annotated[
+    str | None,
+    typer.Option("--routing-key", help="With --to-exchange: instead of the keys that the messages have."),
+]
 
 _COLUMNS: Final = ("row", "routed at", "exchange", "routing key", "body")
 #: Characters of a body on a terminal.
@@ -144,7 +153,9 @@ def delete(
 @app.command()
 def move(
     queue: QueueArgument,
-    to: ToOption,
+    to: ToOption = None,
+    to_exchange: ToExchangeOption = None,
+    routing_key: RoutingKeyOption = None,
     data: DataOption = DATA,
     vhost: VhostOption = DEFAULT_VHOST,
     condition: FilterOption = None,
@@ -154,32 +165,34 @@ def move(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Move the messages that pass a filter into another queue, each exactly once.
+    """Move the messages that pass a filter into another queue, or to an exchange, each exactly once.
 
-    They keep their content, and stand behind what the other queue holds. What its own filter refuses stays. A move
-    that was interrupted is finished by the next one in the vhost.
+    They keep their content, and stand behind what the other queue holds. What its own filter refuses stays, and so
+    does what reaches no queue through the exchange. A move that was interrupted is finished by the next one in the
+    vhost.
 
-    Example: bindery messages move late --to audit --filter "dep_delay > 60"
+    Examples: bindery messages move late --to audit --filter "dep_delay > 60", and
+    bindery messages move late --to-exchange flights --routing-key retry --dry-run
     """
     from bindery.store.moves import Mover  # noqa: PLC0415  # `bindery --help` does not wait for Delta
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
     from bindery.store.transfers import Transfer  # noqa: PLC0415
 
-    directory = _opened(data)
-    chosen = Transfer(vhost, queue, to, _filter(directory, vhost, queue, condition, dialect, payload), limit)
+    directory, destination = _opened(data), _destination(to, to_exchange, routing_key)
+    chosen = Transfer(vhost, queue, destination, _filter(directory, vhost, queue, condition, dialect, payload), limit)
     done = Mover(directory, TopologyStore(directory), vhost).move(chosen, dry_run=dry_run)
     if as_json:
         typer.echo(json.dumps(done.as_move(), ensure_ascii=False))
         return
-    if done.finished:
-        typer.echo(f"{counted(done.finished, 'message')} of an interrupted move moved first")
-    _say("would be moved" if dry_run else "moved", done, to)
+    _say("would be moved" if dry_run else "moved", done, destination)
 
 
 @app.command()
 def copy(
     queue: QueueArgument,
-    to: ToOption,
+    to: ToOption = None,
+    to_exchange: ToExchangeOption = None,
+    routing_key: RoutingKeyOption = None,
     data: DataOption = DATA,
     vhost: VhostOption = DEFAULT_VHOST,
     condition: FilterOption = None,
@@ -189,10 +202,11 @@ def copy(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy the messages that pass a filter into another queue, in one commit.
+    """Copy the messages that pass a filter into another queue, in one commit, or to an exchange.
 
-    What the filter of the other queue refuses is left out. A copy that was interrupted has been made whole or not
-    at all.
+    What the filter of the other queue refuses, or reaches no queue through the exchange, is left out. A copy into a
+    queue that was interrupted has been made whole or not at all; one to an exchange is finished by the next move or
+    copy to an exchange in the vhost.
 
     Example: bindery messages copy late --to audit --limit 100
     """
@@ -200,19 +214,46 @@ def copy(
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
     from bindery.store.transfers import Transfer  # noqa: PLC0415
 
-    directory = _opened(data)
-    chosen = Transfer(vhost, queue, to, _filter(directory, vhost, queue, condition, dialect, payload), limit)
+    directory, destination = _opened(data), _destination(to, to_exchange, routing_key)
+    chosen = Transfer(vhost, queue, destination, _filter(directory, vhost, queue, condition, dialect, payload), limit)
     done = copy_messages(directory, TopologyStore(directory), chosen, dry_run=dry_run)
     if as_json:
         typer.echo(json.dumps(done.as_copy(), ensure_ascii=False))
         return
-    _say("would be copied" if dry_run else "copied", done, to)
+    _say("would be copied" if dry_run else "copied", done, destination)
 
 
-def _say(verb: str, done: Transferred, to: str) -> None:
-    typer.echo(f"{counted(done.messages, 'message')} {verb} to {visible(to)}")
+def _destination(to: str | None, to_exchange: str | None, routing_key: str | None) -> Destination:
+    """Where messages go. Raises InvalidInput when options exclude each other, or none says where."""
+    from bindery.store.destinations import ToExchange, ToQueue  # noqa: PLC0415  # as above
+
+    where = "bindery messages"
+    if to_exchange is not None and to is None:
+        return ToExchange(to_exchange, routing_key)
+    if to is None or to_exchange is not None:
+        raise InvalidInput(
+            "where the messages go is not said" if to is None else "--to and --to-exchange exclude each other",
+            where=where,
+            hint="give --to QUEUE, or --to-exchange EXCHANGE",
+        )
+    if routing_key is not None:
+        raise InvalidInput("--routing-key is for exchanges", where=where, hint="give it with --to-exchange")
+    return ToQueue(to)
+
+
+def _say(verb: str, done: Transferred, to: Destination) -> None:
+    from bindery.store.destinations import ToExchange  # noqa: PLC0415  # as above
+
+    if done.finished:
+        typer.echo(f"{counted(done.finished, 'message')} of an interrupted move or copy arrived first")
+    typer.echo(f"{counted(done.messages, 'message')} {verb} to {visible(to.name) or 'the default exchange'}")
+    for name, copies in sorted(done.queues.items()):
+        if isinstance(to, ToExchange):
+            typer.echo(f"  {visible(name)}: {counted(copies, 'copy', 'copies')}")
     if done.refused:
-        typer.echo(f"{counted(done.refused, 'message')} refused by the filter of {visible(to)}")
+        typer.echo(f"{counted(done.refused, 'message')} refused by the filter of {visible(to.name)}")
+    for reason, messages in sorted(done.unroutable.items()):
+        typer.echo(f"{counted(messages, 'message')} left where they are, since they reach no queue: {reason}")
 
 
 def _opened(data: str) -> DataDir:

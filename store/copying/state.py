@@ -1,4 +1,4 @@
-"""What belongs to a point beside the tables: Spark's plans, pins, plans of redrives and moves, jobs, users.
+"""What belongs to a point beside the tables: Spark's plans, pins, plans of redrives, moves and copies, jobs, users.
 
 These files are small and change while a copy goes on, so they are read at once when the point is chosen.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bindery.store import streams, tables
+from bindery.store import plan_files, streams, tables
 from bindery.store.copying.history import Moved
 from bindery.store.maintenance.holds import delta_offsets
 from bindery.store.paths import DataDir
@@ -154,14 +154,14 @@ def pins(data: DataDir, app_id: str, *, ended: int | None, begun: int | None) ->
 
 
 def plans(data: DataDir) -> dict[str, bytes]:
-    """The plans of redrives and moves that are not finished."""
+    """The plans of redrives, moves and copies that are not finished."""
     root = at(data.root)
     plans: list[Place] = []
-    for kind in ("redrives", "moves"):
+    for kind in plan_files.FOLDERS:
         for name in (root / kind).within():
             parts = name.split("/")
             # a plan of a redrive may be a folder, of an older version
-            named = parts[1:2] if kind == "redrives" else parts[2:]
+            named = parts[1:2] if kind == plan_files.REDRIVES else parts[2:]
             whole = [part for part in named if part.removesuffix(".parquet").isdecimal()]
             if whole and not parts[-1].startswith("."):
                 plans.append(root / kind / name)

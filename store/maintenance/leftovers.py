@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bindery.store import effects
+from bindery.store import effects, plan_files
 from bindery.store.maintenance.policy import Policy
 from bindery.store.paths import DataDir, encode_name
 from bindery.store.places import Place, at
@@ -13,12 +13,12 @@ from bindery.store.tables import exists
 def leftovers(data: DataDir, policy: Policy, now_ms: int) -> list[Place]:
     """Drafts of plans and pins, and folders of pins, that nobody needs: nothing of them is younger than the orphan age.
 
-    The pins of the newest epoch of every stream stay. Those of redrives and moves say nothing that their plans do not.
+    The pins of the newest epoch of every stream stay. Those of plans say nothing that the plans do not.
     """
     old_ms = now_ms - int(policy.orphan_age.total_seconds() * 1000)
     needed = _needed(data)
     newest: dict[Place, int] = {}
-    for folder in ("redrives", "moves", "pins"):
+    for folder in (*plan_files.FOLDERS, "pins"):
         for place, modified_ms in _within(at(data.root, folder)):
             if place.name.startswith(".") and place.suffix == ".tmp":
                 newest[place] = modified_ms

@@ -14,7 +14,8 @@ RIVALS = {
     "append": ("append", "maintain"),
     "change queues": ("edit", "maintain"),
     "change rows": ("edit", "maintain"),
-    "maintain": ("route", "publish", "redrive", "append", "edit", "maintain"),
+    "move": ("move", "maintain", "edit"),
+    "maintain": ("route", "publish", "redrive", "move", "append", "edit", "maintain"),
 }
 
 OPERATIONS: dict[str, tuple[Callable[[World, Injection | None], None], tuple[str, ...]]] = {
@@ -29,6 +30,7 @@ OPERATIONS: dict[str, tuple[Callable[[World, Injection | None], None], tuple[str
     "requeue": (lambda world, fault: world.take("a", 4, requeue=True, injection=fault), RIVALS["change rows"]),
     "purge": (lambda world, fault: world.remove("a", purge=True, injection=fault), RIVALS["change rows"]),
     "delete rows": (lambda world, fault: world.remove("a", purge=False, injection=fault), RIVALS["change rows"]),
+    "move": (lambda world, fault: world.move("a", 4, through_exchange=True, injection=fault), RIVALS["move"]),
     "access": (lambda world, fault: world.change_user("b", fault), ()),
     "jobs": (lambda world, fault: world.save_job("b", fault), ()),
     "forget": (lambda world, fault: world.forget_job("b", fault), ()),

@@ -15,7 +15,7 @@ from tests.faults.injection import Met
 from tests.faults.operations import OPERATIONS
 
 #: Parts that the sweeps of operations with many effects are cut into.
-PARTS = {"maintain": 8, "redrive": 8, "stream": 2, "publish": 2}
+PARTS = {"maintain": 8, "redrive": 8, "move": 4, "stream": 2, "publish": 2}
 #: Schedules of one call of a process.
 SHARES: Mapping[Ground, int] = {"local": 250, "s3": 25}
 

@@ -77,6 +77,15 @@ def machine(ground: Ground) -> type[RuleBasedStateMachine]:
         def remove(self, fault: Injection | None, name: str, purge: bool) -> None:
             self.world.remove(name, purge, fault)
 
+        @rule(
+            fault=injections(ground, 24, *RIVALS["move"]),
+            name=NAMES,
+            limit=st.integers(1, 4),
+            through_exchange=st.booleans(),
+        )
+        def move(self, fault: Injection | None, name: str, limit: int, through_exchange: bool) -> None:
+            self.world.move(name, limit, through_exchange, fault)
+
         @rule(fault=injections(ground, 4), name=NAMES)
         def change_user(self, fault: Injection | None, name: str) -> None:
             self.world.change_user(name, fault)

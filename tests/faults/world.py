@@ -38,6 +38,7 @@ from bindery.store.log import TableLog
 from bindery.store.maintenance import maintain
 from bindery.store.maintenance.policy import Policy
 from bindery.store.manifest import read_manifest
+from bindery.store.moves import Mover
 from bindery.store.paths import DataDir
 from bindery.store.pins import Pin, Pins
 from bindery.store.places import at, delta_options
@@ -45,10 +46,12 @@ from bindery.store.redrive import Redriver
 from bindery.store.routed_counts import RoutedCounts
 from bindery.store.streams import register
 from bindery.store.topology import TopologyStore
+from bindery.store.transfer_plans import Plans
 from bindery.store.unroutable import Selection
 from tests.faults import grounds
 from tests.faults.batch import BOUND, MESSAGES, Batch
 from tests.faults.injection import Died, Injection, Met
+from tests.faults.moving import Look, Moving, declare_targets, target, transfer
 from tests.faults.processes import STREAM, Contents, Process, driver_of
 
 QUEUES = ("a", "b", "c")
@@ -97,6 +100,7 @@ class World:
         self.inbox_perhaps: Counter[str] = Counter()
         self.users: dict[str, str] = {}
         self.jobs: set[str] = set()
+        self.moving = Moving()
         self._ran: Counter[str] = Counter()
         self._seen_versions: list[tuple[int, set[str]]] = []
         self._counter = itertools.count(1)
@@ -110,6 +114,7 @@ class World:
         """What every schedule starts from: a queue with messages, and an unroutable one."""
         self._process.store.create()
         self._note_version(0)
+        self._process.store.edit(lambda editor: declare_targets(editor, QUEUES), author="t")
         self.declare("a", None)
         self.route(None)
         self._process.restart()
@@ -266,6 +271,32 @@ class World:
         self.removed(name).update(messages)
         self.must[name] -= set(messages)
 
+    def move(self, name: str, limit: int, through_exchange: bool, injection: Injection | None) -> None:
+        """Move the first messages of a queue, if it is there; what earlier moves have begun ends first."""
+        if name not in self.incarnations:
+            return
+        chosen = transfer(name, limit, through_exchange=through_exchange)
+        with self._moves() as before:
+            ended = self.run("move", lambda: Mover(self.data, self._process.store, "/").move(chosen), injection)
+        if ended.done:
+            assert not Plans(self.data, "/").pending(), "a move that has ended left a plan"
+            assert not any(self.moving.flying.values()), "a move that has ended left rows in the air"
+            if not before.planned:
+                assert self.rows(name) == before.source[name][limit:], "a move of other rows than the first"
+                assert ended.result.messages == min(limit, len(before.source[name])), "messages moved"
+
+    @contextmanager
+    def _moves(self) -> Iterator[Look]:
+        """Whatever is done meanwhile moves messages, and brings none to a queue from elsewhere."""
+        before = self._look()
+        yield before
+        for name, left in self.moving.settle(before, self._look()).items():
+            if name in self.incarnations:
+                self._remove(name, left)
+
+    def _look(self) -> Look:
+        return self.moving.look(self.data, {name: self.rows(name) for name in self.incarnations}, self.rows)
+
     # -- topology, users, jobs ------------------------------------------------------------------------
 
     def declare(self, name: str, injection: Injection | None) -> None:
@@ -297,7 +328,7 @@ class World:
         wanted = {name: at for name, at in {**before, **wanted}.items() if name not in deleted}
         ended = self.run(operation, lambda: self._process.store.edit(change, author="t"), injection)
         topology = self._process.store.load()
-        there = {name for _, name in topology.queues}
+        there = _bound_in(topology)
         assert there == set(wanted) or (not ended.done and there == set(before)), "half an edit"
         if there == set(wanted):
             self.incarnations = wanted
@@ -397,6 +428,11 @@ class World:
         self._ran["redrive"] += 1
         Redriver(self.data, TopologyStore(self.data), "/").redrive(Selection())
 
+    def _meanwhile_move(self) -> None:
+        """Another process finishes the moves that it finds."""
+        with self._moves():
+            Mover(self.data, TopologyStore(self.data), "/").finish()
+
     def _meanwhile_append(self) -> None:
         self.append(None)
 
@@ -406,7 +442,7 @@ class World:
         topology = TopologyStore(self.data).edit(
             lambda editor: editor.declare_exchange(Exchange("/", name, "fanout")), author="rival"
         )
-        self._seen_versions.append((topology.version, {queue for _, queue in topology.topology.queues}))
+        self._seen_versions.append((topology.version, _bound_in(topology.topology)))
         self.versions[topology.version] = dict(self.incarnations)
 
     def _meanwhile_maintain(self) -> None:
@@ -417,7 +453,9 @@ class World:
 
     def _tables(self) -> list[str]:
         fixed = [self.data.topology, self.data.streams, self.data.manifest, self.data.unroutable("/")]
-        return [path for path in fixed if tables.exists(path)] + [self.data.queue("/", name) for name in self.must]
+        return [path for path in fixed if tables.exists(path)] + [
+            self.data.queue("/", name) for name in (*self.must, *map(target, QUEUES))
+        ]
 
     def rows(self, name: str) -> list[str]:
         """The messages of a queue in row order."""
@@ -439,6 +477,7 @@ class World:
             assert extra <= allowed, f"{name} holds what it must not: {extra - allowed}"
             back = set(there) & self.removed(name)
             assert not back, f"{name} holds again what was taken from it: {back}"
+        self.moving.check(self.rows)
 
     def finish(self) -> None:
         """End what has not ended, in a new process without faults, and look at everything from outside."""
@@ -449,6 +488,10 @@ class World:
         redriven = self._ran["redrive"] > 0
         if redriven:
             self.redrive(None)
+        if self._ran["move"]:
+            with self._moves():
+                Mover(self.data, self._process.store, "/").finish()
+            assert not any(self.moving.flying.values()), "rows in the air"
         if self._ran["maintain"]:
             self.maintain(None)
         self.check()
@@ -484,6 +527,11 @@ class World:
         rows = [at(path, file).read_parquet() for file in files]
         found = Counter(key for table in rows for key in table["routing_key"].to_pylist())
         assert self.inbox <= found <= self.inbox + self.inbox_perhaps, "inbox"
+
+
+def _bound_in(topology: Topology) -> set[str]:
+    """The queues that the messages of the stream go to."""
+    return {name for _, name in topology.queues if name in QUEUES}
 
 
 def _declare(editor: TopologyEditor, name: str) -> None:

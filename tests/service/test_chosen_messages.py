@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bindery.store import faults
+from bindery.store.destinations import ToQueue
 from bindery.store.moves import Mover
 from bindery.store.transfers import Transfer
 from tests.service.conftest import Server
@@ -117,7 +118,7 @@ def test_messages_are_moved_and_copied(client: Client) -> None:
 def test_an_interrupted_move_is_finished_and_told(server: Server, client: Client) -> None:
     plane = server.app.state.plane
     with faults.installed(at("move.claimed", crash)), pytest.raises(Crash):
-        Mover(plane.data, plane.topologies, NAME).move(Transfer(NAME, "q", "other", limit=1))
+        Mover(plane.data, plane.topologies, NAME).move(Transfer(NAME, "q", ToQueue("other"), limit=1))
     assert done(client, "move", {"to": "other", "filter": "n = 3"})["finished"] == 1
     assert payloads(client, "other") == ["m0", "m3"]
 
@@ -137,7 +138,17 @@ def test_a_wrong_filter_is_shown_with_its_place(client: Client, operation: str) 
 
 @pytest.mark.parametrize("operation", ["move", "copy"])
 @pytest.mark.parametrize(
-    ("body", "status"), [({}, 400), ({"to": "q"}, 400), ({"to": "nowhere"}, 404), ({"to": "other", "limit": 0}, 400)]
+    ("body", "status"),
+    [
+        ({}, 400),
+        ({"to": "q"}, 400),
+        ({"to": "nowhere"}, 404),
+        ({"to": "other", "limit": 0}, 400),
+        ({"exchange": "nowhere"}, 404),
+        ({"exchange": "amq.topic", "to": "other"}, 400),
+        ({"to": "other", "routing_key": "k"}, 400),
+        ({"exchange": "amq.topic", "routing_key": ["k"]}, 400),
+    ],
 )
 def test_a_transfer_that_cannot_be_is_refused(
     client: Client, operation: str, body: dict[str, Any], status: int
@@ -153,4 +164,34 @@ def test_a_transfer_needs_reading_here_and_writing_there(server: Server, client:
     for write, read, status in (("^q$", "^q$", 401), ("^other$", "^other$", 401), ("^other$", "^q$", 200)):
         client.put(f"/permissions/{AT}/mover", {"configure": "^$", "write": write, "read": read})
         assert ask(mover, operation, {"to": "other", "limit": 1}).status == status
+    client.delete("/users/mover")
+
+
+def test_messages_are_moved_and_copied_to_an_exchange(client: Client) -> None:
+    client.post(f"/bindings/{AT}/e/amq.topic/q/other", {"routing_key": "again.#"})
+    again = {"exchange": "amq.topic", "routing_key": "again", "filter": "n < 2"}
+    counted = {"queues": {"other": 2}, "refused": 0, "unroutable": {}, "finished": 0}
+    assert done(client, "move", {**again, "dry_run": True}) == {"moved": 2, **counted, "batches": []}
+    assert {**done(client, "copy", again), "batches": []} == {"copied": 2, **counted, "batches": []}
+    assert {**done(client, "move", again), "batches": []} == {"moved": 2, **counted, "batches": []}
+    assert payloads(client, "other") == ["m0", "m1", "m0", "m1"]
+    # under their own key, which nothing is bound with
+    assert done(client, "move", {"exchange": "amq.topic"})["unroutable"] == {"no_binding": 2}
+    assert payloads(client, "q") == ["m2", "m3"]
+    assert done(client, "move", {"exchange": "amq.default", "routing_key": "other"})["queues"] == {"other": 2}
+
+
+@pytest.mark.parametrize("operation", ["move", "copy"])
+def test_a_transfer_to_an_exchange_is_publishing(server: Server, client: Client, operation: str) -> None:
+    client.put("/users/mover", {"password": "pw", "tags": "management"})
+    client.post(f"/bindings/{AT}/e/amq.topic/q/other", {"routing_key": "#"})
+    mover = server.client("mover", "pw")
+    body = {"exchange": "amq.topic", "limit": 1}
+    for write, status in (("^q$", 401), (r"^amq\.topic$", 200)):
+        client.put(f"/permissions/{AT}/mover", {"configure": "^$", "write": write, "read": "^q$"})
+        assert ask(mover, operation, body).status == status
+    client.put(f"/topic-permissions/{AT}/mover", {"exchange": "amq.topic", "write": "^mine", "read": ".*"})
+    # which keys the messages have is not asked
+    for key, status in (({}, 401), ({"routing_key": "q"}, 401), ({"routing_key": "mine.x"}, 200)):
+        assert ask(mover, operation, {**body, **key}).status == status
     client.delete("/users/mover")

@@ -9,10 +9,11 @@ import pytest
 
 from bindery.router.declarations import TopologyEditor
 from bindery.router.message import Message
-from bindery.router.model import Exchange, Queue
+from bindery.router.model import Binding, Exchange, Queue
 from bindery.router.values import Table
 from bindery.store import faults
 from bindery.store.commit import BatchCommitter
+from bindery.store.destinations import ToQueue
 from bindery.store.moves import Mover
 from bindery.store.paths import DataDir
 from bindery.store.read import read_queue
@@ -125,10 +126,10 @@ def test_what_the_other_queue_refuses_and_what_was_interrupted_is_said(run: Run,
     store = TopologyStore(data)
     store.edit(declare, author="t")
     with faults.installed(at_point("move.claimed", crash)), pytest.raises(Crash):
-        Mover(data, store, "/").move(Transfer("/", "a", "b", limit=1))
+        Mover(data, store, "/").move(Transfer("/", "a", ToQueue("b"), limit=1))
     out = run("messages", "move", "a", "--to", "low", "--data", data.root)[1]
     assert out.splitlines() == [
-        "1 message of an interrupted move moved first",
+        "1 message of an interrupted move or copy arrived first",
         "1 message moved to low",
         "4 messages refused by the filter of low",
     ]
@@ -207,3 +208,32 @@ def test_unroutable_rows_are_chosen_by_their_bodies(run: Run, data: DataDir) -> 
     code, out, err = run("explain", "--data", data.root, "--find", "body.n = 2", "--payload", "json", "--json")
     assert (code, json.loads(out)["on_record"]["reason"]) == (0, "no_binding"), err
     assert run("explain", "--data", data.root, "--row", "lost:0:1", "--payload", "json")[0] == 2
+
+
+def test_messages_go_to_an_exchange(run: Run, data: DataDir) -> None:
+    def declare(editor: TopologyEditor) -> None:
+        editor.declare_queue(Queue("/", "b"))
+        editor.bind(Binding(0, "/", "amq.direct", "b", routing_key="k0"))
+
+    TopologyStore(data).edit(declare, author="t")
+    at = ("a", "--data", data.root, "--to-exchange", "amq.direct")
+    said = [
+        "2 messages would be moved to amq.direct",
+        "  b: 2 copies",
+        "4 messages left where they are, since they reach no queue: no_binding",
+    ]
+    assert run("messages", "move", *at, "--dry-run")[1].splitlines() == said
+    found = json.loads(run("messages", "copy", *at, "--routing-key", "k0", "--limit", 1, "--json")[1])
+    assert (found["copied"], found["queues"], found["unroutable"]) == (1, {"b": 1}, {})
+    assert run("messages", "move", *at)[1].splitlines() == [said[0].replace("would be moved", "moved"), *said[1:]]
+    assert run("messages", "move", "a", "--data", data.root, "--to-exchange", "", "--routing-key", "b")[1] == (
+        "4 messages moved to the default exchange\n  b: 4 copies\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--to", "b", "--to-exchange", "x"), ("--to", "b", "--routing-key", "k"), ("--routing-key", "k")]
+)
+def test_one_place_is_said(run: Run, data: DataDir, options: tuple[str, ...]) -> None:
+    code, _, err = run("messages", "move", "a", "--data", data.root, *options)
+    assert (code, "--to-exchange" in err) == (2, True)

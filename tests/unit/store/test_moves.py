@@ -17,14 +17,15 @@ from bindery.router.filters import parse
 from bindery.router.message import MESSAGE_SCHEMA, Message, from_batch
 from bindery.router.model import Queue, Vhost
 from bindery.router.values import Table
-from bindery.store import faults, moves, queue_copies, read
+from bindery.store import data_files, faults, moves, queue_copies, read
+from bindery.store.destinations import ToQueue
 from bindery.store.manifest import read_manifest
 from bindery.store.moves import Mover
 from bindery.store.paths import DataDir
 from bindery.store.places import at as place
 from bindery.store.queue_copies import copy_messages
 from bindery.store.topology import TopologyStore
-from bindery.store.transfers import Transfer
+from bindery.store.transfers import Transfer, queue_log
 from tests.unit.store.conftest import Crash, at, crash, declare_queues
 from tests.unit.store.routed import route
 
@@ -53,7 +54,7 @@ def numbers(data: DataDir, queue: str) -> list[Any]:
 
 
 def transfer(source: str = "a", target: str = "b", text: str | None = None, limit: int | None = None) -> Transfer:
-    return Transfer("/", source, target, None if text is None else parse(text, "jms"), limit)
+    return Transfer("/", source, ToQueue(target), None if text is None else parse(text, "jms"), limit)
 
 
 def plans(data: DataDir) -> list[str]:
@@ -160,8 +161,8 @@ def test_queues_whose_names_look_alike_have_moves_of_their_own(data: DataDir, st
     for number, (vhost, name) in enumerate((("v", "x:q"), ("v:x", "q"))):
         route(data, store, [Message("", name)], vhost=vhost, stream=f"s{number}")
     with faults.installed(at("move.claimed", crash)), pytest.raises(Crash):
-        Mover(data, store, "v").move(Transfer("v", "x:q", "to"))
-    assert Mover(data, store, "v:x").move(Transfer("v:x", "q", "to")).messages == 1
+        Mover(data, store, "v").move(Transfer("v", "x:q", ToQueue("to")))
+    assert Mover(data, store, "v:x").move(Transfer("v:x", "q", ToQueue("to"))).messages == 1
     assert Mover(data, store, "v").finish() == 1
     assert [read.read_queue(data, "to", vhost=vhost).num_rows for vhost in ("v", "v:x")] == [1, 1]
 
@@ -232,8 +233,8 @@ def test_a_plan_that_was_given_up_can_claim_nothing_any_more(data: DataDir, queu
         rows = read.take(data, "a").rows
         rival.finish()
         assert plans(data) == []
-        log = moves.queue_log(data, "/", "a")
-        with moves.data_files.Draft(log) as draft:
+        log = queue_log(data, "/", "a")
+        with data_files.Draft(log) as draft:
             draft.write(rows)
             assert draft.commit() is not None
 
@@ -476,7 +477,7 @@ def test_queues_hold_what_a_simple_model_says(
         text = " OR ".join(f"n = {n}" for n in range(remainder, 8, 3))
         condition = None if remainder == 3 else parse(text, "jms")
         wanted = [n for n in model[source] if remainder in (3, n % 3)][:limit]
-        chosen = Transfer("/", source, target, condition, limit)
+        chosen = Transfer("/", source, ToQueue(target), condition, limit)
         if kind == "move":
             if step < len(STEPS) and wanted:
                 with faults.installed(at(STEPS[step], crash)), pytest.raises(Crash):

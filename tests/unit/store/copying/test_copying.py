@@ -24,6 +24,7 @@ from bindery.store.access import AccessStore, User
 from bindery.store.checkpoints import write_checkpoint
 from bindery.store.commit import BatchCommitter
 from bindery.store.copying import copy_data
+from bindery.store.destinations import ToQueue
 from bindery.store.jobs import JobRecord, JobRegistry
 from bindery.store.log import TableLog
 from bindery.store.maintenance import Policy, maintain
@@ -517,7 +518,7 @@ def test_a_move_that_died_is_finished_in_the_copy(
     store.edit(declare_queues("a", "b"), author="t")
     route(data, store, [Message(exchange="", routing_key="a") for _ in range(4)])
     with faults.installed(at(step, crash)), pytest.raises(Crash):
-        Mover(data, store, "/").move(Transfer("/", "a", "b"))
+        Mover(data, store, "/").move(Transfer("/", "a", ToQueue("b")))
     copied = copy(data, tmp_path / "copy")
     Mover(copied, TopologyStore(copied), "/").finish()
     assert [read_queue(copied, name).num_rows for name in ("a", "b")] == [0, 4]
