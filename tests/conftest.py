@@ -26,6 +26,12 @@ pytest_plugins = ["tests.servers.azure", "tests.servers.s3"]
 settings.register_profile("bindery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("bindery")
 
+#: What JVMs of tests begin with, also those of programs that tests start: most do little, and end before code that was
+#: optimized further, or collected by more threads, would have paid.
+_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
+    os.environ.setdefault(_name, _JVM)
+
 #: How the reasons begin for which a test may skip: what is not everywhere and no extra installs.
 EXPECTED_SKIPS = (
     "no rabbitmqadmin v1",

@@ -83,7 +83,8 @@ class Injection:
 
     An effect on an object store is a request that changes it. After its death a process has no effects any more,
     whatever its `finally` clauses try. `rival` names what another process does; whoever runs the operation sets
-    `meanwhile`, which does it, `remote`, and `wire`, if it `is_on_the_wire`; and closes it in the end.
+    `meanwhile`, which does it, `remote`, and `wire`, if it `is_on_the_wire`; and closes it in the end. `effects` are
+    those that the operation came to, each with its place; `hit` is the one that met the fault.
     """
 
     kind: Kind
@@ -93,6 +94,7 @@ class Injection:
     remote: bool = False
     wire: FaultyS3 | None = None
     hit: tuple[str, str] | None = None
+    effects: list[tuple[str, str]] = field(default_factory=list)
     _busy: bool = False
     _thread: int | None = None
     _gate: threading.Lock = field(default_factory=threading.Lock)
@@ -140,6 +142,7 @@ class Injection:
         with self._gate:
             if side == "before":
                 self._reached += 1
+                self.effects.append((effect, place_of(path)))
                 if self._reached == self.number:
                     self._thread = threading.get_ident()
             needs_room = effect in _NEED_ROOM

@@ -17,7 +17,7 @@ from tests.faults.operations import OPERATIONS
 #: Parts that the sweeps of operations with many effects are cut into.
 PARTS = {"maintain": 8, "redrive": 8, "move": 4, "stream": 2, "publish": 2}
 #: Schedules of one call of a process.
-SHARES: Mapping[Ground, int] = {"local": 250, "s3": 25}
+SHARES: Mapping[Ground, int] = {"local": 50, "s3": 10}
 
 Call = tuple[Callable[..., None], tuple[object, ...]]
 
@@ -25,7 +25,13 @@ Call = tuple[Callable[..., None], tuple[object, ...]]
 def every_effect(ground: Ground = "local") -> list[Call]:
     """The sweeps of all operations."""
     parts = [(ground, name, part, PARTS.get(name, 1)) for name in OPERATIONS for part in range(PARTS.get(name, 1))]
-    return [(sweep.sweep, one) for one in sorted(parts, key=lambda one: -one[3])]
+    return [(sweep.every, one) for one in sorted(parts, key=lambda one: -one[3])]
+
+
+def every_kind_of_effect(seed: int, ground: Ground = "local") -> list[Call]:
+    """The same with one effect of each kind."""
+    names = sorted(OPERATIONS, key=lambda name: -PARTS.get(name, 1))
+    return [(sweep.one_of_each, (ground, name, seed)) for name in names]
 
 
 def random_schedules(number: int, seed: int, ground: Ground = "local") -> list[Call]:

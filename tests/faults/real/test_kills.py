@@ -11,10 +11,14 @@ from tests.faults.real.report import passed, render
 pytestmark = pytest.mark.spark
 
 
-def test_five_kills_lose_and_double_nothing(tmp_path: Path) -> None:
-    kinds = ["job", "service", "both", "starting", "stopped"]
+@pytest.mark.parametrize(
+    "kinds",
+    [("both", "stopped"), pytest.param(("job", "service", "both", "starting", "stopped"), marks=pytest.mark.nightly)],
+    ids=len,
+)
+def test_kills_lose_and_double_nothing(tmp_path: Path, kinds: tuple[str, ...]) -> None:
     installation, times, verdict = kill_loop(tmp_path, seed="tests", kinds=kinds, say=print)
-    assert passed(installation, verdict), render("kill -9: 5 kills", times, installation, verdict)
+    assert passed(installation, verdict), render(f"kill -9: {len(kinds)} kills", times, installation, verdict)
 
 
 def test_full_disks_lose_and_double_nothing(tmp_path: Path) -> None:
