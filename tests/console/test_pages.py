@@ -17,6 +17,8 @@ pytestmark = pytest.mark.service
 MESSAGE = "exchange=orders&key=us.books&headers=" + quote('{"region": "US", "price": 9}')
 PAGES = {
     "#/": "Overview",
+    "#/topology/%2F": "Topology",
+    "#/topology/%2F?queue=europe": "Topology",
     "#/exchanges": "Exchanges",
     "#/exchanges/%2F/orders": "orders",
     "#/exchanges/%2F/amq.default": "default exchange",
@@ -37,11 +39,11 @@ def test_every_page_draws_without_an_error_or_a_request_elsewhere(
     opened: Callable[..., Watched], width: int, scheme: str
 ) -> None:
     console = opened(width=width, scheme=scheme)
-    assert console.page.title() == "Log in · Bindery"
+    expect(console.page).to_have_title("Log in · Bindery")
     console.log_in()
     for address, title in PAGES.items():
         page = console.open(address)
-        assert page.title() == f"{title} · Bindery"
+        expect(page).to_have_title(f"{title} · Bindery")
         assert page.locator("main h1").count() == 1
         assert page.locator(".notice").count() == 0, address
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
@@ -209,6 +211,25 @@ def test_the_keyboard_is_enough(opened: Callable[..., Watched]) -> None:
     page.keyboard.type("ge")
     expect(page).to_have_title("Exchanges · Bindery")
     assert console.errors == []
+
+
+def test_the_picture_leads_around_and_into_objects(console: Watched) -> None:
+    page = console.open("#/topology/%2F")
+    texts = page.locator(".graph title").all_text_contents()
+    assert "orders → expensive: binding #, 1 with a filter" in texts
+    assert "orders → others: alternate-exchange" in texts
+    page.locator(".graph a", has_text="europe").click()
+    expect(page).to_have_url(re.compile("[?]queue=europe$"))
+    console.settle()
+    expect(page.locator(".graph .node.chosen")).to_have_count(1)
+    page.locator(".graph a", has_text="europe").click()
+    expect(page).to_have_title("europe · Bindery")
+    console.open("#/topology/%2F")
+    page.get_by_label("Show what lies around an exchange or queue").fill("others")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("[?]exchange=others$"))
+    console.settle()
+    expect(page.locator(".graph a", has_text="rest")).to_have_count(1)
 
 
 def test_lists_are_sorted_and_found_by_the_service_and_their_state_is_in_the_address(console: Watched) -> None:

@@ -3,14 +3,16 @@
  */
 
 const SVG = "http://www.w3.org/2000/svg";
-const SVG_TAGS = new Set(["svg", "g", "path", "rect", "circle", "line", "text", "title", "tspan", "polyline"]);
+/** Elements of pictures; a link in one is written "svg:a". */
+const SVG_TAGS = new Set(["svg", "g", "path", "rect", "text", "title"]);
 
 /**
  * An element. Keys that begin with `on` are listeners, `key` tells elements of one list apart when they are brought
  * up to date, `class` may be a list with holes; null, undefined and false leave an attribute out.
  */
 export function h(tag, attributes = {}, ...children) {
-  const element = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  const drawn = SVG_TAGS.has(tag) || tag.startsWith("svg:");
+  const element = drawn ? document.createElementNS(SVG, tag.replace("svg:", "")) : document.createElement(tag);
   element.listeners = {};
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === null || value === undefined || value === false) continue;

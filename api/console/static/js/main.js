@@ -12,12 +12,14 @@ import { job, jobs } from "./pages/jobs.js";
 import { login } from "./pages/login.js";
 import { overview } from "./pages/overview.js";
 import { queue, queues } from "./pages/queues.js";
+import { topology } from "./pages/topology.js";
 import { tryMessage } from "./pages/try.js";
 import { unroutable } from "./pages/unroutable.js";
 
 /** Pages by the first segment of their address; a page gets its other segments, the query and the session. */
 const PAGES = {
   "": overview,
+  topology,
   exchanges: either(exchanges, exchange, 2),
   queues: either(queues, queue, 2),
   try: tryMessage,
@@ -28,9 +30,10 @@ const PAGES = {
 /** What the navigation offers: text, first segment, key behind `g`, and the role that sees it. */
 const PLACES = [
   ["Overview", "", "o"],
+  ["Topology", "topology", "t"],
   ["Exchanges", "exchanges", "e"],
   ["Queues", "queues", "q"],
-  ["Try a message", "try", "t"],
+  ["Try a message", "try", "m"],
   ["Unroutable", "unroutable", "u"],
   ["Jobs", "jobs", "j", "monitoring"],
   ["History", "history", "h", "monitoring"],
