@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bindery.router.declarations import queue_filter
+from bindery.router.declarations import at, queue_filter
 from bindery.router.declarations.filter_limits import stored_limits
 from bindery.router.errors import InvalidInput
 from bindery.router.filters import Filter
 from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, ROUTING, TIMESTAMP
 from bindery.router.model import Topology
+from bindery.router.policies import Policies
 from bindery.store import tables
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir, encode_name
@@ -93,7 +94,8 @@ class Choice:
 
 def choose(log: TableLog, transfer: Transfer, topology: Topology, limit: int | None) -> Choice:
     """The first `limit` rows, in row order, that a transfer may take from the files of its source's log."""
-    arriving = queue_filter(topology.queue(transfer.vhost, transfer.target), stored_limits(topology))
+    target = topology.queue(transfer.vhost, transfer.target)
+    arriving = queue_filter(target, at(stored_limits(topology), target, Policies(topology)))
     refused = 0
 
     def accepted(batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
