@@ -374,6 +374,15 @@ def test_a_body_is_parsed_once_for_headers_bindings_and_filters(editor: Topology
     assert walk.screening.bodies.parsed == 2
 
 
+def test_filters_see_what_a_headers_binding_had_parsed_for_them(editor: TopologyEditor) -> None:
+    """The selectors of a round come after the headers bindings, whose bodies an earlier round knew nothing of."""
+    editor.declare_exchange(exchange("x", kind="headers"))
+    editor.bind(by_headers("x", "small", {"body.amount": 250, "x-filter-jms-selector": "body.amount >= 100"}))
+    editor.bind(Binding(0, "/", "plain", "x", "exchange", ""))
+    found, _ = routed(editor.topology, [order("orders", amount=250), order("plain", amount=250)])
+    assert found == [{"big"}, {"small"}]
+
+
 @pytest.mark.parametrize(
     ("payload", "arguments", "says", "hint"),
     [
