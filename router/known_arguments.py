@@ -31,7 +31,7 @@ from bindery.router.model import (
     Vhost,
 )
 from bindery.router.model.objects import PARAMETER_PREFIX
-from bindery.router.policies import APPLY_TO, OPERATOR_POLICY, POLICY, policy_of
+from bindery.router.policies import APPLY_TO, OPERATOR_POLICY, PAYLOAD_KEY, POLICY, policy_of
 from bindery.router.values import Table, Value
 
 Kind = Literal["exchange", "queue", "binding", "policy", "parameter", "limit", "vhost"]
@@ -84,6 +84,7 @@ _ACTING: Final = (
     Argument("binding", REPLACEMENT_KEY, "replaces all keys on the way to an exchange; nothing to a queue", True),
     Argument("binding", X_MATCH, "on a headers exchange: how other arguments are compared; nothing elsewhere", True),
     Argument("policy", ALTERNATE_EXCHANGE, "the alternate of exchanges without an argument of that name", True),
+    Argument("policy", PAYLOAD_KEY, "what bodies are for exchanges and queues without the argument `x-payload`", True),
 )
 #: What a queue is given by an argument, named with `x-` in front, or by a policy.
 _OF_QUEUES: Final[Mapping[str, str]] = {
@@ -184,9 +185,9 @@ KNOWN: Final[Mapping[tuple[Kind, str], Argument]] = {(item.kind, item.name): ite
 def without_effect(item: Object) -> dict[str, str]:
     """What an exchange, queue, policy, parameter or vhost states and nothing acts on: name -> why.
 
-    A policy's `alternate-exchange` acts only where the policy covers exchanges, and no key of an operator
-    policy does. Of a parameter the component is named, of limits each one. Other objects give nothing here:
-    what a binding's arguments do depends on its exchange (topology lint, BT105 to BT114).
+    A policy's `alternate-exchange` acts only where the policy covers exchanges, its `payload` where it covers anything,
+    and no key of an operator policy does. Of a parameter the component is named, of limits each one. Other objects
+    give nothing here: what a binding's arguments do depends on its exchange (topology lint, BT105 to BT114).
     """
     match item:
         case Exchange():
@@ -195,8 +196,12 @@ def without_effect(item: Object) -> dict[str, str]:
             return _idle("queue", item.arguments)
         case Setting(kind=kind) if kind == POLICY:
             policy = policy_of(item)
-            covers = "exchanges" in APPLY_TO[policy.apply_to]
-            return _idle("policy", policy.definition, but="" if covers else "the policy covers no exchange")
+            covers = APPLY_TO[policy.apply_to]
+            but = "" if "exchanges" in covers else "the policy covers no exchange"
+            found = _idle("policy", policy.definition, but=but)
+            if covers:
+                found.pop(PAYLOAD_KEY, None)
+            return found
         case Setting(kind=kind) if kind == OPERATOR_POLICY:
             return _idle("policy", policy_of(item).definition, but="operator policies bound queues only")
         case Setting(kind=kind) if kind == LIMITS_KIND:

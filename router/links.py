@@ -69,6 +69,7 @@ class Links:
         self.queues = _by_name(topology.queues.values(), vhost)
         #: Under which the filters of the vhost are read, before any exchange or queue says what bodies are.
         self.limits = stored_limits(topology)
+        self.policies = Policies(topology)
         self._limits_at: dict[str, FilterSetLimits] = {}
         self._type_at: dict[str, ExchangeType[Any]] = {}
 
@@ -89,7 +90,7 @@ class Links:
     @cached_property
     def alternates(self) -> dict[tuple[str, AlternateKind], Alternate]:
         """The alternates by exchange and kind: its own or its policy's, and also those that lead to nothing."""
-        policies = Policies(self.topology)
+        policies = self.policies
         found: dict[tuple[str, AlternateKind], Alternate] = {}
         for name, exchange in self.exchanges.items():
             target = policies.alternate_exchange(exchange)
@@ -181,12 +182,12 @@ class Links:
         """Under which the filters that leave an exchange are read, with what bodies are there."""
         found = self._limits_at.get(exchange)
         if found is None:
-            found = self._limits_at[exchange] = at(self.limits, self.exchanges[exchange])
+            found = self._limits_at[exchange] = at(self.limits, self.exchanges[exchange], self.policies)
         return found
 
     def queue_filter(self, queue: Queue) -> Filter | None:
         """The filter of a queue; None when it has none."""
-        found: Filter | None = queue_filter(queue, self.limits)
+        found: Filter | None = queue_filter(queue, at(self.limits, queue, self.policies))
         return found
 
 

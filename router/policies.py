@@ -1,8 +1,9 @@
 """Policies: settings that apply to every exchange or queue whose name matches a pattern.
 
 Of the policies that match, the one with the highest priority applies; ties go to the name that sorts
-first. Routing reads one key of a policy: `alternate-exchange` (an argument of the exchange itself wins).
-Everything else in a policy is stored and reported.
+first. Routing reads two keys of a policy: `alternate-exchange`, and `payload`, which is what the argument `x-payload`
+of an exchange or queue says (an argument of the exchange or queue itself wins). Everything else in a policy is stored
+and reported.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 from bindery.router.errors import InvalidDeclaration, InvalidInput
-from bindery.router.model import ALTERNATE_EXCHANGE, Exchange, Setting, Topology
+from bindery.router.model import ALTERNATE_EXCHANGE, PAYLOAD_ARGUMENT, Exchange, Queue, Setting, Topology
 from bindery.router.regex import Regex, regex
 from bindery.router.values import Table, Value
 
 POLICY: Final = "policy"
 OPERATOR_POLICY: Final = "operator-policy"
+#: The key of a policy for the argument `x-payload`, which predeclared exchanges cannot have.
+PAYLOAD_KEY: Final = "payload"
 #: What a policy's `apply-to` covers; the queue kinds beyond these cover no object of ours.
 APPLY_TO: Final[dict[str, frozenset[str]]] = {
     "all": frozenset({"exchanges", "queues"}),
@@ -92,6 +95,12 @@ class Policies:
             self._by_vhost.setdefault(policy.vhost, []).append(policy)
         for policies in self._by_vhost.values():
             policies.sort(key=lambda policy: (-policy.priority, policy.name))
+        #: The vhosts of which a policy says what bodies are.
+        self.declaring = {
+            vhost
+            for vhost, policies in self._by_vhost.items()
+            if any(PAYLOAD_KEY in policy.definition for policy in policies)
+        }
 
     def applying(self, scope: Literal["exchanges", "queues"], vhost: str, name: str) -> Policy | None:
         """The policy that applies to the exchange or queue of that name."""
@@ -110,6 +119,14 @@ class Policies:
             policy = self.applying("exchanges", exchange.vhost, exchange.name)
             value = None if policy is None else policy.definition.get(ALTERNATE_EXCHANGE)
         return value if isinstance(value, str) and value else None
+
+    def payload(self, holder: Exchange | Queue) -> Value:
+        """What bodies are said to be at an exchange or queue: by its argument, or else the policy that applies."""
+        if PAYLOAD_ARGUMENT in holder.arguments or holder.vhost not in self.declaring:
+            return holder.arguments.get(PAYLOAD_ARGUMENT)
+        scope: Literal["exchanges", "queues"] = "exchanges" if isinstance(holder, Exchange) else "queues"
+        policy = self.applying(scope, holder.vhost, holder.name)
+        return None if policy is None else policy.definition.get(PAYLOAD_KEY)
 
 
 def policies_of(topology: Topology, *, kind: str = POLICY) -> Iterator[Policy]:

@@ -91,17 +91,17 @@ class NaiveRouter:
         for binding in bindings:
             if self._exists(binding.destination_type, binding.destination):
                 owner = self._owner(binding)
-                self._bindings.setdefault(binding.source, []).append(
-                    (binding, binding_filters(binding, owner=owner, limits=at(limits, self._exchanges[binding.source])))
-                )
+                there = at(limits, self._exchanges[binding.source], self._policies)
+                filters = binding_filters(binding, owner=owner, limits=there)
+                self._bindings.setdefault(binding.source, []).append((binding, filters))
         for name in self._queues:
             implicit = Binding(DEFAULT_BINDING_ID, vhost, "", name, "queue", name)
             self._bindings.setdefault("", []).append((implicit, ()))
-        self._queue_filters = {queue.name: queue_filter(queue, limits) for queue in queues}
+        self._queue_filters = {queue.name: queue_filter(queue, at(limits, queue, self._policies)) for queue in queues}
         self._diverts: dict[str, list[tuple[Divert, Filter]]] = {}
         for divert in diverts:
             if divert.destination in self._exchanges:
-                accepts = divert_filter(divert, at(limits, self._exchanges[divert.source]))
+                accepts = divert_filter(divert, at(limits, self._exchanges[divert.source], self._policies))
                 self._diverts.setdefault(divert.source, []).append((divert, accepts))
 
     def _exists(self, kind: str, name: str) -> bool:
@@ -197,7 +197,7 @@ class NaiveRouter:
 
     def _entries(self, binding: Binding, message: Message) -> Table:
         """What a headers binding compares: the headers and, under keys that look into the body, what stands there."""
-        payload = declared_payload(self._limits, self._exchanges[binding.source])
+        payload = declared_payload(self._limits, self._exchanges[binding.source], self._policies)
         entries = dict(message.application_properties)
         for key in [] if payload is None else binding.arguments:
             path = steps_of_key(key)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bindery.router.declarations import filter_limits, stated_payload
+from bindery.router.declarations import stated_payload
 from bindery.router.errors import InvalidInput
 from bindery.router.filters import Filter, parse
 from bindery.router.filters.limits import Payload
@@ -78,7 +78,7 @@ def queue_payload(
     if not _may_look_into_bodies(filter, payload):
         return None
     known = TopologyStore(data).load() if topology is None else topology
-    return stated_payload(filter_limits(known), known.queues.get((vhost, queue)), payload)
+    return stated_payload(known, known.queues.get((vhost, queue)), payload)
 
 
 def exchange_payload(
@@ -96,7 +96,7 @@ def exchange_payload(
     if not _may_look_into_bodies(filter, payload):
         return None
     holder = None if exchange is None else topology.exchanges.get((vhost, exchange))
-    return stated_payload(filter_limits(topology), holder, payload)
+    return stated_payload(topology, holder, payload)
 
 
 def _reading(payload: Payload) -> Any:

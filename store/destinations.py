@@ -27,12 +27,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bindery.router.declarations import queue_filter, stored_limits
+from bindery.router.declarations import at, queue_filter, stored_limits
 from bindery.router.declarations.rules import check_name
 from bindery.router.engine import REASONS, Deliveries, Router
 from bindery.router.errors import InvalidInput
 from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, ROUTING, TIMESTAMP
 from bindery.router.model import Topology
+from bindery.router.policies import Policies
 from bindery.store import data_files
 from bindery.store.batches import Begun, Routed, write_copies
 from bindery.store.commit import WrittenFile
@@ -158,7 +159,8 @@ class _QueueEntry:
     def __init__(self, topology: Topology, vhost: str, name: str) -> None:
         self.refused = 0
         self.unroutable: Counter[str] = Counter()
-        self._filter = queue_filter(topology.queue(vhost, name), stored_limits(topology))
+        target = topology.queue(vhost, name)
+        self._filter = queue_filter(target, at(stored_limits(topology), target, Policies(topology)))
         self.looks = self._filter is not None
 
     def __call__(self, messages: pa.RecordBatch) -> Rows:

@@ -12,6 +12,7 @@ from bindery.conformance.guard import defined, evaluated
 from bindery.conformance.report import Outcome
 from bindery.conformance.topology import declare
 from bindery.jobs.consume import Consumer
+from bindery.router.declarations import stated_payload
 from bindery.router.engine import DISPOSITIONS, Router
 from bindery.router.errors import InvalidRecord
 from bindery.router.filters import Filter, evaluate
@@ -129,10 +130,12 @@ def _bridged(
     accepts: Callable[[Filter | None, Message], bool],
 ) -> list[list[str]]:
     """The sorted queues that hold each message in the end; a bridge takes up a copy once, and leaves it there."""
-    bridges = [
-        (item["queue"], item["exchange"], consumer_filter(item.get("filter"), dialect=item.get("dialect", "artemis")))
-        for item in content["bridges"]
-    ]
+    topology = declare(content["topology"])
+    bridges = []
+    for item in content["bridges"]:
+        payload = stated_payload(topology, topology.queue(DEFAULT_VHOST, item["queue"]), None)
+        accepting = consumer_filter(item.get("filter"), dialect=item.get("dialect", "artemis"), payload=payload)
+        bridges.append((item["queue"], item["exchange"], accepting))
     found = []
     for published in _messages(content):
         held: set[str] = set()

@@ -74,7 +74,8 @@ _TABLE: Final[tuple[tuple[str, str, Severity, str, str | None, str], ...]] = (
      "Keys such as body.amount look into bodies where the exchange says what bodies are, with x-payload. This exchange "
      "does not, so the key names a header.",
      '`{"x-match": "all", "body.amount": 5}` on an exchange without `x-payload`.',
-     "Declare the exchange with `x-payload`. If a header is meant, nothing needs to change."),
+     "Declare the exchange with `x-payload`, or a predeclared one by a policy with `payload`. If a header is meant, "
+     "nothing needs to change."),
     ("BT120", "queue without a binding", "info",
      "Nothing leads to the queue but the default exchange, by publishing with its name as the key.",
      None,

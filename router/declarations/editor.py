@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from bindery.router.declarations.filter_limits import check_filter_limits, filter_limits, stored_limits
-from bindery.router.declarations.payloads import at, check_header_criteria, check_header_meaning
+from bindery.router.declarations.payloads import at, check_header_criteria, check_header_meaning, check_policy_payload
 from bindery.router.declarations.rules import (
     binding_filters,
     check_binding_arguments,
@@ -18,13 +18,13 @@ from bindery.router.declarations.rules import (
     check_name,
     check_queue_arguments,
     divert_filter,
+    queue_filter,
 )
 from bindery.router.errors import AccessRefused, InUse, InvalidDeclaration, NotFound
 from bindery.router.model.objects import (
     EXCHANGE_TYPES,
     MAX_ID,
     MAX_NAME_BYTES,
-    PAYLOAD_ARGUMENT,
     Binding,
     Divert,
     Exchange,
@@ -39,6 +39,8 @@ from bindery.router.model.objects import (
     predeclared_exchanges,
 )
 from bindery.router.model.topology import Topology, binding_end
+from bindery.router.policies import POLICY, Policies
+from bindery.router.values import Value
 
 
 class TopologyEditor:
@@ -55,6 +57,7 @@ class TopologyEditor:
         self.dropped: set[ObjectKey] = set()
         self._owned: set[str] = set()
         self._owned_ends: set[tuple[str, ...]] = set()
+        self._known_policies: Policies | None = None
 
     # -- vhosts and settings ------------------------------------------------------------------------
 
@@ -93,6 +96,8 @@ class TopologyEditor:
         if setting.vhost:
             self.topology.vhost(setting.vhost)
         check_filter_limits(setting)
+        check_policy_payload(setting)
+        self._check_payloads(object_key(setting), setting)
         created = object_key(setting) not in self.topology.settings
         self._put("settings", object_key(setting), setting)
         return created
@@ -103,7 +108,37 @@ class TopologyEditor:
             setting = self.topology.settings[kind, vhost, name]
         except KeyError:
             raise NotFound(f"no {kind} {name!r} in vhost {vhost!r}", where=kind) from None
+        self._check_payloads((kind, vhost, name), None)
         self._drop("settings", (kind, vhost, name), setting)
+
+    @property
+    def _policies(self) -> Policies:
+        """The policies so far, which most operations leave alone."""
+        if self._known_policies is None:
+            self._known_policies = Policies(self.topology)
+        return self._known_policies
+
+    def _check_payloads(self, key: ObjectKey, setting: Setting | None) -> None:
+        """Refuse a change of a policy under which a filter could not be read any more, or a key means something else.
+
+        Raises FilterError, InvalidDeclaration.
+        """
+        kind, vhost, _ = key
+        if kind != POLICY:
+            return
+        settings = {name: item for name, item in self.topology.settings.items() if name != key}
+        if setting is not None:
+            settings[key] = setting
+        before, after = self._policies, Policies(replace(self.topology, settings=settings))
+        if vhost not in before.declaring | after.declaring:
+            return
+        exchanges, queues, *_ = self.topology.in_vhost(vhost)
+        for exchange in exchanges:
+            if before.payload(exchange) != after.payload(exchange):
+                self._check_filters_of(exchange, before.payload(exchange), after)
+        for queue in queues:
+            if before.payload(queue) != after.payload(queue):
+                queue_filter(queue, at(stored_limits(self.topology), queue, after))
 
     # -- exchanges and queues -----------------------------------------------------------------------
 
@@ -129,16 +164,19 @@ class TopologyEditor:
         if present is not None and (not overwrite or is_predeclared(exchange.name)):
             check_equivalent("exchange", present, exchange, ("type", "durable", "auto_delete", "internal"))
             return False
-        if present is not None and present.arguments.get(PAYLOAD_ARGUMENT) != exchange.arguments.get(PAYLOAD_ARGUMENT):
-            self._check_filters_of(present, exchange)
+        if present is not None and self._policies.payload(present) != self._policies.payload(exchange):
+            self._check_filters_of(exchange, self._policies.payload(present), self._policies)
         self._put("exchanges", (exchange.vhost, exchange.name), exchange)
         return present is None
 
-    def _check_filters_of(self, present: Exchange, exchange: Exchange) -> None:
-        """Refuse an exchange that does not go with what leads away from it; raises FilterError, InvalidDeclaration."""
-        limits = at(stored_limits(self.topology), exchange)
+    def _check_filters_of(self, exchange: Exchange, before: Value, policies: Policies) -> None:
+        """Refuse an exchange that does not go with what leads away from it; raises FilterError, InvalidDeclaration.
+
+        `before` is what it said of bodies, `policies` are those under which it says something else.
+        """
+        limits = at(stored_limits(self.topology), exchange, policies)
         for binding in self.topology.bindings_from(exchange.vhost, exchange.name):
-            check_header_meaning(binding, present, exchange)
+            check_header_meaning(binding, exchange, before=before, after=policies.payload(exchange))
             check_header_criteria(binding, exchange, limits.text.payload)
             binding_filters(binding, owner=None, limits=limits)
         for divert in self.topology.diverts_of(exchange.vhost, exchange.name):
@@ -149,7 +187,7 @@ class TopologyEditor:
         """Declare a queue; True when it is new. See declare_exchange for `overwrite`."""
         self.topology.vhost(queue.vhost)
         check_declarable(queue.name, "queue")
-        check_queue_arguments(queue, filter_limits(self.topology))
+        check_queue_arguments(queue, filter_limits(self.topology), self._policies)
         present = self.topology.queues.get((queue.vhost, queue.name))
         if present is not None and not overwrite:
             check_equivalent("queue", present, queue, ("durable", "auto_delete"))
@@ -199,7 +237,7 @@ class TopologyEditor:
                 f"destination_type is {binding.destination_type!r}", where="destination_type", hint="queue or exchange"
             )
         check_name(binding.routing_key, "routing_key", empty=True, max_bytes=max_key_bytes)
-        check_binding_arguments(binding, source, filter_limits(self.topology))
+        check_binding_arguments(binding, source, filter_limits(self.topology), self._policies)
         present = self.topology.find_binding(binding)
         if present is not None:
             return present, False
@@ -232,7 +270,7 @@ class TopologyEditor:
         if divert.routing_key is not None:
             check_name(divert.routing_key, "routing_key", empty=True)
         source = self.topology.exchange(divert.vhost, divert.source)
-        divert_filter(divert, at(filter_limits(self.topology), source))
+        divert_filter(divert, at(filter_limits(self.topology), source, self._policies))
         present = self.topology.diverts.get((divert.vhost, divert.name))
         if present is not None and replace(divert, id=present.id) == present:
             return present, False
@@ -327,10 +365,14 @@ class TopologyEditor:
         return cast(dict[int, None], ends[end])
 
     def _put(self, attribute: str, key: Any, item: Object) -> None:
+        if attribute == "settings":
+            self._known_policies = None
         self._own(attribute)[key] = item
         self.changes[object_key(item)] = item
 
     def _drop(self, attribute: str, key: Any, item: Object) -> None:
+        if attribute == "settings":
+            self._known_policies = None
         self._own(attribute).pop(key)
         self.changes[object_key(item)] = None
         self.dropped.add(object_key(item))

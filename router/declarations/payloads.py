@@ -1,32 +1,37 @@
 """What bodies are, declared on an exchange or a queue: the argument `x-payload`, a part of every topology.
 
-Filters of the bindings and diverts of an exchange, and the filter of a queue, then look into bodies. The argument is as
-old as the exchange or queue, which is never declared anew with another one, so a replay reads bodies as the stream did.
+Filters of the bindings and diverts of an exchange, and the filter of a queue, then look into bodies. A policy says it
+for exchanges and queues without the argument, such as the predeclared exchanges, with its key `payload`. Both belong to
+the version of the topology, so a replay reads bodies as the stream did.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from bindery.router.declarations.filter_limits import filter_limits
 from bindery.router.errors import InvalidDeclaration, InvalidInput
 from bindery.router.filters.body_paths import MEMBERS, Path, begins_in_body, steps_of_key
 from bindery.router.filters.limits import Payload, PayloadLimits
 from bindery.router.filters.payload import FORMATS, payload_named
 from bindery.router.filters.sets import FilterSetLimits
-from bindery.router.model.objects import PAYLOAD_ARGUMENT, Binding, Exchange, Queue
-from bindery.router.values import Table, encode
+from bindery.router.model.objects import PAYLOAD_ARGUMENT, Binding, Exchange, Queue, Setting
+from bindery.router.model.topology import Topology
+from bindery.router.policies import PAYLOAD_KEY, POLICY, Policies
+from bindery.router.values import Table, Value, encode
 
 
 def check_payload(holder: Exchange | Queue, where: str) -> None:
     """Refuse a format that nothing here reads; raises InvalidDeclaration."""
     if PAYLOAD_ARGUMENT not in holder.arguments:
         return
-    stated = holder.arguments[PAYLOAD_ARGUMENT]
     place = f"{where}: arguments.{PAYLOAD_ARGUMENT}"
+    _check_format(holder.arguments[PAYLOAD_ARGUMENT], place, f"argument {PAYLOAD_ARGUMENT!r}")
+
+
+def _check_format(stated: Value, place: str, what: str) -> None:
     if not isinstance(stated, str):
-        raise InvalidDeclaration(
-            f"argument {PAYLOAD_ARGUMENT!r} is {encode(stated)!r}", where=place, hint="one of " + ", ".join(FORMATS)
-        )
+        raise InvalidDeclaration(f"{what} is {encode(stated)!r}", where=place, hint="one of " + ", ".join(FORMATS))
     try:
         payload_named(stated, PayloadLimits())
     except InvalidInput as error:
@@ -68,13 +73,23 @@ def check_header_criteria(binding: Binding, source: Exchange, payload: Payload |
             )
 
 
-def check_header_meaning(binding: Binding, before: Exchange, after: Exchange) -> None:
-    """Refuse that a key of a headers binding becomes a reference into the body, or a header's name again."""
-    if after.type != "headers" or (PAYLOAD_ARGUMENT in before.arguments) == (PAYLOAD_ARGUMENT in after.arguments):
+def check_policy_payload(setting: Setting) -> None:
+    """Refuse a policy that names a format that nothing here reads; raises InvalidDeclaration."""
+    definition = setting.value.get("definition") if isinstance(setting.value, Table) else None
+    if setting.kind == POLICY and isinstance(definition, Table) and PAYLOAD_KEY in definition:
+        _check_format(definition[PAYLOAD_KEY], f"policy {setting.name!r}: definition.{PAYLOAD_KEY}", PAYLOAD_KEY)
+
+
+def check_header_meaning(binding: Binding, source: Exchange, *, before: Value, after: Value) -> None:
+    """Refuse that a key of a headers binding becomes a reference into the body, or a header's name again.
+
+    `before` and `after` are what the exchange says of bodies; None: nothing.
+    """
+    if source.type != "headers" or (before is None) == (after is None):
         return
     for key in (key for key in binding.arguments if steps_of_key(key) is not None):
         now, then = "a header's name", "a reference into the body"
-        if PAYLOAD_ARGUMENT in before.arguments:
+        if before is not None:
             now, then = then, now
         raise InvalidDeclaration(
             f"header key {key!r} is {now} and would become {then}",
@@ -83,18 +98,19 @@ def check_header_meaning(binding: Binding, before: Exchange, after: Exchange) ->
         )
 
 
-def declared_payload(limits: FilterSetLimits, holder: Exchange | Queue | None) -> Payload | None:
-    """What bodies are at an exchange or queue; None when it does not say, or in words that nothing reads."""
-    stated = None if holder is None else holder.arguments.get(PAYLOAD_ARGUMENT)
+def declared_payload(limits: FilterSetLimits, holder: Exchange | Queue | None, policies: Policies) -> Payload | None:
+    """What bodies are at an exchange or queue; None when nothing says it, or in words that nothing reads."""
+    stated = None if holder is None else policies.payload(holder)
     return Payload(stated, limits.text.bodies) if isinstance(stated, str) and stated in FORMATS else None
 
 
-def stated_payload(limits: FilterSetLimits, holder: Exchange | Queue | None, stated: str | None) -> Payload | None:
+def stated_payload(topology: Topology, holder: Exchange | Queue | None, stated: str | None) -> Payload | None:
     """What bodies are for a filter that is no part of the topology: what its place declares, or what is stated with it.
 
     Raises InvalidInput for a format that nothing reads, and for one that the place contradicts.
     """
-    declared = declared_payload(limits, holder)
+    limits = filter_limits(topology)
+    declared = declared_payload(limits, holder, Policies(topology))
     if stated is None:
         return declared
     payload = payload_named(stated, limits.text.bodies)
@@ -107,7 +123,7 @@ def stated_payload(limits: FilterSetLimits, holder: Exchange | Queue | None, sta
     return payload
 
 
-def at(limits: FilterSetLimits, holder: Exchange | Queue | None) -> FilterSetLimits:
+def at(limits: FilterSetLimits, holder: Exchange | Queue | None, policies: Policies) -> FilterSetLimits:
     """The caps of filters that stand at an exchange or queue, with what bodies are there."""
-    payload = declared_payload(limits, holder)
+    payload = declared_payload(limits, holder, policies)
     return limits if payload is None else replace(limits, text=replace(limits.text, payload=payload))

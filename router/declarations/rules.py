@@ -29,6 +29,7 @@ from bindery.router.model.objects import (
     Exchange,
     Queue,
 )
+from bindery.router.policies import Policies
 from bindery.router.values import Table, Value, amqp_type, encode
 
 
@@ -123,22 +124,22 @@ def check_exchange_arguments(exchange: Exchange) -> None:
     check_payload(exchange, where)
 
 
-def check_queue_arguments(queue: Queue, limits: FilterSetLimits) -> None:
+def check_queue_arguments(queue: Queue, limits: FilterSetLimits, policies: Policies) -> None:
     """Refuse queue arguments that routing could not honour, the filter included."""
     where, table = f"queue {queue.name!r}", queue.arguments
     _check_argument(table, OWNER_CONNECTION, where, lambda v: isinstance(v, str), "a connection id")
     check_payload(queue, where)
     if QUEUE_FILTER in table:
-        queue_filter(queue, limits)
+        queue_filter(queue, at(limits, queue, policies))
 
 
-def check_binding_arguments(binding: Binding, source: Exchange, limits: FilterSetLimits) -> None:
+def check_binding_arguments(binding: Binding, source: Exchange, limits: FilterSetLimits, policies: Policies) -> None:
     """Refuse binding arguments that the exchange or a filter could not honour."""
     where, table = f"binding of {binding.source!r} to {binding.destination!r}", binding.arguments
     _check_argument(table, REPLACEMENT_KEY, where, _is_name, f"a routing key of at most {MAX_NAME_BYTES} bytes")
     for name, values in EXCHANGE_TYPES[source.type].choices.items():
         _check_argument(table, name, where, values.__contains__, "one of " + ", ".join(values))
-    there = at(limits, source)
+    there = at(limits, source, policies)
     check_header_criteria(binding, source, there.text.payload)
     binding_filters(binding, owner=None, limits=there)
 
@@ -180,12 +181,14 @@ def divert_filter(divert: Divert, limits: FilterSetLimits) -> Any:
 
 
 def queue_filter(queue: Queue, limits: FilterSetLimits) -> Any | None:
-    """The filter of a queue (`x-queue-filter`: artemis text, or a filter set), or None. Raises FilterError."""
+    """The filter of a queue (`x-queue-filter`: artemis text, or a filter set), under the limits at the queue, or None.
+
+    Raises FilterError.
+    """
     content = queue.arguments.get(QUEUE_FILTER)
     where = f"queue {queue.name!r}: {QUEUE_FILTER}"
     if content is None:
         return None
-    limits = at(limits, queue)
     if isinstance(content, str):
         return checked(parse_selector, content, "artemis", where=where, limits=limits.text)
     if isinstance(content, Table):

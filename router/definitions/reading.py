@@ -164,11 +164,11 @@ class _Reader:
         if self.vhost is None:
             yield "vhosts", self._vhost
             yield "global_parameters", self._global_parameter  # one of them says how large filters may be
+        yield "policies", self._policy  # one of them may say what bodies are that filters look into
         yield "exchanges", self._exchange
         yield "queues", self._queue
         yield "bindings", self._binding
         yield DIVERTS_KEY, self._divert
-        yield "policies", self._policy
         yield "parameters", self._parameter
 
     def _objects(self, key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

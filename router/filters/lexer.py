@@ -248,6 +248,7 @@ def _refuse(text: str, position: int, dialect: Dialect) -> NoReturn:
 #: A reference into the body right before a place.
 _AFTER_BODY: Final = re.compile(r"(?<![A-Za-z0-9_$.])body(?:[.\[][^\s()=<>,]*)?\Z")
 UNDECLARED: Final = (
-    'to look into bodies, say what they are: "x-payload": "json" among the arguments of the exchange or queue; for a '
-    "filter that is no part of a topology also by itself: --payload json, payload in REST, job files and Python"
+    'to look into bodies, say what they are: "x-payload": "json" among the arguments of the exchange or queue, or '
+    '"payload" in a policy; for a filter that is no part of a topology also by itself: --payload json, payload in '
+    "REST, job files and Python"
 )

@@ -16,6 +16,7 @@ from bindery.store.paths import DataDir
 from bindery.store.streams import EPOCH_BATCHES
 from tests.service.conftest import Server
 from tests.service.http import Client, segment
+from tests.service.test_metrics import scrape
 
 pytestmark = pytest.mark.service
 
@@ -46,6 +47,25 @@ def get(client: Client, *, count: int = 10, ackmode: str = "ack_requeue_true", *
     assert answer.status == 200, answer.raw
     items: list[dict[str, Any]] = answer.json
     return items
+
+
+def test_a_policy_says_what_bodies_are_and_stays_while_filters_rely_on_it(server: Server, client: Client) -> None:
+    policy, topic = f"/policies/{AT}/bodies", f"/bindings/{AT}/e/amq.topic/q/q"
+    selector = {"routing_key": "#", "arguments": {"x-filter-jms-selector": "body.amount >= 100"}}
+    refused = client.post(topic, selector)
+    assert (refused.status, "in a policy" in refused.json["filter"]["hint"]) == (400, True)
+    stated = {"pattern": "^amq.topic$", "apply-to": "exchanges", "definition": {"payload": "json"}}
+    wrong = client.put(policy, {**stated, "definition": {"payload": "jsn"}})
+    assert (wrong.status, "'jsn' cannot be read" in wrong.json["reason"]) == (400, True)
+    assert client.put(policy, stated).status == 201
+    assert client.post(topic, selector).status == 201
+    assert publish(client, '{"amount": 250}', exchange="amq.topic")
+    assert not publish(client, '{"amount": 5}', exchange="amq.topic")
+    assert not publish(client, "{", exchange="amq.topic")
+    assert client.delete(policy).status == 400
+    assert client.put(policy, {**stated, "definition": {"payload": "text"}}).status == 400
+    labels = f'kind="exchange",name="amq.topic",reason="syntax",vhost="{NAME}"'
+    assert f"bindery_unparsable_bodies_total{{{labels}}} 1.0" in scrape(server).raw.decode()
 
 
 def payloads(items: list[dict[str, Any]]) -> list[str]:

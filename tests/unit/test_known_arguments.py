@@ -85,9 +85,9 @@ def test_the_report_of_an_import_names_what_has_no_effect() -> None:
     found = [(entry["path"], entry["kind"], entry["name"], list(entry["names"])) for entry in report["without_effect"]]
     assert found == [
         ("vhosts[0]", "vhost", "", ["default_queue_type"]),
+        ("policies[0]", "policy", "ttl", ["message-ttl"]),
         ("exchanges[0]", "exchange", "x", ["hash-header"]),
         ("queues[1]", "queue", "q", ["x-dead-letter-exchange"]),
-        ("policies[0]", "policy", "ttl", ["message-ttl"]),
         ("parameters[0]", "operator-policy", "limit", ["max-length"]),
         ("parameters[1]", "parameter", "s", ["shovel"]),
         ("parameters[2]", "parameter", "limits", ["max-connections"]),

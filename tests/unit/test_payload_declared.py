@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,7 @@ from bindery.router.links import Links
 from bindery.router.message import Message, to_batch
 from bindery.router.model import Binding, Divert, Exchange, Queue, Setting, Topology
 from bindery.router.model.objects import GLOBAL_PARAMETER
+from bindery.router.policies import Policy
 from bindery.router.reference import NaiveRouter
 from bindery.router.values import Table, Value
 from bindery.store.routed_counts import RoutedCounts
@@ -372,6 +374,15 @@ def test_a_body_is_parsed_once_for_headers_bindings_and_filters(editor: Topology
     assert walk.screening.bodies.parsed == 2
 
 
+def test_filters_see_what_a_headers_binding_had_parsed_for_them(editor: TopologyEditor) -> None:
+    """The selectors of a round come after the headers bindings, whose bodies an earlier round knew nothing of."""
+    editor.declare_exchange(exchange("x", kind="headers"))
+    editor.bind(by_headers("x", "small", {"body.amount": 250, "x-filter-jms-selector": "body.amount >= 100"}))
+    editor.bind(Binding(0, "/", "plain", "x", "exchange", ""))
+    found, _ = routed(editor.topology, [order("orders", amount=250), order("plain", amount=250)])
+    assert found == [{"big"}, {"small"}]
+
+
 @pytest.mark.parametrize(
     ("payload", "arguments", "says", "hint"),
     [
@@ -429,3 +440,109 @@ def test_explain_says_what_of_the_body_a_headers_binding_misses(editor: Topology
         "no binding of exchange 'x' matched; the body is not JSON: Expecting property name enclosed in double quotes: "
         "line 1 column 2 (char 1)"
     )
+
+
+# -- policies ---------------------------------------------------------------------------------------------
+
+
+def policy(definition: dict[str, Value], pattern: str = "^amq", apply_to: str = "all", name: str = "p") -> Setting:
+    return Policy("/", name, pattern, Table(definition), apply_to).setting()
+
+
+@pytest.fixture
+def predeclared() -> TopologyEditor:
+    """A policy that says what bodies are at the predeclared exchanges, and what looks into them there."""
+    editor = TopologyEditor(Topology.empty())
+    editor.put_setting(policy({"payload": "json"}))
+    for name in ("big", "five", "diverted"):
+        editor.declare_queue(Queue("/", name))
+    editor.bind(selecting("amq.fanout", "big", "body.amount >= 100"))
+    editor.bind(by_headers("amq.headers", "five", {"body.amount": 5}))
+    editor.declare_exchange(exchange("plain", None))
+    editor.bind(Binding(0, "/", "plain", "diverted", "queue", ""))
+    editor.declare_divert(Divert(0, "/", "d", "amq.fanout", "plain", filter="body.amount < 0"))
+    return editor
+
+
+def test_a_policy_says_what_bodies_are_at_predeclared_exchanges(predeclared: TopologyEditor) -> None:
+    messages = [order(name, amount=n) for name in ("amq.fanout", "amq.headers") for n in (5, 100, -1)]
+    found, counts = routed(predeclared.topology, [*messages, Message(exchange="amq.headers", body=b"{")])
+    assert found == [set(), {"big"}, {"diverted"}, {"five"}, set(), set(), set()]
+    assert counts.unparsable == {("exchange", "amq.headers", "syntax"): 1}
+    explainer = Explainer(predeclared.topology, "/")
+    (one,) = explainer.explain(to_batch([messages[4]]), clock_ms=0, queues=["five"])
+    assert one.why_not[0].causes[0].message == "body.amount is 100, 5 is wanted"
+    assert not [finding for finding in analyse(predeclared.topology).findings if finding.code in ("BT114", "BT180")]
+
+
+def test_an_argument_and_a_stronger_policy_go_first(predeclared: TopologyEditor) -> None:
+    predeclared.declare_exchange(Exchange("/", "own", "fanout", arguments=Table({"x-payload": "text"})))
+    predeclared.put_setting(policy({"payload": "json"}, pattern="^own$", name="o"))
+    predeclared.bind(selecting("own", "big", "body LIKE '%x%'"))
+    with pytest.raises(FilterError, match="a body that is text has no members"):
+        predeclared.bind(selecting("own", "big", "body.x = 1"))
+    predeclared.declare_queue(Queue("/", "q", arguments=Table({"x-queue-filter": "body IS NULL"})))
+    assert routed(predeclared.topology, [Message(exchange="own", body=b"x")])[0] == [{"big"}]
+    hidden = Policy("/", "z", "^amq.topic$", Table({"alternate-exchange": "own"}), priority=9).setting()
+    predeclared.put_setting(hidden)
+    with pytest.raises(FilterError) as refused:
+        predeclared.bind(selecting("amq.topic", "big", "body.x = 1"))
+    assert "x-payload" in str(refused.value.hint)
+
+
+def test_a_policy_says_what_bodies_are_for_the_filters_of_queues(predeclared: TopologyEditor) -> None:
+    predeclared.put_setting(policy({"payload": "json"}, pattern="^j", apply_to="queues", name="j"))
+    predeclared.declare_queue(Queue("/", "j", arguments=Table({"x-queue-filter": "body.n = 1"})))
+    predeclared.bind(Binding(0, "/", "plain", "j", "queue", ""))
+    found, counts = routed(
+        predeclared.topology, [order("plain", n=n) for n in (1, 2)] + [Message(exchange="plain", body=b"{")]
+    )
+    assert [queues - {"diverted"} for queues in found] == [{"j"}, set(), set()]
+    assert counts.unparsable == {("queue", "j", "syntax"): 1}
+    with pytest.raises(FilterError):
+        predeclared.delete_setting("policy", "/", "j")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda editor: editor.delete_setting("policy", "/", "p"),
+        lambda editor: editor.put_setting(policy({"payload": "text"})),
+        lambda editor: editor.put_setting(policy({"alternate-exchange": "plain"})),
+        lambda editor: editor.put_setting(policy({"payload": "json"}, pattern="^amq.fanout$")),
+        lambda editor: editor.put_setting(policy({"payload": "json"}, apply_to="queues")),
+        lambda editor: editor.put_setting(Policy("/", "z", "^amq", Table({"message-ttl": 1}), priority=9).setting()),
+    ],
+)
+def test_a_policy_on_which_filters_rely_stays(
+    predeclared: TopologyEditor, change: Callable[[TopologyEditor], object]
+) -> None:
+    before = set(predeclared.topology.objects())
+    with pytest.raises((FilterError, InvalidDeclaration)):
+        change(predeclared)
+    assert set(predeclared.topology.objects()) == before
+
+
+def test_a_policy_nobody_relies_on_comes_and_goes(editor: TopologyEditor) -> None:
+    editor.bind(by_headers("amq.headers", "big", {"body.amount": 5}))
+    with pytest.raises(InvalidDeclaration, match="would become a reference into the body"):
+        editor.put_setting(policy({"payload": "json"}))
+    editor.put_setting(policy({"payload": "json"}, pattern="^amq.topic$"))
+    editor.delete_setting("policy", "/", "p")
+    for wrong in ("jsn", 5):
+        with pytest.raises(InvalidDeclaration) as refused:
+            editor.put_setting(policy({"payload": wrong}))
+        assert refused.value.where == "policy 'p': definition.payload"
+
+
+def test_policies_that_say_what_bodies_are_are_exported_and_imported(predeclared: TopologyEditor) -> None:
+    document = json.loads(json.dumps(export(predeclared.topology)))
+    editor = TopologyEditor(Topology.empty())
+    apply(parse_definitions(document), editor)
+    messages = [order("amq.fanout", amount=100), order("amq.headers", amount=5)]
+    assert routed(editor.topology, messages)[0] == [{"big"}, {"five"}]
+
+
+def test_without_effect_knows_the_key_of_policies() -> None:
+    for apply_to, idle in (("all", False), ("queues", False), ("exchanges", False), ("streams", True)):
+        assert bool(without_effect(policy({"payload": "json"}, apply_to=apply_to))) == idle
