@@ -41,6 +41,7 @@ from bindery.store.paths import DataDir
 from bindery.store.pins import Pin, Pins
 from bindery.store.places import at
 from bindery.store.routed_counts import RoutedCounts
+from bindery.store.stream_names import why_no_job
 from bindery.store.streams import StreamEpoch, register
 from bindery.store.topology import TopologyStore
 from bindery.store.writer import DEFAULT_BUFFER_BYTES, NUMBERS_PER_TASK, BatchStamp
@@ -82,6 +83,13 @@ class SinkOptions:
         for name in ("data", "stream"):
             if not stated.get(name):
                 raise InvalidInput(f"format bindery: the option {name!r} is missing", where=name)
+        reserved = why_no_job(stated["stream"])
+        if reserved is not None:
+            raise InvalidInput(
+                f"format bindery: stream is {stated['stream']!r}, and {reserved}",
+                where="stream",
+                hint="give it another name",
+            )
         address = stated["data"]
         if not address.startswith("/") and "://" not in address:
             raise InvalidInput(

@@ -13,6 +13,15 @@ OF_PLANS: Final = (REDRIVES, MOVES, COPIES)
 _CLAIM: Final = ":mark"
 
 
+def why_no_job(name: str) -> str | None:
+    """Why no job may have a stream of that name; None when it may.
+
+    Rows of such a stream, of a job of an earlier version too, count as repeated ones: `replay` leaves them out.
+    """
+    taken = next((prefix for prefix in OF_PLANS if name.startswith(prefix)), None)
+    return None if taken is None else f"names that begin with {taken!r} are those of moves, copies and redrives"
+
+
 def claim_of(stream: str) -> str:
     """The transaction identifier by which a stream's plan is claimed, in the table whose rows it is about."""
     return f"{stream}{_CLAIM}"

@@ -23,6 +23,7 @@ from bindery.router.message import MAP_SECTIONS, SECTION_FIELDS, SENT_SCHEMA
 from bindery.router.model import DEFAULT_VHOST, MAX_NAME_BYTES
 from bindery.router.spelling import nearest
 from bindery.store.maintenance.options import MaintenanceOptions
+from bindery.store.stream_names import why_no_job
 from bindery.store.writer import DEFAULT_BUFFER_BYTES
 
 AVAILABLE_NOW: Final = "available-now"
@@ -126,6 +127,9 @@ class Job(Part):
     def _stream_fits(cls, name: str) -> str:
         if len(name.encode()) > MAX_NAME_BYTES:
             raise ValueError(f"longer than {MAX_NAME_BYTES} bytes")
+        reserved = why_no_job(name)
+        if reserved is not None:
+            raise ValueError(f"{reserved}; give it another name")
         return name
 
     @field_validator("message")

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bindery.router.arguments import encode_arguments
-from bindery.router.declarations import TopologyEditor
+from bindery.router.declarations import TopologyEditor, stored_limits
 from bindery.router.definitions.document import Definitions, Entry
+from bindery.router.definitions.filters import filter_errors
 from bindery.router.definitions.keys import Ignored, check_arguments
 from bindery.router.documents import refusal
 from bindery.router.errors import BinderyError, DefinitionsRefused, InequivalentArgument, InvalidInput, NotFound
@@ -152,12 +153,22 @@ def _apply(
         except NotFound as error:
             dangling = skip_dangling and isinstance(entry.item, Binding | Divert)
             (report.skipped if dangling else report.errors).append(_problem(entry, error))
+            if not dangling:
+                report.errors += _filter_problems(entry, editor.topology)
         except BinderyError as error:
             report.errors.append(_problem(entry, error))
         else:
             _note_idle(entry, report)
     _check_files([entry for entry in definitions.entries if entry.source is not None], editor.topology, report)
     return report
+
+
+def _filter_problems(entry: Entry, topology: Topology) -> Iterator[dict[str, Any]]:
+    """What is wrong with the filters of an entry that is refused before anybody looks at them."""
+    item = entry.item
+    source = topology.exchanges.get((item.vhost, item.source)) if isinstance(item, Binding | Divert) else None
+    for _, error in filter_errors(item, stored_limits(topology), source):
+        yield _problem(entry, error)
 
 
 def _check_files(entries: Sequence[Entry], topology: Topology, report: Report) -> None:

@@ -16,10 +16,12 @@ from bindery.router.definitions.document import (
     Definitions,
     Entry,
 )
+from bindery.router.definitions.filters import filter_errors
 from bindery.router.definitions.keys import Ignored, check_keys
 from bindery.router.documents import Source
 from bindery.router.documents.places import member
-from bindery.router.errors import InvalidInput
+from bindery.router.errors import BinderyError, InvalidInput
+from bindery.router.filters.sets import FilterSetLimits
 from bindery.router.model import (
     Binding,
     Divert,
@@ -79,14 +81,14 @@ def read_definitions(
             for key in ("vhosts", "global_parameters")
             if document.get(key)
         ]
-    refused: list[InvalidInput] = []
+    refused: list[BinderyError] = []
     reader = _Reader(document, vhost, default_vhost, inside=inside, refused=refused, source=source)
     try:
         definitions = reader.read()
     except InvalidInput as error:
         definitions = Definitions(())
         refused.append(error)
-    once: dict[str, InvalidInput] = {}
+    once: dict[str, BinderyError] = {}
     for one in (*refused, *_misstated(document, inside)):
         once.setdefault(one.where or inside, one)
     return definitions, problems + [source.problem(one, path) for path, one in once.items()], ignored
@@ -118,7 +120,7 @@ class _Reader:
         *,
         require_durable: bool = False,
         inside: str = "",
-        refused: list[InvalidInput] | None = None,
+        refused: list[BinderyError] | None = None,
         source: Source | None = None,
     ) -> None:
         self.document = document
@@ -149,6 +151,7 @@ class _Reader:
         """The objects of a section; what cannot be read is raised, or noted and left out where all of it is wanted."""
         objects = self._objects(key)
         while True:
+            path, raw = "", None
             try:
                 path, raw = next(objects)
                 yield Entry(path, read(raw, path), self.source)
@@ -158,6 +161,8 @@ class _Reader:
                 if self.refused is None:
                     raise
                 self.refused.append(error)
+                if raw is not None:
+                    self.refused += _filters_of(key, raw, path)
 
     def _sections(self) -> Iterator[tuple[str, Callable[[Mapping[str, Any], str], Object]]]:
         """Keys of the document in the order in which their objects are applied."""
@@ -309,6 +314,28 @@ def _flag(raw: Mapping[str, Any], key: str, path: str, *, default: bool) -> bool
     if isinstance(content, str) and content in _FLAGS:
         return _FLAGS[content]
     raise InvalidInput(f"{key} is {json.dumps(content)[:60]}", where=f"{path}.{key}", hint="true or false")
+
+
+def _filters_of(section: str, raw: Mapping[str, Any], path: str) -> Iterator[BinderyError]:
+    """What is wrong with the filters of an object that cannot be read; their paths are in `where`."""
+    try:
+        arguments = _arguments(raw, path)
+    except InvalidInput:
+        arguments = Table()
+    item: Object
+    match section, raw.get("filter"):
+        case "queues", _:
+            item = Queue("", "", arguments=arguments)
+        case "bindings", _:
+            item = Binding(0, "", "", "", arguments=arguments)
+        case key, str(text) if key == DIVERTS_KEY:
+            item = Divert(0, "", "", "", "", filter=text)
+        case _:
+            return
+    # how large filters may be is said by a part of the document that may come later
+    for place, error in filter_errors(item, FilterSetLimits(), None):
+        error.where = f"{path}.{place}"
+        yield error
 
 
 def _mappings(listed: Any) -> Iterator[Mapping[str, Any]]:

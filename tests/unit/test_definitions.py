@@ -178,6 +178,63 @@ def test_what_is_wrong_is_named_by_path_and_line(path: str, value: Any, where: s
     assert any(problem["path"].startswith(where) and problem["line"] > 1 for problem in problems)
 
 
+SELECTOR = {"x-filter-jms-selector": "price >"}
+
+
+@pytest.mark.parametrize(
+    ("section", "item", "messages"),
+    [
+        (
+            "bindings",
+            {"source": "amq.direct", "destination": "q", "ruoting_key": "k", "arguments": SELECTOR},
+            ["unknown key 'ruoting_key'", "the filter ends too early"],
+        ),
+        (
+            "bindings",
+            {"soruce": "amq.direct", "destination": "q", "arguments": SELECTOR},
+            ["source is missing", "unknown key 'soruce'", "the filter ends too early"],
+        ),
+        (
+            "bindings",
+            {"source": "nowhere", "destination": "q", "arguments": SELECTOR},
+            ["no exchange 'nowhere' in vhost '/'", "the filter ends too early"],
+        ),
+        (
+            "queues",
+            {"nmae": "a", "arguments": {"x-queue-filter": "a ="}},
+            ["name is missing", "unknown key", "the f"],
+        ),
+        ("bindery_diverts", {"nmae": "d", "filter": "a ="}, ["name is missing", "unknown key", "the filter ends"]),
+        # what bodies are is said by an exchange that nobody knows
+        (
+            "bindings",
+            {"soruce": "e", "destination": "q", "arguments": {"x-filter-jms-selector": "body.a = 1"}},
+            ["source is missing", "unknown key 'soruce'"],
+        ),
+        (
+            "bindings",
+            {"soruce": "e", "destination": "q", "arguments": []},
+            ["source is missing", "unknown key 'soruce'"],
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_object_and_with_its_filter_is_told_at_once(
+    section: str, item: dict[str, Any], messages: list[str]
+) -> None:
+    document = {"exchanges": [], "queues": [{"name": "q"}]}
+    document[section] = [*document.get(section, []), item]
+    source = read_source("f", json.dumps(document, indent=1).encode())
+    definitions, problems, _ = read_definitions(source, default_vhost="/")
+    with pytest.raises(DefinitionsRefused) as refused:
+        apply(definitions, TopologyEditor(Topology.empty()), problems=problems)
+    found = refused.value.problems
+    assert [one["message"][: len(said)] for one, said in zip(found, messages, strict=True)] == messages
+    for one in found:
+        if "filter" in one:
+            line = source.text_of(one["line"])
+            assert line[one["column"] - 1 :].startswith('"'), "not at the end of the filter"
+
+
 @pytest.mark.parametrize("text", ["{", "[]", "5", '{"a": 1,}', "[" * 100_000, b"\xff\xfe", '"x"'])
 def test_what_is_no_json_object_is_refused(text: str | bytes) -> None:
     with pytest.raises(DefinitionsRefused):

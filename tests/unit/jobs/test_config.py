@@ -193,6 +193,11 @@ def test_what_maintenance_cannot_be_told_is_refused_with_its_line(line: str, mes
             ["message: either source.exchanges or message.exchange", "message.bdoy: unknown key"],
         ),
         ({"source": {"format": "jsn"}, "stream": ""}, ["stream: ", "source.format: unknown or missing"]),
+        ({"stream": "moved:a"}, []),
+        *(
+            ({"stream": f"{prefix}a"}, [f"stream: names that begin with {prefix!r} are those of moves, copies and red"])
+            for prefix in ("move:", "copy:", "redrive:")
+        ),
     ],
 )
 def test_everything_that_is_wrong_is_found_what_is_raised_first(change: dict[str, Any], said: list[str]) -> None:

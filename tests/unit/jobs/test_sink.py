@@ -135,6 +135,7 @@ def test_what_is_not_known_is_refused(world: World) -> None:
         ({"data": data}, "'stream' is missing", ""),
         ({"data": "data", "stream": "s"}, "other folders", "absolute"),
         ({"data": data, "stream": "s", "vhots": "/"}, "unknown option 'vhots'", "did you mean 'vhost'"),
+        ({"data": data, "stream": "copy:s"}, "'copy:s', and names that begin with 'copy:'", "another name"),
         ({"data": data, "stream": "s", "NEWEPOCH": "yes"}, "newEpoch is 'yes'", "true or false"),
         ({"data": data + "/none", "stream": "s"}, "none", ""),
     ):
