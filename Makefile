@@ -11,6 +11,9 @@ CONSTRAINTS ?= configs/constraints/newest.txt
 SCRATCH ?= $(shell test -d /dev/shm -a -w /dev/shm && echo /dev/shm || echo $${TMPDIR:-/tmp})
 export SPARK_LOCAL_DIRS ?= $(SCRATCH)/bindery-spark
 
+# Processes of `make test`: one for what needs the Spark session (tests/lanes.py), the others for the rest
+WORKERS ?= 2
+
 # What the nightly run also asks of another object store than that of the tests, where there is one
 SECOND_OPINION := $(addprefix tests/unit/store/test_,s3_bed.py object_store.py commit.py log.py) -k "s3 or object_store"
 
@@ -32,8 +35,8 @@ $(STAMP): pyproject.toml $(CONSTRAINTS)
 demo: $(STAMP) ## Route a year of flights through four exchange types (data in DATA=data/demo)
 	$(BIN)/python -m bindery.demo --data $(DATA)
 
-test: $(STAMP) ## Run every test
-	$(BIN)/python -m pytest
+test: $(STAMP) ## Run every test, in two processes: make test WORKERS=2
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 nightly: $(STAMP) ## Run the tests that are left out of `make test`: servers that are killed, many messages, the longest on an object store
 	BINDERY_NIGHTLY=1 $(BIN)/python -m pytest -m "nightly or long"

@@ -15,7 +15,9 @@ from tests import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
+    from tests.lanes import Lanes
     from tests.servers.kafka import Broker
 
 _FOLDER = Path(__file__).parent
@@ -84,6 +86,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if _FOLDER / "spark" in item.path.parents:
             item.add_marker("spark")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes:
+    """What runs where, with several processes."""
+    from tests.lanes import Lanes
+
+    return Lanes(config, log)
 
 
 def _is_remote(item: pytest.Item) -> bool:

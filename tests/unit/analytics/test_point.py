@@ -144,6 +144,7 @@ def test_clocks_that_differ_hide_no_part_of_a_batch(data: DataDir, version: int)
     assert held(data, "s:0") == both(("s", 0))
 
 
+@pytest.mark.long
 def test_random_histories_never_mix(data: DataDir, version: int) -> None:
     """Streams, consumers and maintenance take turns; at the end of each batch what was seen then is seen again."""
     draw = random.Random(5)

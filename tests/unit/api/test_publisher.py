@@ -58,6 +58,7 @@ def in_all(*keys: str) -> dict[str, list[str]]:
     return {name: list(keys) for name in QUEUES}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("for_long", [False, True])
 def test_a_message_is_in_all_queues_or_in_none_whatever_fails(root: str, for_long: bool) -> None:
     outcomes = set()

@@ -90,6 +90,7 @@ def test_moved_messages_keep_their_content_and_order_and_are_new_rows_of_the_tar
         ("missing = 1", None, ()),
     ],
 )
+@pytest.mark.long
 @pytest.mark.parametrize("portion", [1, 4, 200_000])
 def test_what_a_filter_accepts_goes_the_first_in_row_order(
     data: DataDir,
@@ -418,6 +419,7 @@ def test_whatever_effect_of_a_move_fails_nothing_is_lost_or_doubled(root: str, k
     assert failures > points // 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["full", "full for ever", "died"])
 def test_whatever_effect_of_a_copy_fails_all_of_it_is_there_or_nothing(root: str, kind: str) -> None:
     def world(name: str) -> tuple[DataDir, TopologyStore]:

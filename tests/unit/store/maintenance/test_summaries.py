@@ -97,6 +97,7 @@ def test_totals_stay_what_they_were(recorded: DataDir) -> None:
     assert_equal(following.totals(), before)
 
 
+@pytest.mark.long
 def test_what_is_young_and_the_newest_of_every_stream_stay_as_they_were(recorded: DataDir) -> None:
     before = {(one["stream"], one["batch_id"]): one for one in read_manifest(recorded)}
     summed(recorded)
@@ -105,6 +106,7 @@ def test_what_is_young_and_the_newest_of_every_stream_stay_as_they_were(recorded
     assert after == {key: before[key] for key in after}
 
 
+@pytest.mark.long
 def test_no_reader_takes_a_summary_for_a_batch(recorded: DataDir) -> None:
     summed(recorded)
     assert all(one["batch_id"] is not None for one in read_manifest(recorded))
@@ -122,6 +124,7 @@ def test_further_days_join_the_month(recorded: DataDir) -> None:
     assert sorted(found) == [("s", "03"), ("s", "04"), ("s", "05"), ("t", "03"), ("t", "04")]
 
 
+@pytest.mark.long
 def test_a_day_is_summed_up_once(recorded: DataDir) -> None:
     assert summed(recorded)
     version = manifest(recorded)[1].version

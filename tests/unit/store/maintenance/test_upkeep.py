@@ -59,6 +59,7 @@ def test_a_drain_waits_for_what_is_due(data: DataDir, stream: Stream) -> None:
         assert (live(data, "a") <= 9, live(data, "b") <= 9) == (True, True)
 
 
+@pytest.mark.long
 def test_old_files_and_entries_go_while_batches_are_committed(data: DataDir, stream: Stream) -> None:
     with Upkeep(data, replace(NOTHING_OLD, orphan_age=timedelta(days=1))) as upkeep:
         for _ in range(150):
