@@ -29,6 +29,7 @@ from bindery.router.model import (
     object_key,
 )
 from bindery.router.model.objects import PARAMETER_PREFIX
+from bindery.router.policies import Policies
 from bindery.router.values import Table
 
 
@@ -167,7 +168,7 @@ def _filter_problems(entry: Entry, topology: Topology) -> Iterator[dict[str, Any
     """What is wrong with the filters of an entry that is refused before anybody looks at them."""
     item = entry.item
     source = topology.exchanges.get((item.vhost, item.source)) if isinstance(item, Binding | Divert) else None
-    for _, error in filter_errors(item, stored_limits(topology), source):
+    for _, error in filter_errors(item, stored_limits(topology), source, Policies(topology)):
         yield _problem(entry, error)
 
 

@@ -13,28 +13,33 @@ from bindery.router.filters.sets import FilterSetLimits
 from bindery.router.links import FILTER_ARGUMENTS
 from bindery.router.model import QUEUE_FILTER, Binding, Divert, Exchange, Object, Queue
 from bindery.router.model.objects import PAYLOAD_ARGUMENT
+from bindery.router.policies import Policies
 from bindery.router.values import Table
 
 
-def filter_errors(item: Object, limits: FilterSetLimits, source: Exchange | None) -> Iterator[tuple[str, BinderyError]]:
-    """What is wrong with the filters of an object, each with its path in it.
+def filter_errors(
+    item: Object, limits: FilterSetLimits, source: Exchange | None, policies: Policies
+) -> Iterator[tuple[str, BinderyError]]:
+    """What is wrong with the filters of an object, each with its path in it; policies say what bodies are, too.
 
     `source` is the exchange that a binding or divert is from, if that is known: it says what bodies are. Without it,
     only what is wrong with bodies of every format is told.
     """
     match item:
         case Queue():
-            found = _error(partial(queue_filter, item), limits)
+            # what a policy says of its bodies may come later in the same document
+            holder = item if PAYLOAD_ARGUMENT in item.arguments else None
+            found = _at_some(partial(queue_filter, item), limits, holder, policies)
             if found is not None:
                 yield f"arguments.{QUEUE_FILTER}", found
         case Binding():
             for name in FILTER_ARGUMENTS:
                 alone = replace(item, arguments=Table({key: v for key, v in item.arguments.items() if key == name}))
-                found = _at_some(partial(_of_binding, alone), limits, source)
+                found = _at_some(partial(_of_binding, alone), limits, source, policies)
                 if found is not None:
                     yield f"arguments.{name}", found
         case Divert():
-            found = _at_some(partial(divert_filter, item), limits, source)
+            found = _at_some(partial(divert_filter, item), limits, source, policies)
             if found is not None:
                 yield "filter", found
         case _:
@@ -42,13 +47,16 @@ def filter_errors(item: Object, limits: FilterSetLimits, source: Exchange | None
 
 
 def _at_some(
-    read: Callable[[FilterSetLimits], object], limits: FilterSetLimits, source: Exchange | None
+    read: Callable[[FilterSetLimits], object],
+    limits: FilterSetLimits,
+    holder: Exchange | Queue | None,
+    policies: Policies,
 ) -> BinderyError | None:
-    """The error of a filter at its exchange; None when there is one at which it has none."""
-    holders = [source]
-    if source is None:
+    """The error of a filter where it stands; without that, None when there is a place at which it has none."""
+    holders = [holder]
+    if holder is None:
         holders += [Exchange("", "", "direct", arguments=Table({PAYLOAD_ARGUMENT: name})) for name in FORMATS]
-    errors = [_error(read, at(limits, holder)) for holder in holders]
+    errors = [_error(read, at(limits, holder, policies)) for holder in holders]
     return None if None in errors else errors[0]
 
 

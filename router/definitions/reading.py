@@ -29,10 +29,11 @@ from bindery.router.model import (
     Object,
     Queue,
     Setting,
+    Topology,
     Vhost,
 )
 from bindery.router.model.objects import GLOBAL_PARAMETER, PARAMETER_PREFIX
-from bindery.router.policies import OPERATOR_POLICY, POLICY, Policy
+from bindery.router.policies import OPERATOR_POLICY, POLICY, Policies, Policy
 from bindery.router.qpid import exchange_arguments
 from bindery.router.values import Table, decode
 
@@ -333,7 +334,7 @@ def _filters_of(section: str, raw: Mapping[str, Any], path: str) -> Iterator[Bin
         case _:
             return
     # how large filters may be is said by a part of the document that may come later
-    for place, error in filter_errors(item, FilterSetLimits(), None):
+    for place, error in filter_errors(item, FilterSetLimits(), None, Policies(Topology.empty())):
         error.where = f"{path}.{place}"
         yield error
 
