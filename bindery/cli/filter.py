@@ -13,13 +13,16 @@ from typing import Annotated, Any, Final
 import typer
 
 from bindery.cli.options import JsonOption
+from bindery.cli.schema_files import schema_of_file
 from bindery.router.columns import BatchView
 from bindery.router.error_text import render_error, visible
 from bindery.router.errors import BinderyError, InvalidInput
 from bindery.router.filters import DIALECTS, Filter, parse
 from bindery.router.filters.description import describe
+from bindery.router.filters.limits import Payload, PayloadLimits
 from bindery.router.filters.lint import ObservedSchema, lint
 from bindery.router.filters.payload import FORMATS, payload_named
+from bindery.router.filters.schemas import SCHEMA_FORMATS, read_schema
 from bindery.router.filters.sets import DEFAULT_SET_LIMITS, parse_filter_set_text
 from bindery.router.filters.sets import DIALECT as FILTER_SET
 from bindery.router.filters.trace import Trace, trace
@@ -32,6 +35,10 @@ DialectName = Annotated[str, typer.Option("--dialect", help="One of " + ", ".joi
 PayloadName = Annotated[
     str | None,
     typer.Option("--payload", help="What bodies are, for filters that look into them: " + ", ".join(FORMATS) + "."),
+]
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option("--schema", metavar="FILE", help="The schema of bodies that are " + ", ".join(SCHEMA_FORMATS) + "."),
 ]
 
 #: Rules on misspelt names and those of other languages; what they say stands in the report by itself, too.
@@ -48,6 +55,7 @@ def check(
     queue: Annotated[str, typer.Option(help="The queue to compare with.")] = "",
     vhost: Annotated[str, typer.Option(help="The queue's vhost.")] = "/",
     payload: PayloadName = None,
+    schema: SchemaFile = None,
     as_json: JsonOption = False,
 ) -> None:
     """Parse a filter; print its normal form, the properties it reads, the types of its parts, and remarks.
@@ -55,9 +63,9 @@ def check(
     Remarks never block; docs/lint.md explains them.
     """
     try:
-        checked = read_filter(text, dialect, payload)
-        schema = None if data is None else _observed(data, queue, vhost)
-        found = lint(checked, schema=schema)
+        checked = read_filter(text, dialect, payload, schema)
+        observed = None if data is None else _observed(data, queue, vhost)
+        found = lint(checked, schema=observed)
         report = describe(checked) | {
             "notes": [finding.message for finding in found if finding.code in _ON_NAMES],
             "findings": [finding.as_data() for finding in found],
@@ -86,6 +94,7 @@ def test(
     dialect: DialectName,
     message: Annotated[Path, typer.Option("--message", help="A JSON file with one message; - reads standard input.")],
     payload: PayloadName = None,
+    schema: SchemaFile = None,
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate a filter for one message; exit 0 when it passes, 1 when not.
@@ -93,7 +102,8 @@ def test(
     Prints the value of every sub-expression, and why. UTC() is the time of the call.
     """
     try:
-        found = trace(read_filter(text, dialect, payload), read_message(message), clock_ms=time.time_ns() // 1_000_000)
+        checked = read_filter(text, dialect, payload, schema)
+        found = trace(checked, read_message(message), clock_ms=time.time_ns() // 1_000_000)
     except BinderyError as error:
         _fail(error, as_json=as_json)
     passes = found.value is True
@@ -119,14 +129,37 @@ def _observed(data: str, queue: str, vhost: str) -> ObservedSchema:
     return ObservedSchema.of(BatchView(batches[0])) if batches else ObservedSchema(0, {})
 
 
-def read_filter(text: str, dialect: str, payload: str | None = None) -> Filter:
-    """A filter in a text language, or a filter set as JSON; `payload` says what the bodies are that it looks into."""
+def read_filter(text: str, dialect: str, payload: str | None = None, schema: Path | None = None) -> Filter:
+    """A filter in a text language, or a filter set as JSON.
+
+    `payload` says what the bodies are that it looks into, `schema` is the file of their schema.
+    """
     limits = DEFAULT_SET_LIMITS
     if payload is not None:
-        limits = replace(limits, text=replace(limits.text, payload=payload_named(payload, limits.text.bodies)))
+        bodies = _bodies(payload, schema, limits.text.bodies)
+        limits = replace(limits, text=replace(limits.text, payload=bodies))
+    elif schema is not None:
+        raise InvalidInput("a schema says nothing without a format", where="--schema", hint="state --payload too")
     if dialect == FILTER_SET:
         return parse_filter_set_text(text, limits=limits)
     return parse(text, dialect, limits=limits.text)
+
+
+def _bodies(payload: str, schema: Path | None, limits: PayloadLimits) -> Payload:
+    """What bodies are by the options; raises InvalidInput naming the option or the place in the file."""
+    if schema is None or payload not in SCHEMA_FORMATS:
+        if schema is not None and payload in FORMATS:
+            raise InvalidInput(f"bodies that are {payload} have no schema", where="--schema", hint="leave it out")
+        try:
+            return payload_named(payload, limits)
+        except InvalidInput as error:
+            error.where, error.hint = "--payload", error.hint or "state it by --schema FILE"
+            raise
+    try:
+        return payload_named(payload, limits, read_schema(payload, schema_of_file(payload, schema)))
+    except InvalidInput as error:
+        error.where = f"{schema}{error.where or ''}"
+        raise
 
 
 def read_message(path: Path) -> Message:

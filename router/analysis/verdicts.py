@@ -8,13 +8,13 @@ from typing import Final
 
 from bindery.router.analysis.possible import can_be_true, flattened
 from bindery.router.columns import Ref
-from bindery.router.declarations import binding_filters
+from bindery.router.declarations import binding_filters, declared_payload
 from bindery.router.filters import Filter
 from bindery.router.filters.ast import Field, Literal, Node, walk
 from bindery.router.filters.lint import lint
 from bindery.router.filters.lint.truths import possible
 from bindery.router.links import FILTER_ARGUMENTS, Links
-from bindery.router.model import PAYLOAD_ARGUMENT, QUEUE_FILTER, Binding, Divert, Queue
+from bindery.router.model import QUEUE_FILTER, Binding, Divert, Queue
 from bindery.router.values import Table, Value
 
 #: Distinct filters that one analysis parses; the others count as "it depends".
@@ -94,7 +94,7 @@ class Verdicts:
         stated = queue.arguments.get(QUEUE_FILTER)
         if stated is None:
             return _NONE
-        key = "queue", stated, queue.arguments.get(PAYLOAD_ARGUMENT)
+        key = "queue", stated, declared_payload(self._links.limits, queue)
         return self._judged(key, lambda: (self._links.queue_filter(queue),))
 
     def _judged(self, key: object, read: Callable[[], Sequence[Filter | None]]) -> Read:

@@ -1,4 +1,4 @@
-"""What bodies are, declared on an exchange or a queue: the argument `x-payload`, a part of every topology.
+"""What bodies are, declared on an exchange or a queue: `x-payload` and its schema, a part of every topology.
 
 Filters of the bindings and diverts of an exchange, and the filter of a queue, then look into bodies. The argument is as
 old as the exchange or queue, which is never declared anew with another one, so a replay reads bodies as the stream did.
@@ -7,18 +7,33 @@ old as the exchange or queue, which is never declared anew with another one, so 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
+from bindery.router.arguments import encode_plain
 from bindery.router.errors import InvalidDeclaration, InvalidInput
-from bindery.router.filters.limits import Payload, PayloadLimits
+from bindery.router.filters.limits import Payload, PayloadLimits, PayloadSchema
 from bindery.router.filters.payload import FORMATS, payload_named
+from bindery.router.filters.schemas import MAX_SCHEMA, read_schema
 from bindery.router.filters.sets import FilterSetLimits
-from bindery.router.model.objects import PAYLOAD_ARGUMENT, SELECTOR_ARGUMENT, Binding, Exchange, Queue
-from bindery.router.values import encode
+from bindery.router.model.objects import (
+    PAYLOAD_ARGUMENT,
+    PAYLOAD_SCHEMA,
+    SELECTOR_ARGUMENT,
+    Binding,
+    Exchange,
+    Queue,
+)
+from bindery.router.values import Value, encode
+from bindery.router.weighed import Weighed
+
+#: The arguments that say what bodies are: whoever overwrites one of them changes what filters read.
+PAYLOAD_ARGUMENTS: Final = (PAYLOAD_ARGUMENT, PAYLOAD_SCHEMA)
 
 
 def check_payload(holder: Exchange | Queue, where: str) -> None:
-    """Refuse a format that nothing here reads; raises InvalidDeclaration."""
+    """Refuse a format that nothing here reads, and a schema that is none; raises InvalidDeclaration."""
     if PAYLOAD_ARGUMENT not in holder.arguments:
+        _refuse_schema(holder, where)
         return
     stated = holder.arguments[PAYLOAD_ARGUMENT]
     place = f"{where}: arguments.{PAYLOAD_ARGUMENT}"
@@ -26,10 +41,34 @@ def check_payload(holder: Exchange | Queue, where: str) -> None:
         raise InvalidDeclaration(
             f"argument {PAYLOAD_ARGUMENT!r} is {encode(stated)!r}", where=place, hint="one of " + ", ".join(FORMATS)
         )
+    schema = None
+    if stated in FORMATS and not FORMATS[stated].schema:
+        _refuse_schema(holder, where)
+    elif stated in FORMATS and holder.arguments.get(PAYLOAD_SCHEMA) is not None:
+        try:
+            schema = _schema(stated, holder.arguments[PAYLOAD_SCHEMA])
+        except InvalidInput as error:
+            place = f"{PAYLOAD_SCHEMA}{error.where or ''}"
+            # the service's answers have no place of their own, and that inside a long schema is half of what is wrong
+            said = f"{place}: {error.message}"
+            raise InvalidDeclaration(said, where=f"{where}: arguments.{place}", hint=error.hint) from None
     try:
-        payload_named(stated, PayloadLimits())
+        payload_named(stated, PayloadLimits(), schema)
     except InvalidInput as error:
-        raise InvalidDeclaration(error.message, where=place, hint=error.hint) from None
+        hint = error.hint or f"state it as {PAYLOAD_SCHEMA!r}"
+        raise InvalidDeclaration(error.message, where=place, hint=hint) from None
+
+
+def _refuse_schema(holder: Exchange | Queue, where: str) -> None:
+    """Refuse what says how bodies with a schema are read, where they are none."""
+    for name in PAYLOAD_ARGUMENTS[1:]:
+        if name in holder.arguments:
+            formats = " or ".join(name for name, format in FORMATS.items() if format.schema)
+            raise InvalidDeclaration(
+                f"argument {name!r} says nothing without {PAYLOAD_ARGUMENT!r} {formats}",
+                where=f"{where}: arguments.{name}",
+                hint=f"state {PAYLOAD_ARGUMENT!r} too",
+            )
 
 
 def check_header_criteria(binding: Binding, source: Exchange) -> None:
@@ -48,7 +87,32 @@ def check_header_criteria(binding: Binding, source: Exchange) -> None:
 def declared_payload(limits: FilterSetLimits, holder: Exchange | Queue | None) -> Payload | None:
     """What bodies are at an exchange or queue; None when it does not say, or in words that nothing reads."""
     stated = None if holder is None else holder.arguments.get(PAYLOAD_ARGUMENT)
-    return Payload(stated, limits.text.bodies) if isinstance(stated, str) and stated in FORMATS else None
+    if holder is None or not isinstance(stated, str) or stated not in FORMATS:
+        return None
+    if not FORMATS[stated].schema:
+        return Payload(stated, limits.text.bodies)
+    try:
+        return Payload(stated, limits.text.bodies, _schema(stated, holder.arguments.get(PAYLOAD_SCHEMA)))
+    except InvalidInput:
+        return None
+
+
+#: A schema that bindings ask for again and again, made from what the exchange states.
+_schemas: Final = Weighed(
+    lambda format, stated: read_schema(format, encode_plain(stated)),
+    lambda schema: len(schema.text),
+    weight=16 * MAX_SCHEMA,
+    entries=1_000,
+)
+
+
+def _schema(format: str, stated: Value) -> PayloadSchema:
+    return _schemas(format, stated)
+
+
+def redefines_bodies(present: Exchange, declared: Exchange) -> bool:
+    """Whether an exchange that is declared over another says otherwise what bodies are."""
+    return any(present.arguments.get(name) != declared.arguments.get(name) for name in PAYLOAD_ARGUMENTS)
 
 
 def at(limits: FilterSetLimits, holder: Exchange | Queue | None) -> FilterSetLimits:

@@ -36,6 +36,7 @@ FILTERS_ARGUMENT: Final = "x-filters"
 REPLACEMENT_KEY: Final = "x-replacement-routing-key"
 X_MATCH: Final = "x-match"
 PAYLOAD_ARGUMENT: Final = "x-payload"
+PAYLOAD_SCHEMA: Final = "x-payload-schema"
 QUEUE_FILTER: Final = "x-queue-filter"
 OWNER_CONNECTION: Final = "x-owner-connection"
 
