@@ -40,6 +40,9 @@ SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", metavar="FILE", help="The schema of bodies that are " + ", ".join(SCHEMA_FORMATS) + "."),
 ]
+TypeName = Annotated[
+    str | None, typer.Option("--type", help="The message type of bodies that are protobuf, with its package.")
+]
 
 #: Rules on misspelt names and those of other languages; what they say stands in the report by itself, too.
 _ON_NAMES: Final = ("BF109", "BF110")
@@ -56,6 +59,7 @@ def check(
     vhost: Annotated[str, typer.Option(help="The queue's vhost.")] = "/",
     payload: PayloadName = None,
     schema: SchemaFile = None,
+    type: TypeName = None,
     as_json: JsonOption = False,
 ) -> None:
     """Parse a filter; print its normal form, the properties it reads, the types of its parts, and remarks.
@@ -63,7 +67,7 @@ def check(
     Remarks never block; docs/lint.md explains them.
     """
     try:
-        checked = read_filter(text, dialect, payload, schema)
+        checked = read_filter(text, dialect, payload, schema, type)
         observed = None if data is None else _observed(data, queue, vhost)
         found = lint(checked, schema=observed)
         report = describe(checked) | {
@@ -95,6 +99,7 @@ def test(
     message: Annotated[Path, typer.Option("--message", help="A JSON file with one message; - reads standard input.")],
     payload: PayloadName = None,
     schema: SchemaFile = None,
+    type: TypeName = None,
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate a filter for one message; exit 0 when it passes, 1 when not.
@@ -102,7 +107,7 @@ def test(
     Prints the value of every sub-expression, and why. UTC() is the time of the call.
     """
     try:
-        checked = read_filter(text, dialect, payload, schema)
+        checked = read_filter(text, dialect, payload, schema, type)
         found = trace(checked, read_message(message), clock_ms=time.time_ns() // 1_000_000)
     except BinderyError as error:
         _fail(error, as_json=as_json)
@@ -129,23 +134,30 @@ def _observed(data: str, queue: str, vhost: str) -> ObservedSchema:
     return ObservedSchema.of(BatchView(batches[0])) if batches else ObservedSchema(0, {})
 
 
-def read_filter(text: str, dialect: str, payload: str | None = None, schema: Path | None = None) -> Filter:
+def read_filter(
+    text: str,
+    dialect: str,
+    payload: str | None = None,
+    schema: Path | None = None,
+    type: str | None = None,
+) -> Filter:
     """A filter in a text language, or a filter set as JSON.
 
-    `payload` says what the bodies are that it looks into, `schema` is the file of their schema.
+    `payload` says what the bodies are that it looks into, `schema` is the file of their schema, `type` a type in it.
     """
     limits = DEFAULT_SET_LIMITS
     if payload is not None:
-        bodies = _bodies(payload, schema, limits.text.bodies)
+        bodies = _bodies(payload, schema, type, limits.text.bodies)
         limits = replace(limits, text=replace(limits.text, payload=bodies))
-    elif schema is not None:
-        raise InvalidInput("a schema says nothing without a format", where="--schema", hint="state --payload too")
+    elif schema is not None or type is not None:
+        option = "--type" if schema is None else "--schema"
+        raise InvalidInput("a schema says nothing without a format", where=option, hint="state --payload too")
     if dialect == FILTER_SET:
         return parse_filter_set_text(text, limits=limits)
     return parse(text, dialect, limits=limits.text)
 
 
-def _bodies(payload: str, schema: Path | None, limits: PayloadLimits) -> Payload:
+def _bodies(payload: str, schema: Path | None, type: str | None, limits: PayloadLimits) -> Payload:
     """What bodies are by the options; raises InvalidInput naming the option or the place in the file."""
     if schema is None or payload not in SCHEMA_FORMATS:
         if schema is not None and payload in FORMATS:
@@ -156,9 +168,9 @@ def _bodies(payload: str, schema: Path | None, limits: PayloadLimits) -> Payload
             error.where, error.hint = "--payload", error.hint or "state it by --schema FILE"
             raise
     try:
-        return payload_named(payload, limits, read_schema(payload, schema_of_file(payload, schema)))
+        return payload_named(payload, limits, read_schema(payload, schema_of_file(payload, schema), type))
     except InvalidInput as error:
-        error.where = f"{schema}{error.where or ''}"
+        error.where = "--type" if error.where is None else f"{schema}{error.where}"
         raise
 
 

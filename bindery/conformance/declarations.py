@@ -130,11 +130,12 @@ def _payload(arguments: Raw) -> str | None:
     if "x-payload" in arguments and format not in ("json", "text", *SCHEMA_FORMATS):
         return f"bodies that are {format!r} cannot be read"
     if not isinstance(format, str) or format not in SCHEMA_FORMATS:
-        return "a schema of nothing" if "x-payload-schema" in arguments else None
-    if schema is None:
-        return f"{format} without its schema"
+        return "a schema of nothing" if arguments.keys() & {"x-payload-schema", "x-payload-type"} else None
+    type = arguments.get("x-payload-type")
+    if schema is None or not isinstance(type, str | None):
+        return f"{format} without its schema, or a type that is no name"
     try:
-        read_schema(format, schema)
+        read_schema(format, schema, type)
     except InvalidInput as error:
         return error.message
     return None

@@ -18,6 +18,7 @@ from bindery.router.filters.sets import FilterSetLimits
 from bindery.router.model.objects import (
     PAYLOAD_ARGUMENT,
     PAYLOAD_SCHEMA,
+    PAYLOAD_TYPE,
     SELECTOR_ARGUMENT,
     Binding,
     Exchange,
@@ -27,7 +28,7 @@ from bindery.router.values import Value, encode
 from bindery.router.weighed import Weighed
 
 #: The arguments that say what bodies are: whoever overwrites one of them changes what filters read.
-PAYLOAD_ARGUMENTS: Final = (PAYLOAD_ARGUMENT, PAYLOAD_SCHEMA)
+PAYLOAD_ARGUMENTS: Final = (PAYLOAD_ARGUMENT, PAYLOAD_SCHEMA, PAYLOAD_TYPE)
 
 
 def check_payload(holder: Exchange | Queue, where: str) -> None:
@@ -46,9 +47,9 @@ def check_payload(holder: Exchange | Queue, where: str) -> None:
         _refuse_schema(holder, where)
     elif stated in FORMATS and holder.arguments.get(PAYLOAD_SCHEMA) is not None:
         try:
-            schema = _schema(stated, holder.arguments[PAYLOAD_SCHEMA])
+            schema = _schema(stated, holder)
         except InvalidInput as error:
-            place = f"{PAYLOAD_SCHEMA}{error.where or ''}"
+            place = PAYLOAD_TYPE if error.where is None else f"{PAYLOAD_SCHEMA}{error.where}"
             # the service's answers have no place of their own, and that inside a long schema is half of what is wrong
             said = f"{place}: {error.message}"
             raise InvalidDeclaration(said, where=f"{where}: arguments.{place}", hint=error.hint) from None
@@ -92,22 +93,26 @@ def declared_payload(limits: FilterSetLimits, holder: Exchange | Queue | None) -
     if not FORMATS[stated].schema:
         return Payload(stated, limits.text.bodies)
     try:
-        return Payload(stated, limits.text.bodies, _schema(stated, holder.arguments.get(PAYLOAD_SCHEMA)))
+        return Payload(stated, limits.text.bodies, _schema(stated, holder))
     except InvalidInput:
         return None
 
 
 #: A schema that bindings ask for again and again, made from what the exchange states.
 _schemas: Final = Weighed(
-    lambda format, stated: read_schema(format, encode_plain(stated)),
+    lambda format, stated, type: read_schema(format, encode_plain(stated), type),
     lambda schema: len(schema.text),
     weight=16 * MAX_SCHEMA,
     entries=1_000,
 )
 
 
-def _schema(format: str, stated: Value) -> PayloadSchema:
-    return _schemas(format, stated)
+def _schema(format: str, holder: Exchange | Queue) -> PayloadSchema:
+    """The schema that an exchange or queue states; raises InvalidInput, without a place for what is about its type."""
+    type: Value = holder.arguments.get(PAYLOAD_TYPE)
+    if not isinstance(type, str | None):
+        raise InvalidInput(f"argument {PAYLOAD_TYPE!r} is {encode(type)!r}", hint="the full name of a message type")
+    return _schemas(format, holder.arguments.get(PAYLOAD_SCHEMA), type)
 
 
 def redefines_bodies(present: Exchange, declared: Exchange) -> bool:

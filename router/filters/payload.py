@@ -154,6 +154,7 @@ def _by_schema(document: str | bytes, payload: Payload) -> Any:
 FORMATS: Final[Mapping[str, Format]] = {
     "json": Format(_json, members=True),
     "avro": Format(_by_schema, members=True, schema=True),
+    "protobuf": Format(_by_schema, members=True, empty=True, schema=True),
     "text": Format(_plain, members=False, empty=True),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import pickle
@@ -9,6 +10,7 @@ from dataclasses import replace
 
 import fastavro
 import pytest
+from google.protobuf import descriptor_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -150,11 +152,11 @@ def test_explain_shows_what_was_read(editor: TopologyEditor) -> None:
         ("JSON", "did you mean json?"),
         ("jsn", "did you mean json?"),
         ("arvo", "did you mean avro?"),
-        ("xml", "one of json, avro, text"),
-        ("", "one of json, avro, text"),
-        (5, "one of json, avro, text"),
-        (True, "one of json, avro, text"),
-        (Table({"format": "json"}), "one of json, avro, text"),
+        ("xml", "one of json, avro, protobuf, text"),
+        ("", "one of json, avro, protobuf, text"),
+        (5, "one of json, avro, protobuf, text"),
+        (True, "one of json, avro, protobuf, text"),
+        (Table({"format": "json"}), "one of json, avro, protobuf, text"),
     ],
 )
 def test_a_format_that_nothing_reads_is_refused_by_name(editor: TopologyEditor, payload: Value, hint: str) -> None:
@@ -364,3 +366,53 @@ def test_a_misspelt_argument_of_a_schema_is_refused_in_files() -> None:
     with pytest.raises(DefinitionsRefused) as refused:
         read_change([source], "/").carry_out(TopologyEditor(Topology.empty()))
     assert "did you mean 'x-payload-schema'?" in json.dumps(refused.value.report)
+
+
+# -- protobuf ---------------------------------------------------------------------------------------------
+
+
+def descriptors() -> str:
+    """Flight {optional int32 delay = 1; string carrier = 2}, of proto3, in package air."""
+    kind = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="air.proto", package="air", syntax="proto3")
+    flight = file.message_type.add(name="Flight")
+    flight.oneof_decl.add(name="_delay")
+    flight.field.add(name="delay", number=1, type=kind.TYPE_INT32, label=1, proto3_optional=True, oneof_index=0)
+    flight.field.add(name="carrier", number=2, type=kind.TYPE_STRING, label=1)
+    return base64.b64encode(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()).decode()
+
+
+def in_protobuf(name: str, type: object = "air.Flight") -> Exchange:
+    arguments = {"x-payload": "protobuf", "x-payload-schema": descriptors(), "x-payload-type": type}
+    return Exchange("/", name, "fanout", arguments=decode_arguments(arguments))
+
+
+def test_bodies_are_messages_of_the_type_of_the_exchange(editor: TopologyEditor) -> None:
+    editor.declare_exchange(in_protobuf("flights"))
+    editor.bind(selecting("flights", "big", "body.delay >= 60 AND body.carrier = 'UA'"))
+    editor.bind(selecting("flights", "small", "body.delay IS NULL AND body.carrier = ''"))
+    bodies = [b"\x08\x5a\x12\x02UA", b"\x08\x5a", b"", None, b"\x08"]
+    messages = [Message(exchange="flights", body=body) for body in bodies]
+    found, counts = routed(editor.topology, messages)
+    assert found == [{"big"}, set(), {"small"}, set(), set()]
+    assert sum(counts.trouble.values()) == 2
+    again = TopologyEditor(Topology.empty())
+    apply(parse_definitions(json.loads(json.dumps(export(editor.topology)))), again)
+    assert routed(again.topology, messages)[0] == found
+
+
+@pytest.mark.parametrize(
+    ("type", "message"),
+    [
+        (5, "argument 'x-payload-type' is 5"),
+        (None, "x-payload-type: nobody says of which type bodies are"),
+        ("air.Flght", "x-payload-type: the schema has no message type 'air.Flght'"),
+    ],
+)
+def test_a_type_is_refused_where_it_is_stated(editor: TopologyEditor, type: object, message: str) -> None:
+    with pytest.raises(InvalidDeclaration) as refused:
+        editor.declare_exchange(in_protobuf("x", type))
+    assert message in refused.value.message
+    assert refused.value.where == "exchange 'x': arguments.x-payload-type"
+    with pytest.raises(InvalidDeclaration, match="'x-payload-type' says nothing without"):
+        editor.declare_exchange(Exchange("/", "x", "fanout", arguments=Table({"x-payload-type": "a"})))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,28 @@ def test_what_is_no_schema_is_refused_with_its_file(tmp_path: Path, schema: str,
 def test_a_schema_and_its_format_go_together(tmp_path: Path) -> None:
     assert "state it by --schema FILE" in run("check", "body = 5", "--dialect", "jms", "--payload", "avro").output
     assert "state --payload too" in run("check", "a = 5", "--dialect", "jms", "--schema", "x").output
+
+
+def test_a_proto_file_is_compiled_with_what_it_imports(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "seat.proto").write_text('syntax = "proto3"; package air; message Seat { int32 row = 1; }')
+    schema = tmp_path / "air.proto"
+    schema.write_text('syntax = "proto3"; package air; import "sub/seat.proto"; message Flight { Seat seat = 1; }')
+    (tmp_path / "m.json").write_text(json.dumps({"body": {"binary": "0a020805"}}))
+    options = ["--dialect", "jms", "--payload", "protobuf", "--schema", str(schema), "--type"]
+    tried = ["test", "body.seat.row = 5", "--message", str(tmp_path / "m.json"), *options]
+    assert run(*tried, "air.Flight").output.startswith("passes")
+    assert "--type: the schema has no message type 'air.Fligt'" in run(*tried, "air.Fligt").output
+    schema.write_text('syntax = "proto3"; import "/etc/passwd"; message Flight {')
+    result = run(*tried, "air.Flight")
+    assert result.exit_code == 2
+    assert "air.proto: the file is no schema of protobuf: " in result.output
+
+
+def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.proto").write_text("message M {}")
+    monkeypatch.setitem(sys.modules, "grpc_tools", None)
+    result = run("check", "body.a = 5", "--dialect", "jms", "--payload", "protobuf", "--schema",
+                 str(tmp_path / "a.proto"), "--type", "M")  # fmt: skip
+    assert result.exit_code == 2
+    assert "pip install 'bindery[proto]'" in result.output
