@@ -269,6 +269,8 @@ class _Reader:
         if name in _SHARED:
             return _SHARED[name]
         full = name if "." in name or not namespace else f"{namespace}.{name}"
+        if full not in self.named and name in self.named:
+            return self.named[name]  # of no namespace, as Avro's own readers find it
         if full not in self.named:
             close = nearest(full, [*self.named, *PRIMITIVES])
             hint = f"did you mean {close}?" if close else "types are defined before they are named"
@@ -312,11 +314,11 @@ class _Reader:
         return _Type(kind, _logical(raw, found, where)) if kind in PRIMITIVES else found
 
     def _is_known(self, name: str, namespace: str) -> bool:
-        return (f"{namespace}.{name}" if namespace else name) in self.named
+        return (f"{namespace}.{name}" if namespace else name) in self.named or name in self.named
 
     def _defined(self, raw: dict[str, Any], kind: str, namespace: str, where: str, level: int) -> _Type:
         """A type with a name, which what is inside it may already name."""
-        full, namespace = _full_name(raw, namespace, where)
+        full, namespace = full_name(raw, namespace, where)
         if full in self.named:
             _refuse(f"the type {full!r} is defined twice", f"{where}.name")
         found = self.named[full] = _Type(kind)
@@ -349,7 +351,7 @@ class _Reader:
             record.fields.append((name, self.type(one["type"], namespace, f"{place}.type", level + 1)))
 
 
-def _full_name(raw: dict[str, Any], namespace: str, where: str) -> tuple[str, str]:
+def full_name(raw: dict[str, Any], namespace: str, where: str) -> tuple[str, str]:
     """The full name of a type, and the namespace of what is inside it (specification, "Names")."""
     name = raw.get("name")
     if isinstance(name, str) and "." in name:
