@@ -68,8 +68,8 @@ _DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 def refuse_null(arguments: Mapping[str, Any], *, but: frozenset[str] = frozenset()) -> None:
     """Refuse a null in the arguments of a queue or exchange, at any depth, with 400.
 
-    Only bindings ask for presence with a void. `but` names arguments that are filters: a null is a
-    reference value there.
+    Only bindings ask for presence with a void. `but` names arguments that are filters or schemas: a null is a
+    reference or default value there.
     """
     open_values = [value for key, value in arguments.items() if key not in but]
     while open_values:

@@ -1,8 +1,8 @@
 """Arguments of exchanges, queues and bindings: from JSON to typed values and back.
 
-Arguments are typed values like any others, but for filter sets: their reference maps are plain objects
-(`{"symbol": "x"}` is a map with one key there, not a typed value), so a filter set is kept as it was
-written and only `bindery.router.filters.sets` interprets it.
+Arguments are typed values like any others, but for filter sets and schemas: their objects are plain ones
+(`{"symbol": "x"}` is a map with one key there, not a typed value), so they are kept as they were
+written, and only `bindery.router.filters.sets` and `.schemas` interpret them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Final
 from bindery.router.errors import InvalidInput
 from bindery.router.values import MAX_DEPTH, Table, Value, decode, encode
 
-#: Arguments that hold a filter set when they hold an object.
-FILTER_SET_ARGUMENTS: Final = frozenset({"x-filters", "x-queue-filter"})
+#: Arguments that hold a filter set or a schema when they hold an object or array.
+PLAIN_ARGUMENTS: Final = frozenset({"x-filters", "x-queue-filter", "x-payload-schema"})
 #: A nested value may take two levels of JSON for one of its own: `{"list": […]}`.
 _PLAIN_DEPTH: Final = 2 * MAX_DEPTH + 10
 
@@ -30,7 +30,7 @@ def decode_arguments(raw: Any, *, where: str = "arguments") -> Table:
         {
             key: (
                 decode_plain(value, where=f"{where}.{key}")
-                if key in FILTER_SET_ARGUMENTS and isinstance(value, Mapping)
+                if key in PLAIN_ARGUMENTS and isinstance(value, Mapping | list)
                 else decode(value, where=f"{where}.{key}")
             )
             for key, value in raw.items()
@@ -40,9 +40,7 @@ def decode_arguments(raw: Any, *, where: str = "arguments") -> Table:
 
 def encode_arguments(arguments: Table) -> dict[str, Any]:
     """The JSON object of arguments; `decode_arguments` gives them back."""
-    return {
-        key: encode_plain(value) if key in FILTER_SET_ARGUMENTS else encode(value) for key, value in arguments.items()
-    }
+    return {key: encode_plain(value) if key in PLAIN_ARGUMENTS else encode(value) for key, value in arguments.items()}
 
 
 def decode_plain(raw: Any, *, where: str = "value", depth: int = 0) -> Value:

@@ -18,6 +18,8 @@ from bindery.router.model import (
     FILTERS_ARGUMENT,
     OWNER_CONNECTION,
     PAYLOAD_ARGUMENT,
+    PAYLOAD_SCHEMA,
+    PAYLOAD_TYPE,
     QUEUE_FILTER,
     RECORD_UNROUTABLE,
     REPLACEMENT_KEY,
@@ -65,6 +67,8 @@ _TABLE: Final = "every queue is a Delta table; replication is the storage's busi
 _NO_RETRIES: Final = "nothing is delivered again of itself; readers read the table"
 _NO_CONSUMERS: Final = "there are no consumers that hold messages; readers read the table"
 
+_SCHEMA: Final = "the schema of bodies that are avro or protobuf"
+_TYPE: Final = "the message type of bodies that are protobuf"
 _ACTING: Final = (
     Argument("exchange", ALTERNATE_EXCHANGE, "gets what no binding or divert of the exchange took", True),
     Argument("exchange", ALTERNATE_BINDING, "a queue or exchange that gets what reached no queue", True),
@@ -76,7 +80,11 @@ _ACTING: Final = (
         "what bodies are: filters of its bindings and diverts look into them, and so do keys of headers bindings",
         True,
     ),
+    Argument("exchange", PAYLOAD_SCHEMA, _SCHEMA, True),
+    Argument("exchange", PAYLOAD_TYPE, _TYPE, True),
     Argument("queue", PAYLOAD_ARGUMENT, "what bodies are: the filter of the queue looks into them", True),
+    Argument("queue", PAYLOAD_SCHEMA, _SCHEMA, True),
+    Argument("queue", PAYLOAD_TYPE, _TYPE, True),
     Argument("queue", QUEUE_FILTER, "only messages that meet the filter enter the queue", True),
     Argument("queue", OWNER_CONNECTION, "the connection that no-local filters take for the reader's", True),
     Argument("binding", SELECTOR_ARGUMENT, "a selector that a message must meet, on every type of exchange", True),

@@ -18,7 +18,7 @@ from bindery.api.items import ExchangeItem, paged
 from bindery.api.listing import Item, ListingParameters
 from bindery.api.routes.bindings import exchange_name
 from bindery.api.scope import visible_vhost, visible_vhosts
-from bindery.router.arguments import encode_arguments
+from bindery.router.arguments import PLAIN_ARGUMENTS, encode_arguments
 from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import InvalidDeclaration
 from bindery.router.known_arguments import without_effect
@@ -110,7 +110,7 @@ async def declare(
 ) -> Response:
     """Declare an exchange; declaring it again with equal properties changes nothing (204)."""
     user.require_sight(vhost)
-    refuse_null(body.arguments)
+    refuse_null(body.arguments, but=PLAIN_ARGUMENTS)
     exchange = Exchange(
         vhost=vhost,
         name=name,

@@ -21,7 +21,7 @@ from bindery.api.listing import Costly, Item, ListingParameters
 from bindery.api.scope import visible_vhost, visible_vhosts
 from bindery.api.statistics import with_rates
 from bindery.api.views import queue_item
-from bindery.router.arguments import FILTER_SET_ARGUMENTS, decode_arguments
+from bindery.router.arguments import PLAIN_ARGUMENTS, decode_arguments
 from bindery.router.declarations import TopologyEditor
 from bindery.router.known_arguments import without_effect
 from bindery.router.limits import QueueRoom
@@ -172,7 +172,7 @@ async def declare(
 ) -> Response:
     """Declare a queue; declaring it again with equal properties changes nothing (204)."""
     user.require_sight(vhost)
-    refuse_null(body.arguments, but=FILTER_SET_ARGUMENTS)
+    refuse_null(body.arguments, but=PLAIN_ARGUMENTS)
     queue = Queue(vhost, name, body.durable, body.auto_delete, decode_arguments(body.arguments))
 
     def change(editor: TopologyEditor) -> bool:

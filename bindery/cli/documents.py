@@ -23,7 +23,11 @@ STDIN, _SAID = Path("-"), "<stdin>"
 
 
 def read_documents(paths: Sequence[Path]) -> list[Source]:
-    """Read documents; raises DefinitionsRefused with everything that is wrong with the text of any of them."""
+    """Read documents, and the files of schemas that they name.
+
+    Raises DefinitionsRefused with everything that is wrong with the text of any of them.
+    """
+    from bindery.cli.schema_files import read_schema_files  # noqa: PLC0415
     from bindery.router.documents import read_source, refusal  # noqa: PLC0415  # `bindery --help` does not wait for YAML
 
     if list(paths).count(STDIN) > 1:
@@ -32,7 +36,9 @@ def read_documents(paths: Sequence[Path]) -> list[Source]:
     problems: list[dict[str, Any]] = []
     for path in paths:
         try:
-            found.append(read_source(_SAID if path == STDIN else str(path), _content(path)))
+            source = read_source(_SAID if path == STDIN else str(path), _content(path))
+            problems += read_schema_files(source, None if path == STDIN else path.parent)
+            found.append(source)
         except DefinitionsRefused as error:
             problems += error.problems
     if problems:

@@ -13,14 +13,16 @@ from typing import Annotated, Any, Final
 import typer
 
 from bindery.cli.options import JsonOption, PayloadOption
+from bindery.cli.schema_files import schema_of_file
 from bindery.router.columns import BatchView
 from bindery.router.error_text import render_error, visible
 from bindery.router.errors import BinderyError, InvalidInput
 from bindery.router.filters import DIALECTS, Filter, parse
 from bindery.router.filters.description import describe
-from bindery.router.filters.limits import Payload
+from bindery.router.filters.limits import Payload, PayloadLimits
 from bindery.router.filters.lint import ObservedSchema, lint
-from bindery.router.filters.payload import payload_named
+from bindery.router.filters.payload import FORMATS, payload_named
+from bindery.router.filters.schemas import SCHEMA_FORMATS, read_schema
 from bindery.router.filters.sets import DEFAULT_SET_LIMITS, parse_filter_set_text
 from bindery.router.filters.sets import DIALECT as FILTER_SET
 from bindery.router.filters.trace import Trace, trace
@@ -30,6 +32,14 @@ app = typer.Typer(help="Check a filter, or test it against a message.", no_args_
 
 Text = Annotated[str, typer.Argument(help="The filter.")]
 DialectName = Annotated[str, typer.Option("--dialect", help="One of " + ", ".join([*DIALECTS, FILTER_SET]) + ".")]
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option("--schema", metavar="FILE", help="The schema of bodies that are " + ", ".join(SCHEMA_FORMATS) + "."),
+]
+TypeName = Annotated[
+    str | None, typer.Option("--type", help="The message type of bodies that are protobuf, with its package.")
+]
+
 #: Rules on misspelt names and those of other languages; what they say stands in the report by itself, too.
 _ON_NAMES: Final = ("BF109", "BF110")
 #: Messages of a queue that tell lint what its properties hold.
@@ -44,6 +54,8 @@ def check(
     queue: Annotated[str, typer.Option(help="The queue to compare with.")] = "",
     vhost: Annotated[str, typer.Option(help="The queue's vhost.")] = "/",
     payload: PayloadOption = None,
+    schema: SchemaFile = None,
+    type: TypeName = None,
     as_json: JsonOption = False,
 ) -> None:
     """Parse a filter; print its normal form, the properties it reads, the types of its parts, and remarks.
@@ -51,9 +63,9 @@ def check(
     Remarks never block; docs/lint.md explains them.
     """
     try:
-        checked = read_filter(text, dialect, payload)
-        schema = None if data is None else _observed(data, queue, vhost)
-        found = lint(checked, schema=schema)
+        checked = read_filter(text, dialect, payload, schema, type)
+        observed = None if data is None else _observed(data, queue, vhost)
+        found = lint(checked, schema=observed)
         report = describe(checked) | {
             "notes": [finding.message for finding in found if finding.code in _ON_NAMES],
             "findings": [finding.as_data() for finding in found],
@@ -82,6 +94,8 @@ def test(
     dialect: DialectName,
     message: Annotated[Path, typer.Option("--message", help="A JSON file with one message; - reads standard input.")],
     payload: PayloadOption = None,
+    schema: SchemaFile = None,
+    type: TypeName = None,
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate a filter for one message; exit 0 when it passes, 1 when not.
@@ -89,7 +103,8 @@ def test(
     Prints the value of every sub-expression, and why. UTC() is the time of the call.
     """
     try:
-        found = trace(read_filter(text, dialect, payload), read_message(message), clock_ms=time.time_ns() // 1_000_000)
+        checked = read_filter(text, dialect, payload, schema, type)
+        found = trace(checked, read_message(message), clock_ms=time.time_ns() // 1_000_000)
     except BinderyError as error:
         _fail(error, as_json=as_json)
     passes = found.value is True
@@ -115,15 +130,45 @@ def _observed(data: str, queue: str, vhost: str) -> ObservedSchema:
     return ObservedSchema.of(BatchView(batches[0])) if batches else ObservedSchema(0, {})
 
 
-def read_filter(text: str, dialect: str, payload: str | Payload | None = None) -> Filter:
-    """A filter in a text language, or a filter set as JSON; `payload` says what the bodies are that it looks into."""
+def read_filter(
+    text: str,
+    dialect: str,
+    payload: str | Payload | None = None,
+    schema: Path | None = None,
+    type: str | None = None,
+) -> Filter:
+    """A filter in a text language, or a filter set as JSON.
+
+    `payload` says what the bodies are that it looks into, `schema` is the file of their schema, `type` a type in it.
+    """
     limits = DEFAULT_SET_LIMITS
     if payload is not None:
-        known = payload_named(payload, limits.text.bodies) if isinstance(payload, str) else payload
-        limits = replace(limits, text=replace(limits.text, payload=known))
+        if isinstance(payload, str):
+            payload = _bodies(payload, schema, type, limits.text.bodies)
+        limits = replace(limits, text=replace(limits.text, payload=payload))
+    elif schema is not None or type is not None:
+        option = "--type" if schema is None else "--schema"
+        raise InvalidInput("a schema says nothing without a format", where=option, hint="state --payload too")
     if dialect == FILTER_SET:
         return parse_filter_set_text(text, limits=limits)
     return parse(text, dialect, limits=limits.text)
+
+
+def _bodies(payload: str, schema: Path | None, type: str | None, limits: PayloadLimits) -> Payload:
+    """What bodies are by the options; raises InvalidInput naming the option or the place in the file."""
+    if schema is None or payload not in SCHEMA_FORMATS:
+        if schema is not None and payload in FORMATS:
+            raise InvalidInput(f"bodies that are {payload} have no schema", where="--schema", hint="leave it out")
+        try:
+            return payload_named(payload, limits)
+        except InvalidInput as error:
+            error.where, error.hint = "--payload", error.hint or "state it by --schema FILE"
+            raise
+    try:
+        return payload_named(payload, limits, read_schema(payload, schema_of_file(payload, schema), type))
+    except InvalidInput as error:
+        error.where = "--type" if error.where is None else f"{schema}{error.where}"
+        raise
 
 
 def read_message(path: Path) -> Message:

@@ -14,6 +14,7 @@ import bindery
 from bindery.cli import filter as filter_commands
 from bindery.cli import jobs as job_commands
 from bindery.cli import messages as message_commands
+from bindery.cli import schemas as schema_commands
 from bindery.cli import topology as topology_commands
 from bindery.cli.apply import apply
 from bindery.cli.conformance import conformance
@@ -52,6 +53,7 @@ app.command()(serve)
 app.add_typer(job_commands.app, name="jobs")
 app.add_typer(message_commands.app, name="messages")
 app.add_typer(filter_commands.app, name="filter")
+app.add_typer(schema_commands.app, name="schemas")
 app.add_typer(topology_commands.app, name="topology")
 app.command()(conformance)
 app.command()(explain)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from bindery.router.errors import BinderyError, InvalidInput
 from bindery.router.filters import parse
+from bindery.router.filters.schemas import SCHEMA_FORMATS, read_schema
 from bindery.router.filters.sets import parse_filter_set
 from bindery.router.values import decode, identity
 
@@ -69,7 +70,7 @@ def _exchange(item: Raw, exchanges: dict[str, Declared]) -> str | None:
         )
         or _argument(arguments, "unroutable-message-behaviour", lambda raw: decode(raw) in ("DISCARD", "REJECT"))
         or _argument(arguments, "x-record-unroutable", lambda raw: isinstance(raw, bool))
-        or _argument(arguments, "x-payload", lambda raw: decode(raw) in ("json", "text"))
+        or _payload(arguments)
     )
 
 
@@ -83,7 +84,7 @@ def _queue(item: Raw, queues: dict[str, object]) -> str | None:
     return (
         _name(name)
         or _argument(arguments, "x-owner-connection", lambda raw: isinstance(decode(raw), str))
-        or _argument(arguments, "x-payload", lambda raw: decode(raw) in ("json", "text"))
+        or _payload(arguments)
         or _argument(arguments, "x-queue-filter", _is_queue_filter)
     )
 
@@ -121,6 +122,23 @@ def _divert(item: Raw, exchanges: Mapping[str, Declared], diverts: dict[str, obj
     if diverts.setdefault(name, declared) != declared:
         return f"divert {name!r} is there with other properties"
     return _name(name) or (None if _is_filter(text, "artemis") else "the filter of the divert is refused")
+
+
+def _payload(arguments: Raw) -> str | None:
+    """Bodies of formats with schemas have one, others have none; schemas are read by the one reader that there is."""
+    format, schema = arguments.get("x-payload"), arguments.get("x-payload-schema")
+    if "x-payload" in arguments and format not in ("json", "text", *SCHEMA_FORMATS):
+        return f"bodies that are {format!r} cannot be read"
+    if not isinstance(format, str) or format not in SCHEMA_FORMATS:
+        return "a schema of nothing" if arguments.keys() & {"x-payload-schema", "x-payload-type"} else None
+    type = arguments.get("x-payload-type")
+    if schema is None or not isinstance(type, str | None):
+        return f"{format} without its schema, or a type that is no name"
+    try:
+        read_schema(format, schema, type)
+    except InvalidInput as error:
+        return error.message
+    return None
 
 
 def _name(name: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from bindery.router.analysis.possible import can_be_true, flattened
 from bindery.router.columns import Ref
-from bindery.router.declarations import binding_filters
+from bindery.router.declarations import binding_filters, declared_payload
 from bindery.router.filters import Filter
 from bindery.router.filters.ast import Field, Literal, Node, walk
 from bindery.router.filters.lint import lint
@@ -94,7 +94,7 @@ class Verdicts:
         stated = queue.arguments.get(QUEUE_FILTER)
         if stated is None:
             return _NONE
-        key = "queue", stated, self._links.policies.payload(queue)
+        key = "queue", stated, declared_payload(self._links.limits, queue, self._links.policies)
         return self._judged(key, lambda: (self._links.queue_filter(queue),))
 
     def _judged(self, key: object, read: Callable[[], Sequence[Filter | None]]) -> Read:

@@ -1,4 +1,4 @@
-"""What bodies are, declared on an exchange or a queue: the argument `x-payload`, a part of every topology.
+"""What bodies are, declared on an exchange or a queue: `x-payload` and its schema, a part of every topology.
 
 Filters of the bindings and diverts of an exchange, and the filter of a queue, then look into bodies. A policy says it
 for exchanges and queues without the argument, such as the predeclared exchanges, with its key `payload`. Both belong to
@@ -8,34 +8,89 @@ the version of the topology, so a replay reads bodies as the stream did.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
+from bindery.router.arguments import encode_plain
 from bindery.router.declarations.filter_limits import filter_limits
 from bindery.router.errors import InvalidDeclaration, InvalidInput
 from bindery.router.filters.body_paths import MEMBERS, Path, begins_in_body, steps_of_key
-from bindery.router.filters.limits import Payload, PayloadLimits
+from bindery.router.filters.limits import Payload, PayloadLimits, PayloadSchema
 from bindery.router.filters.payload import FORMATS, payload_named
+from bindery.router.filters.schemas import MAX_SCHEMA, read_schema
 from bindery.router.filters.sets import FilterSetLimits
-from bindery.router.model.objects import PAYLOAD_ARGUMENT, Binding, Exchange, Queue, Setting
+from bindery.router.model.objects import (
+    PAYLOAD_ARGUMENT,
+    PAYLOAD_SCHEMA,
+    PAYLOAD_TYPE,
+    Binding,
+    Exchange,
+    Queue,
+    Setting,
+)
 from bindery.router.model.topology import Topology
 from bindery.router.policies import PAYLOAD_KEY, POLICY, Policies
 from bindery.router.values import Table, Value, encode
+from bindery.router.weighed import Weighed
+
+#: The arguments that say what bodies are: whoever overwrites one of them changes what filters read.
+PAYLOAD_ARGUMENTS: Final = (PAYLOAD_ARGUMENT, PAYLOAD_SCHEMA, PAYLOAD_TYPE)
 
 
 def check_payload(holder: Exchange | Queue, where: str) -> None:
-    """Refuse a format that nothing here reads; raises InvalidDeclaration."""
+    """Refuse a format that nothing here reads, and a schema that is none; raises InvalidDeclaration."""
     if PAYLOAD_ARGUMENT not in holder.arguments:
+        _refuse_schema(holder, where)
         return
+    stated = holder.arguments[PAYLOAD_ARGUMENT]
+    schema = None
+    if isinstance(stated, str) and stated in FORMATS:
+        if not FORMATS[stated].schema:
+            _refuse_schema(holder, where)
+        elif holder.arguments.get(PAYLOAD_SCHEMA) is not None:
+            schema = _checked_schema(stated, holder, where)
     place = f"{where}: arguments.{PAYLOAD_ARGUMENT}"
-    _check_format(holder.arguments[PAYLOAD_ARGUMENT], place, f"argument {PAYLOAD_ARGUMENT!r}")
+    _check_format(stated, schema, place, f"argument {PAYLOAD_ARGUMENT!r}", f"state it as {PAYLOAD_SCHEMA!r}")
 
 
-def _check_format(stated: Value, place: str, what: str) -> None:
+def check_policy_payload(setting: Setting) -> None:
+    """Refuse a policy that names a format that nothing here reads, or one with schemas; raises InvalidDeclaration."""
+    definition = setting.value.get("definition") if isinstance(setting.value, Table) else None
+    if setting.kind == POLICY and isinstance(definition, Table) and PAYLOAD_KEY in definition:
+        place = f"policy {setting.name!r}: definition.{PAYLOAD_KEY}"
+        hint = f"policies have none: declare {PAYLOAD_ARGUMENT!r} and {PAYLOAD_SCHEMA!r} with the exchange or queue"
+        _check_format(definition[PAYLOAD_KEY], None, place, PAYLOAD_KEY, hint)
+
+
+def _check_format(stated: Value, schema: PayloadSchema | None, place: str, what: str, without: str) -> None:
+    """Refuse a format that is none; `without` is the hint where its schema is missing."""
     if not isinstance(stated, str):
         raise InvalidDeclaration(f"{what} is {encode(stated)!r}", where=place, hint="one of " + ", ".join(FORMATS))
     try:
-        payload_named(stated, PayloadLimits())
+        payload_named(stated, PayloadLimits(), schema)
     except InvalidInput as error:
-        raise InvalidDeclaration(error.message, where=place, hint=error.hint) from None
+        raise InvalidDeclaration(error.message, where=place, hint=error.hint or without) from None
+
+
+def _checked_schema(format: str, holder: Exchange | Queue, where: str) -> PayloadSchema:
+    try:
+        return _schema(format, holder)
+    except InvalidInput as error:
+        place = PAYLOAD_TYPE if error.where is None else f"{PAYLOAD_SCHEMA}{error.where}"
+        # the service's answers have no place of their own, and that inside a long schema is half of what is wrong
+        said = f"{place}: {error.message}"
+        raise InvalidDeclaration(said, where=f"{where}: arguments.{place}", hint=error.hint) from None
+
+
+def _refuse_schema(holder: Exchange | Queue, where: str) -> None:
+    """Refuse what says how bodies with a schema are read, where they are none."""
+    for name in PAYLOAD_ARGUMENTS[1:]:
+        if name in holder.arguments:
+            formats = " or ".join(name for name, format in FORMATS.items() if format.schema)
+            raise InvalidDeclaration(
+                f"argument {name!r} says nothing without {PAYLOAD_ARGUMENT!r} {formats}",
+                where=f"{where}: arguments.{name}",
+                hint=f"state {PAYLOAD_ARGUMENT!r} too",
+            )
 
 
 def check_header_criteria(binding: Binding, source: Exchange, payload: Payload | None) -> None:
@@ -73,13 +128,6 @@ def check_header_criteria(binding: Binding, source: Exchange, payload: Payload |
             )
 
 
-def check_policy_payload(setting: Setting) -> None:
-    """Refuse a policy that names a format that nothing here reads; raises InvalidDeclaration."""
-    definition = setting.value.get("definition") if isinstance(setting.value, Table) else None
-    if setting.kind == POLICY and isinstance(definition, Table) and PAYLOAD_KEY in definition:
-        _check_format(definition[PAYLOAD_KEY], f"policy {setting.name!r}: definition.{PAYLOAD_KEY}", PAYLOAD_KEY)
-
-
 def check_header_meaning(binding: Binding, source: Exchange, *, before: Value, after: Value) -> None:
     """Refuse that a key of a headers binding becomes a reference into the body, or a header's name again.
 
@@ -101,7 +149,36 @@ def check_header_meaning(binding: Binding, source: Exchange, *, before: Value, a
 def declared_payload(limits: FilterSetLimits, holder: Exchange | Queue | None, policies: Policies) -> Payload | None:
     """What bodies are at an exchange or queue; None when nothing says it, or in words that nothing reads."""
     stated = None if holder is None else policies.payload(holder)
-    return Payload(stated, limits.text.bodies) if isinstance(stated, str) and stated in FORMATS else None
+    if holder is None or not isinstance(stated, str) or stated not in FORMATS:
+        return None
+    if not FORMATS[stated].schema:
+        return Payload(stated, limits.text.bodies)
+    try:
+        return Payload(stated, limits.text.bodies, _schema(stated, holder))
+    except InvalidInput:
+        return None
+
+
+#: A schema that bindings ask for again and again, made from what the exchange states.
+_schemas: Final = Weighed(
+    lambda format, stated, type: read_schema(format, encode_plain(stated), type),
+    lambda schema: len(schema.text),
+    weight=16 * MAX_SCHEMA,
+    entries=1_000,
+)
+
+
+def _schema(format: str, holder: Exchange | Queue) -> PayloadSchema:
+    """The schema that an exchange or queue states; raises InvalidInput, without a place for what is about its type."""
+    type: Value = holder.arguments.get(PAYLOAD_TYPE)
+    if not isinstance(type, str | None):
+        raise InvalidInput(f"argument {PAYLOAD_TYPE!r} is {encode(type)!r}", hint="the full name of a message type")
+    return _schemas(format, holder.arguments.get(PAYLOAD_SCHEMA), type)
+
+
+def redefines_bodies(present: Exchange, declared: Exchange) -> bool:
+    """Whether an exchange that is declared over another says otherwise what bodies are."""
+    return any(present.arguments.get(name) != declared.arguments.get(name) for name in PAYLOAD_ARGUMENTS)
 
 
 def stated_payload(topology: Topology, holder: Exchange | Queue | None, stated: str | None) -> Payload | None:
@@ -111,7 +188,7 @@ def stated_payload(topology: Topology, holder: Exchange | Queue | None, stated: 
     """
     limits = filter_limits(topology)
     declared = declared_payload(limits, holder, Policies(topology))
-    if stated is None:
+    if stated is None or (declared is not None and stated == declared.format):
         return declared
     payload = payload_named(stated, limits.text.bodies)
     if holder is not None and declared is not None and declared != payload:

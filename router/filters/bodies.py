@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from bindery.router.columns import BINARY, STRING, BatchView, Column, Ref, column_of, empty_column
 from bindery.router.filters.limits import Payload
-from bindery.router.filters.payload import Members, Unparsable, parsed, referred
+from bindery.router.filters.payload import Members, parsed, referred
+from bindery.router.filters.unparsable import Unparsable
 from bindery.router.filters.vector import IN_TROUBLE
 from bindery.router.values import Value
 

@@ -36,11 +36,23 @@ class PayloadLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class PayloadSchema:
+    """The schema of bodies as it was stated (`bindery.router.filters.schemas`); `digest` stands for the whole text."""
+
+    digest: str
+    text: str = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Payload:
-    """What the bodies are that a filter looks into: their format (`bindery.router.filters.payload.FORMATS`)."""
+    """What the bodies are that a filter looks into: their format (`bindery.router.filters.payload.FORMATS`).
+
+    Formats that have schemas have one here.
+    """
 
     format: str
     limits: PayloadLimits = field(default_factory=PayloadLimits)
+    schema: PayloadSchema | None = None
 
 
 @dataclass(frozen=True, slots=True)

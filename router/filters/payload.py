@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NoReturn
 
@@ -20,7 +20,9 @@ from bindery.router.errors import InvalidInput
 from bindery.router.filters.ast import TROUBLE, Field, Node, Trouble, walk
 from bindery.router.filters.body_paths import Path
 from bindery.router.filters.fields import DOCUMENT, read
-from bindery.router.filters.limits import Payload, PayloadLimits
+from bindery.router.filters.limits import Payload, PayloadLimits, PayloadSchema
+from bindery.router.filters.schemas import decoder
+from bindery.router.filters.unparsable import Unparsable, too_deep, too_long, too_many
 from bindery.router.message import Message
 from bindery.router.spelling import nearest
 from bindery.router.values import INT64_MAX, INT64_MIN, Value, refuse_surrogates
@@ -31,47 +33,35 @@ PAYLOAD: Final = "payload"
 _DIGITS: Final = 19
 
 
-class Unparsable(Exception):
-    """A body that cannot be read as what it was declared to be; the text says why.
-
-    `kind` is the word by which such bodies are counted: syntax, not-utf-8, too-large, too-deep, too-many-values.
-    """
-
-    def __init__(self, reason: str, kind: str = "syntax") -> None:
-        super().__init__(reason)
-        self.kind = kind
-
-
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format of bodies: `parse` gives the parsed body or raises Unparsable.
+    """A format of bodies: `parse` gives the parsed body of a document within its caps, or raises Unparsable.
 
     members  whether a body has members; else `body` alone stands for it
-    empty    what an empty body is read as; None: as no body
+    empty    whether an empty body is parsed like others; else it is as no body
+    schema   whether the format has schemas, and bodies cannot be read without one
     """
 
-    parse: Callable[[str, PayloadLimits], Any]
+    parse: Callable[[str | bytes, Payload], Any]
     members: bool
-    empty: str | None = None
+    empty: bool = False
+    schema: bool = False
 
 
 def parsed(document: Value, payload: Payload) -> Any:
-    """The parsed body: of JSON what it states, in Python's types; None without a body. Raises Unparsable."""
+    """The parsed body: what it states, in Python's types; None without a body. Raises Unparsable."""
     format = FORMATS[payload.format]
-    if not isinstance(document, str | bytes):
+    if not isinstance(document, str | bytes) or not (document or format.empty):
         return None
-    if not document:
-        return format.empty
     if len(document) > payload.limits.bytes:
-        raise Unparsable(f"the body has more than {payload.limits.bytes} bytes", "too-large")
-    text = _text(document)
-    if isinstance(document, str) and len(text.encode("utf-8", "surrogatepass")) > payload.limits.bytes:
-        raise Unparsable(f"the body has more than {payload.limits.bytes} bytes", "too-large")
-    return format.parse(text, payload.limits)
+        raise too_long(payload.limits)
+    return format.parse(document, payload)
 
 
-def _text(document: str | bytes) -> str:
+def _text(document: str | bytes, limits: PayloadLimits) -> str:
     if isinstance(document, str):
+        if len(document.encode("utf-8", "surrogatepass")) > limits.bytes:
+            raise too_long(limits)
         return document
     try:
         return document.decode("utf-8")
@@ -83,17 +73,18 @@ def _text(document: str | bytes) -> str:
 # -- JSON (RFC 8259) --------------------------------------------------------------------------------------
 
 
-def _json(text: str, limits: PayloadLimits) -> Any:
+def _json(document: str | bytes, payload: Payload) -> Any:
     """A JSON text. Of a name that stands twice in an object the last counts; NaN and infinities are no JSON."""
+    text, limits = _text(document, payload.limits), payload.limits
     opened = text.count("[") + text.count("{")
     try:
         found = _DECODER.decode(text)
     except RecursionError:
-        raise _too_deep(limits) from None
+        raise too_deep(limits) from None
     except ValueError as error:
         # whether the parser gives up or comes as far as the error depends on who called it: the text alone decides
         if opened > limits.levels and _levels(text) > limits.levels:
-            raise _too_deep(limits) from None
+            raise too_deep(limits) from None
         raise Unparsable(f"the body is not JSON: {error}") from None
     # neither bound can be passed by a text with so few marks; most bodies need no walk
     if opened > limits.levels or opened + text.count(",") >= limits.nodes:
@@ -104,10 +95,6 @@ def _json(text: str, limits: PayloadLimits) -> Any:
         except InvalidInput:
             raise Unparsable("the body holds text with a lone surrogate") from None
     return found
-
-
-def _too_deep(limits: PayloadLimits) -> Unparsable:
-    return Unparsable(f"the body is nested deeper than {limits.levels} levels", "too-deep")
 
 
 def _levels(text: str) -> int:
@@ -128,11 +115,11 @@ def _check_extent(found: Any, limits: PayloadLimits) -> None:
     while level:
         nodes += len(level)
         if nodes > limits.nodes:
-            raise Unparsable(f"the body has more than {limits.nodes} values", "too-many-values")
+            raise too_many(limits)
         holders = [item for item in level if isinstance(item, dict | list)]
         levels += bool(holders)
         if levels > limits.levels:
-            raise _too_deep(limits)
+            raise too_deep(limits)
         level = [part for item in holders for part in (item.values() if isinstance(item, dict) else item)]
 
 
@@ -163,42 +150,68 @@ _DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_double, pars
 # -- text -------------------------------------------------------------------------------------------------
 
 
-def _plain(text: str, limits: PayloadLimits) -> str:
+def _plain(document: str | bytes, payload: Payload) -> str:
     """The text itself."""
-    return text
+    return _text(document, payload.limits)
+
+
+# -- formats with schemas ---------------------------------------------------------------------------------
+
+
+def _by_schema(document: str | bytes, payload: Payload) -> Any:
+    """A body that means nothing without its schema."""
+    if isinstance(document, str):
+        raise Unparsable(f"the body is text, and no {payload.format}")
+    if payload.schema is None:
+        raise Unparsable(f"nobody says what the schema of the {payload.format} is")
+    return decoder(payload.schema).parse(document, payload.limits)
 
 
 #: Formats of bodies by name.
 FORMATS: Final[Mapping[str, Format]] = {
     "json": Format(_json, members=True),
-    "text": Format(_plain, members=False, empty=""),
+    "avro": Format(_by_schema, members=True, schema=True),
+    "protobuf": Format(_by_schema, members=True, empty=True, schema=True),
+    "text": Format(_plain, members=False, empty=True),
 }
 
 
-def payload_named(name: str, limits: PayloadLimits) -> Payload:
-    """The format of that name; raises InvalidInput naming those that there are."""
+def payload_named(name: str, limits: PayloadLimits, schema: PayloadSchema | None = None) -> Payload:
+    """Bodies of the format of that name; raises InvalidInput naming those that there are, and where a schema lacks."""
     if name not in FORMATS:
         close = nearest(name.lower(), FORMATS)
         hint = f"did you mean {close}?" if close else "one of " + ", ".join(FORMATS)
         raise InvalidInput(f"bodies that are {name!r} cannot be read", where="payload", hint=hint)
-    return Payload(name, limits)
+    if FORMATS[name].schema is not (schema is not None):
+        said = "cannot be read without their schema" if schema is None else "have no schema"
+        raise InvalidInput(f"bodies that are {name} {said}", where="payload")
+    return Payload(name, limits, schema)
 
 
 # -- references -------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _BodyRef(Ref):
+    """A reference into bodies: the name says all of it, with the schema's digest; beside it stands what it says."""
+
+    payload: Payload = field(compare=False, repr=False, kw_only=True)
+    path: Path = field(compare=False, repr=False, kw_only=True)
+
+
 @lru_cache(maxsize=4096)
 def reference(payload: Payload, path: Path) -> Ref:
     """The reference to a member of a body; what the body is declared to be is part of it."""
-    caps = payload.limits
-    return Ref(PAYLOAD, json.dumps([payload.format, caps.bytes, caps.levels, caps.nodes, *path], ensure_ascii=False))
+    caps, schema = payload.limits, payload.schema
+    stated = [payload.format, caps.bytes, caps.levels, caps.nodes, schema and schema.digest, *path]
+    return _BodyRef(PAYLOAD, json.dumps(stated, ensure_ascii=False), payload=payload, path=path)
 
 
-@lru_cache(maxsize=4096)
 def referred(ref: Ref) -> tuple[Payload, Path]:
     """What `reference` has made a reference of."""
-    format, size, levels, nodes, *path = json.loads(ref.name)
-    return Payload(format, PayloadLimits(size, levels, nodes)), tuple(path)
+    if not isinstance(ref, _BodyRef):
+        raise TypeError(f"{ref} is no reference into bodies")
+    return ref.payload, ref.path
 
 
 def payload_of(expression: Node) -> Payload | None:

@@ -36,6 +36,8 @@ FILTERS_ARGUMENT: Final = "x-filters"
 REPLACEMENT_KEY: Final = "x-replacement-routing-key"
 X_MATCH: Final = "x-match"
 PAYLOAD_ARGUMENT: Final = "x-payload"
+PAYLOAD_SCHEMA: Final = "x-payload-schema"
+PAYLOAD_TYPE: Final = "x-payload-type"
 QUEUE_FILTER: Final = "x-queue-filter"
 OWNER_CONNECTION: Final = "x-owner-connection"
 

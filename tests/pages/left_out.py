@@ -33,6 +33,10 @@ LEFT_OUT: Final[dict[str, dict[str, str]]] = {
     "docs/benchmarks.md": {
         "BINDERY_BENCH_BROKER=http://guest:guest@localhost:15672 make bench-api": "needs a RabbitMQ",
     },
+    "docs/filters.md": {
+        "bindery schemas pull --registry https://registry:8081 --subject flights-value --exchange flights | "
+        'bindery apply - --reason "flights-value 3"': "needs a registry; tests/unit/cli/test_schemas_command.py",
+    },
     "docs/deploy/README.md": {
         "pip wheel --no-deps --wheel-dir dist .": "needs a cluster; test_wheel.py builds the wheel",
         "error: executors: the executor on worker-3 has Bindery 0.1.0 (8e0c259f2876), "

@@ -270,3 +270,24 @@ def test_caps_of_filters_are_a_global_parameter(client: Client) -> None:
         assert client.post(f"/bindings/{AT}/e/amq.topic/q/capped", long).status == 201
     finally:
         assert client.delete(limits).status == 204
+
+
+def test_a_schema_of_bodies_is_kept_as_it_was_written(client: Client) -> None:
+    """Defaults of null and objects with one key are part of it, and no typed values."""
+    delay = {"name": "delay", "type": ["null", "int"], "default": None}
+    schema = {"type": "record", "name": "R", "fields": [delay, {"name": "m", "type": "int", "default": {"int": 5}}]}
+    arguments = {"x-payload": "avro", "x-payload-schema": schema}
+    assert client.put(f"/exchanges/{AT}/e", {"type": "topic", "arguments": arguments}).status == 201
+    assert client.put(f"/exchanges/{AT}/e", {"type": "topic", "arguments": arguments}).status == 204
+    assert client.get(f"/exchanges/{AT}/e").json["arguments"] == arguments
+    assert client.put(f"/queues/{AT}/q", {"arguments": arguments}).status == 201
+    assert client.get(f"/queues/{AT}/q").json["arguments"]["x-payload-schema"] == schema
+    definitions = client.get(f"/definitions/{AT}").json
+    assert definitions["exchanges"][0]["arguments"] == arguments
+    assert client.post(f"/definitions/{AT}", definitions).status in (201, 204)
+    for wrong in ({"file": "s.avsc"}, {"type": "recrod"}, None):
+        refused = client.put(
+            f"/exchanges/{AT}/f", {"type": "topic", "arguments": arguments | {"x-payload-schema": wrong}}
+        )
+        assert refused.status == 400
+        assert "x-payload" in str(refused.json)

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 
+import fastavro
 import pytest
+from google.protobuf import descriptor_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bindery.conformance.declarations import refusal
 from bindery.router.analysis import analyse
-from bindery.router.declarations import FILTER_LIMITS, TopologyEditor
+from bindery.router.arguments import decode_arguments, encode_arguments
+from bindery.router.declarations import FILTER_LIMITS, TopologyEditor, at, filter_limits
 from bindery.router.definitions import apply, export, parse_definitions
+from bindery.router.documents import read_source
 from bindery.router.engine import Router
-from bindery.router.errors import FilterError, InvalidDeclaration
+from bindery.router.errors import DefinitionsRefused, FilterError, InequivalentArgument, InvalidDeclaration
 from bindery.router.explain import Explainer
+from bindery.router.filters import Filter, parse
+from bindery.router.filters.ast import Field, walk
 from bindery.router.known_arguments import without_effect
 from bindery.router.links import Links
 from bindery.router.message import Message, to_batch
 from bindery.router.model import Binding, Divert, Exchange, Queue, Setting, Topology
 from bindery.router.model.objects import GLOBAL_PARAMETER
 from bindery.router.policies import Policy
+from bindery.router.proposal import read_change
 from bindery.router.reference import NaiveRouter
 from bindery.router.values import Table, Value
 from bindery.store.routed_counts import RoutedCounts
@@ -183,12 +194,12 @@ def test_explain_shows_what_was_read(editor: TopologyEditor) -> None:
     [
         ("JSON", "did you mean json?"),
         ("jsn", "did you mean json?"),
-        ("avro", "one of json, text"),
-        ("protobuf", "one of json, text"),
-        ("", "one of json, text"),
-        (5, "one of json, text"),
-        (True, "one of json, text"),
-        (Table({"format": "json"}), "one of json, text"),
+        ("arvo", "did you mean avro?"),
+        ("xml", "one of json, avro, protobuf, text"),
+        ("", "one of json, avro, protobuf, text"),
+        (5, "one of json, avro, protobuf, text"),
+        (True, "one of json, avro, protobuf, text"),
+        (Table({"format": "json"}), "one of json, avro, protobuf, text"),
     ],
 )
 def test_a_format_that_nothing_reads_is_refused_by_name(editor: TopologyEditor, payload: Value, hint: str) -> None:
@@ -546,3 +557,183 @@ def test_policies_that_say_what_bodies_are_are_exported_and_imported(predeclared
 def test_without_effect_knows_the_key_of_policies() -> None:
     for apply_to, idle in (("all", False), ("queues", False), ("exchanges", False), ("streams", True)):
         assert bool(without_effect(policy({"payload": "json"}, apply_to=apply_to))) == idle
+
+    for name in ("body.amount", "body[0]"):
+        asked = Table({"x-match": "all", name: 5})
+        with pytest.raises(InvalidDeclaration, match="criteria compare headers alone") as refused:
+            editor.bind(Binding(0, "/", "declared", "big", "queue", "", asked))
+        assert "x-filter-jms-selector" in str(refused.value.hint)
+        editor.bind(Binding(0, "/", "undeclared", "big", "queue", "", asked))
+    editor.bind(Binding(0, "/", "declared", "big", "queue", "", Table({"body": 5})))
+    with pytest.raises(InvalidDeclaration, match="criteria compare headers alone"):
+        editor.declare_exchange(exchange("undeclared", kind="headers"), overwrite=True)
+    both = Table({"colour": "red", "x-filter-jms-selector": "body.amount = 5"})
+    editor.bind(Binding(0, "/", "declared", "small", "queue", "", both))
+    red = Table({"colour": "red"})
+    messages = [replace(order("declared", amount=n), application_properties=red) for n in (5, 6)]
+    assert routed(editor.topology, messages)[0] == [{"small"}, set()]
+
+
+# -- schemas ----------------------------------------------------------------------------------------------
+
+FLIGHT = {
+    "type": "record",
+    "name": "Flight",
+    "fields": [
+        {"name": "carrier", "type": "string"},
+        {"name": "delay", "type": ["null", "int"], "default": None},
+    ],
+}
+
+
+def with_schema(name: str, schema: object, payload: str = "avro") -> Exchange:
+    return Exchange("/", name, "fanout", arguments=decode_arguments({"x-payload": payload, "x-payload-schema": schema}))
+
+
+def in_avro(carrier: str, delay: int | None) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, FLIGHT, {"carrier": carrier, "delay": delay})
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "stated", [FLIGHT, json.dumps(FLIGHT), {"registry": {"7": FLIGHT}}], ids=["object", "text", "ids"]
+)
+def test_bodies_are_read_by_the_schema_of_the_exchange(editor: TopologyEditor, stated: object) -> None:
+    editor.declare_exchange(with_schema("flights", stated))
+    editor.bind(selecting("flights", "big", "body.delay >= 60 AND body.carrier = 'UA'"))
+    editor.bind(selecting("flights", "small", "body.delay IS NULL"))
+    head = b"\x00\x00\x00\x00\x07" if isinstance(stated, dict) and "registry" in stated else b""
+    bodies = [in_avro("UA", 90), in_avro("AA", 90), in_avro("UA", None), b"\xff"]
+    messages = [Message(exchange="flights", body=head + body) for body in bodies]
+    found, counts = routed(editor.topology, messages)
+    # what cannot be read is null; the comparison that it leaves unknown is counted
+    assert found == [{"big"}, set(), {"small"}, {"small"}]
+    assert sum(counts.trouble.values()) == 1
+    explained = Explainer(editor.topology, "/").explain(to_batch(messages), clock_ms=0)
+    assert [set(one.queues) for one in explained] == found
+    # documents, and the rows of the topology, carry it
+    document = json.loads(json.dumps(export(editor.topology)))
+    again = TopologyEditor(Topology.empty())
+    apply(parse_definitions(document), again)
+    assert routed(again.topology, messages)[0] == found
+    assert again.topology.exchange("/", "flights") == editor.topology.exchange("/", "flights")
+
+
+def test_filters_carry_the_schema_once_however_many_they_are(editor: TopologyEditor) -> None:
+    long = {**FLIGHT, "doc": "x" * 50_000}
+    editor.declare_exchange(with_schema("flights", long))
+    for number in range(20):
+        editor.bind(selecting("flights", "big", f"body.delay = {number}"))
+    assert pickle.dumps(Router.compile(editor.topology, "/")).count(b"x" * 50_000) <= 2
+    (ref,) = {node.ref for node in walk(parse_at(editor, "body.delay = 5").expression) if isinstance(node, Field)}
+    assert len(str(ref)) < 200
+
+
+def parse_at(editor: TopologyEditor, text: str) -> Filter:
+    limits = at(filter_limits(editor.topology), editor.topology.exchange("/", "flights"))
+    return parse(text, "jms", limits=limits.text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where", "message"),
+    [
+        ({"x-payload": "avro"}, "x-payload", "bodies that are avro cannot be read without their schema"),
+        ({"x-payload": "avro", "x-payload-schema": None}, "x-payload", "cannot be read without their schema"),
+        ({"x-payload": "json", "x-payload-schema": FLIGHT}, "x-payload-schema", "says nothing without"),
+        ({"x-payload-schema": FLIGHT}, "x-payload-schema", "says nothing without 'x-payload' avro"),
+        ({"x-payload": "avro", "x-payload-schema": {"type": "array", "items": "in"}}, "x-payload-schema.items",
+         "no type is called 'in'"),
+        ({"x-payload": "avro", "x-payload-schema": {"file": "a.avsc"}}, "x-payload-schema", "stated as a file"),
+        ({"x-payload": "arvo", "x-payload-schema": FLIGHT}, "x-payload", "bodies that are 'arvo' cannot be read"),
+    ],
+)  # fmt: skip
+def test_a_schema_is_refused_where_it_is_stated(
+    editor: TopologyEditor, arguments: dict[str, object], where: str, message: str
+) -> None:
+    table = decode_arguments(arguments)
+    for declare in (
+        lambda: editor.declare_exchange(Exchange("/", "x", "fanout", arguments=table)),
+        lambda: editor.declare_queue(Queue("/", "x", arguments=table)),
+    ):
+        with pytest.raises(InvalidDeclaration) as refused:
+            declare()
+        assert message in refused.value.message
+        assert str(refused.value.where).endswith(f"'x': arguments.{where}")
+        assert refusal({"exchanges": [{"name": "x", "type": "fanout", "arguments": arguments}]}) is not None
+
+
+def test_another_schema_is_another_exchange(editor: TopologyEditor) -> None:
+    editor.declare_exchange(with_schema("flights", FLIGHT))
+    assert not editor.declare_exchange(with_schema("flights", FLIGHT))
+    other = with_schema("flights", {**FLIGHT, "fields": FLIGHT["fields"][:1]})
+    with pytest.raises(InequivalentArgument, match="x-payload-schema"):
+        editor.declare_exchange(other)
+    editor.bind(selecting("flights", "big", "body.delay = 5"))
+    message = Message(exchange="flights", body=in_avro("UA", 5))
+    assert routed(editor.topology, [message])[0] == [{"big"}]
+    editor.declare_exchange(other, overwrite=True)
+    assert routed(editor.topology, [message])[0] == [set()]
+    assert without_effect(other) == {}
+    assert (
+        refusal({"exchanges": [{"name": "x", "type": "fanout", "arguments": encode_arguments(other.arguments)}]})
+        is None
+    )
+
+
+def test_a_misspelt_argument_of_a_schema_is_refused_in_files() -> None:
+    entry = {"name": "x", "type": "fanout", "arguments": {"x-payload": "avro", "x-payload-schemaa": FLIGHT}}
+    source = read_source("t.json", json.dumps({"exchanges": [entry]}).encode())
+    with pytest.raises(DefinitionsRefused) as refused:
+        read_change([source], "/").carry_out(TopologyEditor(Topology.empty()))
+    assert "did you mean 'x-payload-schema'?" in json.dumps(refused.value.report)
+
+
+# -- protobuf ---------------------------------------------------------------------------------------------
+
+
+def descriptors() -> str:
+    """Flight {optional int32 delay = 1; string carrier = 2}, of proto3, in package air."""
+    kind = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="air.proto", package="air", syntax="proto3")
+    flight = file.message_type.add(name="Flight")
+    flight.oneof_decl.add(name="_delay")
+    flight.field.add(name="delay", number=1, type=kind.TYPE_INT32, label=1, proto3_optional=True, oneof_index=0)
+    flight.field.add(name="carrier", number=2, type=kind.TYPE_STRING, label=1)
+    return base64.b64encode(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()).decode()
+
+
+def in_protobuf(name: str, type: object = "air.Flight") -> Exchange:
+    arguments = {"x-payload": "protobuf", "x-payload-schema": descriptors(), "x-payload-type": type}
+    return Exchange("/", name, "fanout", arguments=decode_arguments(arguments))
+
+
+def test_bodies_are_messages_of_the_type_of_the_exchange(editor: TopologyEditor) -> None:
+    editor.declare_exchange(in_protobuf("flights"))
+    editor.bind(selecting("flights", "big", "body.delay >= 60 AND body.carrier = 'UA'"))
+    editor.bind(selecting("flights", "small", "body.delay IS NULL AND body.carrier = ''"))
+    bodies = [b"\x08\x5a\x12\x02UA", b"\x08\x5a", b"", None, b"\x08"]
+    messages = [Message(exchange="flights", body=body) for body in bodies]
+    found, counts = routed(editor.topology, messages)
+    assert found == [{"big"}, set(), {"small"}, set(), set()]
+    assert sum(counts.trouble.values()) == 2
+    again = TopologyEditor(Topology.empty())
+    apply(parse_definitions(json.loads(json.dumps(export(editor.topology)))), again)
+    assert routed(again.topology, messages)[0] == found
+
+
+@pytest.mark.parametrize(
+    ("type", "message"),
+    [
+        (5, "argument 'x-payload-type' is 5"),
+        (None, "x-payload-type: nobody says of which type bodies are"),
+        ("air.Flght", "x-payload-type: the schema has no message type 'air.Flght'"),
+    ],
+)
+def test_a_type_is_refused_where_it_is_stated(editor: TopologyEditor, type: object, message: str) -> None:
+    with pytest.raises(InvalidDeclaration) as refused:
+        editor.declare_exchange(in_protobuf("x", type))
+    assert message in refused.value.message
+    assert refused.value.where == "exchange 'x': arguments.x-payload-type"
+    with pytest.raises(InvalidDeclaration, match="'x-payload-type' says nothing without"):
+        editor.declare_exchange(Exchange("/", "x", "fanout", arguments=Table({"x-payload-type": "a"})))

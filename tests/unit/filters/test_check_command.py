@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -81,3 +83,65 @@ def test_the_messages_of_a_queue_are_compared(data: DataDir, store: TopologyStor
     assert "BF113" in codes("weight > 5", "--dialect", "jms", *place)
     assert "BF113" not in codes("weight > 5", "--dialect", "jms", "--data", str(data.root), "--queue", "empty")
     assert run("check", "a = 1", "--dialect", "jms", "--data", str(data.root), "--queue", "none").exit_code == 2
+
+
+# -- schemas of bodies ------------------------------------------------------------------------------------
+
+
+def in_files(folder: Path, schema: str, body: bytes) -> list[str]:
+    (folder / "s.avsc").write_text(schema)
+    (folder / "m.json").write_text(json.dumps({"body": {"binary": body.hex()}}))
+    return ["--dialect", "jms", "--payload", "avro", "--schema", str(folder / "s.avsc")]
+
+
+def test_a_filter_is_tried_on_a_body_with_its_schema(tmp_path: Path) -> None:
+    options = in_files(tmp_path, '{"type": "map", "values": "int"}', b"\x02\x02a\x0a\x00")
+    assert run("check", "body.a = 5", *options).exit_code == 0
+    result = run("test", "body.a = 5", *options, "--message", str(tmp_path / "m.json"))
+    assert (result.exit_code, result.output.splitlines()[0]) == (0, "passes: true")
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "said"),
+    [
+        ('{"type": "map"}', [], "s.avsc: values of a type map are missing"),
+        ('{"type": "array", "items": "x"}', [], "s.avsc.items: no type is called 'x'"),
+        ("{", [], "s.avsc: the file is no schema of avro: Expecting"),
+        ('"int"', ["--payload", "json"], "--schema: bodies that are json have no schema"),
+        ('"int"', ["--schema", "no.avsc"], "no.avsc: the file is no schema of avro: No such file or directory"),
+    ],
+)
+def test_what_is_no_schema_is_refused_with_its_file(tmp_path: Path, schema: str, options: list[str], said: str) -> None:
+    result = run("check", "body.a = 5", *in_files(tmp_path, schema, b""), *options)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_a_schema_and_its_format_go_together(tmp_path: Path) -> None:
+    assert "state it by --schema FILE" in run("check", "body = 5", "--dialect", "jms", "--payload", "avro").output
+    assert "state --payload too" in run("check", "a = 5", "--dialect", "jms", "--schema", "x").output
+
+
+def test_a_proto_file_is_compiled_with_what_it_imports(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "seat.proto").write_text('syntax = "proto3"; package air; message Seat { int32 row = 1; }')
+    schema = tmp_path / "air.proto"
+    schema.write_text('syntax = "proto3"; package air; import "sub/seat.proto"; message Flight { Seat seat = 1; }')
+    (tmp_path / "m.json").write_text(json.dumps({"body": {"binary": "0a020805"}}))
+    options = ["--dialect", "jms", "--payload", "protobuf", "--schema", str(schema), "--type"]
+    tried = ["test", "body.seat.row = 5", "--message", str(tmp_path / "m.json"), *options]
+    assert run(*tried, "air.Flight").output.startswith("passes")
+    assert "--type: the schema has no message type 'air.Fligt'" in run(*tried, "air.Fligt").output
+    schema.write_text('syntax = "proto3"; import "/etc/passwd"; message Flight {')
+    result = run(*tried, "air.Flight")
+    assert result.exit_code == 2
+    assert "air.proto: the file is no schema of protobuf: " in result.output
+
+
+def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.proto").write_text("message M {}")
+    monkeypatch.setitem(sys.modules, "grpc_tools", None)
+    result = run("check", "body.a = 5", "--dialect", "jms", "--payload", "protobuf", "--schema",
+                 str(tmp_path / "a.proto"), "--type", "M")  # fmt: skip
+    assert result.exit_code == 2
+    assert "pip install 'bindery[proto]'" in result.output

@@ -19,10 +19,11 @@ from bindery.router.filters import Filter, FilterGroups, Limits, evaluate, is_tr
 from bindery.router.filters.description import describe
 from bindery.router.filters.limits import Payload, PayloadLimits
 from bindery.router.filters.lint import lint
-from bindery.router.filters.payload import Unparsable, parsed
+from bindery.router.filters.payload import parsed
 from bindery.router.filters.printer import normal_form
 from bindery.router.filters.sets import DEFAULT_SET_LIMITS, parse_filter_set
 from bindery.router.filters.trace import trace
+from bindery.router.filters.unparsable import Unparsable
 from bindery.router.message import Message, to_batch
 from bindery.router.values import Table, Timestamp
 
