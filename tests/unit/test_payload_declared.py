@@ -31,7 +31,7 @@ from bindery.router.links import Links
 from bindery.router.message import Message, to_batch
 from bindery.router.model import Binding, Divert, Exchange, Queue, Setting, Topology
 from bindery.router.model.objects import GLOBAL_PARAMETER
-from bindery.router.policies import Policy
+from bindery.router.policies import Policies, Policy
 from bindery.router.proposal import read_change
 from bindery.router.reference import NaiveRouter
 from bindery.router.values import Table, Value
@@ -534,6 +534,13 @@ def test_a_policy_on_which_filters_rely_stays(
     assert set(predeclared.topology.objects()) == before
 
 
+def test_a_policy_names_no_format_that_needs_a_schema(editor: TopologyEditor) -> None:
+    for format in ("avro", "protobuf"):
+        with pytest.raises(InvalidDeclaration) as refused:
+            editor.put_setting(policy({"payload": format}))
+        assert "with the exchange or queue" in str(refused.value.hint)
+
+
 def test_a_policy_nobody_relies_on_comes_and_goes(editor: TopologyEditor) -> None:
     editor.bind(by_headers("amq.headers", "big", {"body.amount": 5}))
     with pytest.raises(InvalidDeclaration, match="would become a reference into the body"):
@@ -557,21 +564,6 @@ def test_policies_that_say_what_bodies_are_are_exported_and_imported(predeclared
 def test_without_effect_knows_the_key_of_policies() -> None:
     for apply_to, idle in (("all", False), ("queues", False), ("exchanges", False), ("streams", True)):
         assert bool(without_effect(policy({"payload": "json"}, apply_to=apply_to))) == idle
-
-    for name in ("body.amount", "body[0]"):
-        asked = Table({"x-match": "all", name: 5})
-        with pytest.raises(InvalidDeclaration, match="criteria compare headers alone") as refused:
-            editor.bind(Binding(0, "/", "declared", "big", "queue", "", asked))
-        assert "x-filter-jms-selector" in str(refused.value.hint)
-        editor.bind(Binding(0, "/", "undeclared", "big", "queue", "", asked))
-    editor.bind(Binding(0, "/", "declared", "big", "queue", "", Table({"body": 5})))
-    with pytest.raises(InvalidDeclaration, match="criteria compare headers alone"):
-        editor.declare_exchange(exchange("undeclared", kind="headers"), overwrite=True)
-    both = Table({"colour": "red", "x-filter-jms-selector": "body.amount = 5"})
-    editor.bind(Binding(0, "/", "declared", "small", "queue", "", both))
-    red = Table({"colour": "red"})
-    messages = [replace(order("declared", amount=n), application_properties=red) for n in (5, 6)]
-    assert routed(editor.topology, messages)[0] == [{"small"}, set()]
 
 
 # -- schemas ----------------------------------------------------------------------------------------------
@@ -631,7 +623,8 @@ def test_filters_carry_the_schema_once_however_many_they_are(editor: TopologyEdi
 
 
 def parse_at(editor: TopologyEditor, text: str) -> Filter:
-    limits = at(filter_limits(editor.topology), editor.topology.exchange("/", "flights"))
+    holder = editor.topology.exchange("/", "flights")
+    limits = at(filter_limits(editor.topology), holder, Policies(editor.topology))
     return parse(text, "jms", limits=limits.text)
 
 
