@@ -174,6 +174,13 @@ def test_filters_look_into_the_bodies_that_the_queue_declares(run: Run, bodies: 
     assert Message.from_json(json.loads(taken)).body == b'{"n": 2}'
 
 
+def test_the_filter_of_another_queue_looks_into_what_is_moved_there(run: Run, bodies: DataDir) -> None:
+    taking = Queue("/", "k", arguments=Table({"x-payload": "json", "x-queue-filter": "body.n > 0"}))
+    TopologyStore(bodies).edit(lambda editor: editor.declare_queue(taking), author="t")
+    done = json.loads(run("messages", "move", "j", "--data", bodies.root, "--to", "k", "--json")[1])
+    assert (done["moved"], done["refused"]) == (2, 2)
+
+
 def test_bodies_of_other_queues_are_what_the_reader_says(run: Run, bodies: DataDir) -> None:
     at = ("a", "--data", bodies.root)
     assert run("messages", "count", *at, "--filter", "body LIKE 'gr%'", "--payload", "text")[1] == "2\n"
