@@ -25,7 +25,7 @@ from bindery.router.filters import parse
 from bindery.router.filters.ast import FALSE, TRUE
 from bindery.router.filters.columns import ColumnFilter
 from bindery.router.message import VALUE
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 
 
 def selector(text: str, dialect: str, columns: Mapping[str, Column | str] | None) -> Column:
@@ -42,7 +42,7 @@ def selector(text: str, dialect: str, columns: Mapping[str, Column | str] | None
             raise InvalidInput(
                 f"columns: the selector does not read {name!r}",
                 where="columns",
-                hint=("" if near is None else f"did you mean {near!r}? ") + "it reads " + ", ".join(condition.names),
+                hint=did_you_mean(near, then="it reads " + ", ".join(condition.names)),
             )
     if is_remote():
         raise connect_refused("session")

@@ -20,7 +20,7 @@ from bindery.router.filters.ast import TROUBLE, Field, Node, Trouble, walk
 from bindery.router.filters.fields import DOCUMENT, read
 from bindery.router.filters.limits import Payload, PayloadLimits
 from bindery.router.message import Message
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 from bindery.router.values import INT64_MAX, INT64_MIN, Value, refuse_surrogates
 
 #: Section name of references into bodies.
@@ -151,7 +151,7 @@ def payload_named(name: str, limits: PayloadLimits) -> Payload:
     """The format of that name; raises InvalidInput naming those that there are."""
     if name not in FORMATS:
         close = nearest(name.lower(), FORMATS)
-        hint = f"did you mean {close}?" if close else "one of " + ", ".join(FORMATS)
+        hint = did_you_mean(close, "one of " + ", ".join(FORMATS), quoted=False)
         raise InvalidInput(f"bodies that are {name!r} cannot be read", where="payload", hint=hint)
     return Payload(name, limits)
 
