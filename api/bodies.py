@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import PydanticCustomError
 
 from bindery.api.errors import Reason, Refusal, bad_request, payload_too_large
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 
 Model = TypeVar("Model", bound="Body")
 
@@ -117,7 +117,7 @@ def refusal_of(error: ValidationError, model: type[BaseModel]) -> Refusal:
     if first["type"] == "extra_forbidden":
         name, known = str(first["loc"][0]), [field.alias or key for key, field in model.model_fields.items()]
         meant = nearest(name, known)
-        hint = f"known keys: {', '.join(known)}" if meant is None else f"did you mean {meant!r}?"
+        hint = did_you_mean(meant, f"known keys: {', '.join(known)}")
         return bad_request(f"unknown key {name!r}: {hint}")
     if first["type"] == "reason":
         return bad_request(first["ctx"]["reason"])
@@ -395,7 +395,7 @@ class GetBody(Body):
         for name in content.keys() - cls.model_fields.keys():
             near = nearest(name, ["filter", "dialect"])
             if near is not None:
-                refuse(f"unknown key {name!r}: did you mean {near!r}?")
+                refuse(f"unknown key {name!r}: {did_you_mean(near)}")
         return content
 
 

@@ -31,6 +31,7 @@ from bindery.router.policies import Policies
 from bindery.store.access import Access, AccessEditor, AccessStore
 from bindery.store.group_commit import GroupCommitter
 from bindery.store.jobs import JobRegistry
+from bindery.store.kept_totals import manifest_totals
 from bindery.store.maintenance import Upkeep
 from bindery.store.paths import DataDir
 from bindery.store.tables import exists, open_log
@@ -128,7 +129,7 @@ class ControlPlane:
     @_part
     def totals(self) -> ManifestTotals:
         """What all batches together did."""
-        return ManifestTotals(self.data)
+        return manifest_totals(self.data)
 
     @_part
     def failed_logins(self) -> FailedLogins:

@@ -15,7 +15,7 @@ from bindery.api.auth import Identity, Role, identify
 from bindery.api.bodies import Body, read_object, unread, validate
 from bindery.api.control_plane import ControlPlane
 from bindery.api.errors import ErrorBody, bad_request
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 
 BodyType = TypeVar("BodyType", bound=Body)
 
@@ -63,7 +63,7 @@ def _unknown_query(request: Request) -> str | None:
     if not unknown:
         return None
     meant = nearest(unknown[0], known)
-    offered = f"; did you mean {meant!r}?" if meant else f"; it has {', '.join(known)}" if known else ""
+    offered = did_you_mean(meant, f"; it has {', '.join(known)}" if known else "", before="; ")
     return f"no query parameter {unknown[0]!r}{offered}"
 
 

@@ -23,7 +23,7 @@ from bindery.jobs.shipping import shipped
 from bindery.jobs.sources.records import Records
 from bindery.router.errors import InvalidInput
 from bindery.router.message import SENT_SCHEMA
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 from bindery.store.problems import Problem
 
 REFUSED: Final = pa.field(
@@ -115,7 +115,7 @@ def message_fold(schema: StructType, max_record_bytes: int) -> MessageFold:
             raise InvalidInput(
                 f"column {field.name!r} is none of a message",
                 where=field.name,
-                hint=("" if near is None else f"did you mean {near!r}? ") + hint,
+                hint=did_you_mean(near, then=hint),
             )
         if isinstance(field.dataType, NullType):
             continue

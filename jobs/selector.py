@@ -27,7 +27,7 @@ from bindery.router.filters.columns import BODY, ColumnFilter
 from bindery.router.filters.limits import DEFAULT_LIMITS
 from bindery.router.filters.payload import payload_named
 from bindery.router.message import VALUE
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 
 
 def selector(text: str, dialect: str, columns: Mapping[str, Column | str] | None, payload: str | None = None) -> Column:
@@ -48,7 +48,7 @@ def selector(text: str, dialect: str, columns: Mapping[str, Column | str] | None
             raise InvalidInput(
                 f"columns: the selector does not read {name!r}",
                 where="columns",
-                hint=("" if near is None else f"did you mean {near!r}? ") + "it reads " + ", ".join(condition.names),
+                hint=did_you_mean(near, then="it reads " + ", ".join(condition.names)),
             )
     if is_remote():
         raise connect_refused("session")

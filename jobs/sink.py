@@ -32,7 +32,7 @@ from bindery.jobs.task import Held, RouteTask
 from bindery.router.engine import Router
 from bindery.router.errors import CheckpointMismatch, InvalidInput, Refused
 from bindery.router.model import DEFAULT_VHOST
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 from bindery.store.attempts import Attempts
 from bindery.store.batches import BatchDriver, Routed, RouterOf
 from bindery.store.commit import BatchCommitter, WrittenFile
@@ -78,7 +78,7 @@ class SinkOptions:
                 raise InvalidInput(
                     f"format bindery: unknown option {name!r}",
                     where=name,
-                    hint=("" if meant is None else f"did you mean {meant!r}? ") + "options: " + ", ".join(_OPTIONS),
+                    hint=did_you_mean(meant, then="options: " + ", ".join(_OPTIONS)),
                 )
         for name in ("data", "stream"):
             if not stated.get(name):

@@ -11,6 +11,19 @@ _ALIKE: Final = 0.85
 _SHORT: Final = 3
 
 
+def did_you_mean(
+    meant: str | None, otherwise: str = "", *, before: str = "", then: str = "", quoted: bool = True
+) -> str:
+    """The question whether a name was meant, as every error asks it; `otherwise` where there is none to ask about.
+
+    `before` stands in front of the question alone, `then` behind it and behind nothing. Names that are words of a
+    language, and not text, are not `quoted`.
+    """
+    if meant is None:
+        return otherwise or then
+    return f"{before}did you mean {repr(meant) if quoted else meant}?" + (f" {then}" if then else "")
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is most alike, if any is alike."""
     found = difflib.get_close_matches(name, known, n=1)

@@ -87,6 +87,8 @@ MANIFEST: Final = tables.Kind(
 )
 #: How many batches a row stands for; null in the row of a batch.
 SUMMED: Final = "batches"
+#: Characters of a text to which other writers cut its bounds.
+_CUT: Final = 32
 #: Rows of the manifest, newest first, among which the newest batches of an app id are looked for.
 _NEWEST_ROWS: Final = 1_024
 
@@ -271,6 +273,20 @@ def _files(data: DataDir) -> Iterable[AddFile]:
     if not tables.exists(data.manifest):
         return ()
     return tables.files_of(tables.open_log(data.manifest, MANIFEST, files=True)).values()
+
+
+def newest_files(data: DataDir) -> list[AddFile]:
+    """The files that may have the newest batch of some stream: of those that have one stream alone, its newest."""
+    mixed: list[AddFile] = []
+    newest: dict[str, AddFile] = {}
+    for file in _files(data):
+        low, high = (bounds.get("stream") for bounds in _bounds(file))
+        # a bound that other writers cut short stands for many streams
+        if low is None or low != high or len(low) >= _CUT:
+            mixed.append(file)
+        elif low not in newest or _newest_commit(file) > _newest_commit(newest[low]):
+            newest[low] = file
+    return [*mixed, *newest.values()]
 
 
 def _bounds(file: AddFile) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

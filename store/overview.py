@@ -16,14 +16,15 @@ from bindery.router.errors import UnusablePin
 from bindery.router.moments import iso
 from bindery.store import effects, tables
 from bindery.store.jobs import Found, JobRegistry
+from bindery.store.kept_totals import manifest_totals
 from bindery.store.log import TableLog
-from bindery.store.manifest import newest_batches
+from bindery.store.manifest import newest_batches, newest_files
 from bindery.store.paths import DataDir
 from bindery.store.pins import Pin, Pins
 from bindery.store.places import at
 from bindery.store.streams import StreamEpoch, epochs
 from bindery.store.topology import TopologyStore
-from bindery.store.totals import ManifestTotals, Totals
+from bindery.store.totals import Totals
 
 #: Rows of the manifest, newest first, among which the last batch of each stream is looked for.
 _NEWEST_ROWS: Final = 1_024
@@ -66,7 +67,7 @@ class StreamState:
 
     batches, records, copies, unroutable   of all its time
     committed_at                           when it last committed a batch
-    last                                   its last batch, unless very many batches of others came later
+    last                                   its last batch, unless its row was merged with very many later ones of others
     begun                                  number of a batch that is pinned and not committed, and since when
     job                                    the job of that stream, where one was submitted
     """
@@ -176,7 +177,7 @@ def overview(data: DataDir) -> Overview:
     topology = TopologyStore(data).load()
     known = {one.stream: one for one in epochs(data)}  # the newest epoch of each, as they are in order
     jobs = {one.record.stream: one for one in JobRegistry(data).all()}
-    totals = ManifestTotals(data).totals()
+    totals = manifest_totals(data).totals()
     last = _last_batches(data, set(totals.batches))
     manifest = TableLog(data.manifest) if tables.exists(data.manifest) else None
     return Overview(
@@ -218,7 +219,7 @@ def _stream(
 def _last_batches(data: DataDir, wanted: set[str]) -> dict[str, dict[str, Any]]:
     """The newest row of each stream, among a bounded number of rows."""
     found: dict[str, dict[str, Any]] = {}
-    for row in itertools.islice(newest_batches(data, columns=_LAST), _NEWEST_ROWS):
+    for row in itertools.islice(newest_batches(data, columns=_LAST, files=newest_files(data)), _NEWEST_ROWS):
         found.setdefault(row["stream"], row)
         if found.keys() >= wanted:
             break

@@ -1,7 +1,8 @@
 """Totals over all batches that the manifest records, whoever committed them, kept up to date incrementally.
 
-The first look reads the whole manifest once; a later one reads the log of what was committed since, and
-the files that it names. Rewriting files without changing data (compaction) counts nothing twice.
+The first look begins with what maintenance has kept (`bindery.store.kept_totals`), or reads the whole manifest once; a
+later one reads the log of what was committed since, and the files that it names. Rewriting files without changing data
+(compaction) counts nothing twice.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import pyarrow.compute as pc
 from bindery.store import file_rows, tables
 from bindery.store.log import TableLog, entry_of
 from bindery.store.manifest import MANIFEST, SUMMED
-from bindery.store.paths import DataDir
 from bindery.store.places import at
 
 _STREAM: Final = "stream"
@@ -108,18 +108,23 @@ class Totals:
 
 
 class ManifestTotals:
-    """The totals of one data directory; safe between threads.
+    """The totals of the manifest at that path; safe between threads.
 
-    `files_read` counts manifest files that were read, for tests of how little a look costs.
+    `kept` are those of one of its versions, from which the first look goes on. `files_read` counts manifest files that
+    were read, for tests of how little a look costs.
     """
 
-    def __init__(self, data: DataDir) -> None:
-        self._data = data
+    def __init__(self, manifest: str, *, kept: tuple[int, Totals] | None = None) -> None:
+        self._manifest = manifest
         self._lock = threading.Lock()
         self._log: TableLog | None = None
-        self._version = -1
-        self._totals = Totals()
+        self._version, self._totals = kept or (-1, Totals())
         self.files_read = 0
+
+    @property
+    def version(self) -> int:
+        """The version of the manifest up to which was looked; -1 before that."""
+        return self._version
 
     def totals(self) -> Totals:
         """The totals up to the newest batch, which do not change any more. Raises UnsupportedTable."""
@@ -129,9 +134,9 @@ class ManifestTotals:
 
     def _update(self) -> None:
         if self._log is None:
-            if not tables.exists(self._data.manifest):
+            if not tables.exists(self._manifest):
                 return
-            self._log = tables.open_log(self._data.manifest, MANIFEST)
+            self._log = tables.open_log(self._manifest, MANIFEST)
         self._log.refresh()
         newest = self._log.version
         if newest == self._version:
@@ -153,7 +158,7 @@ class ManifestTotals:
 
     def _read_whole(self) -> int:
         """Read every row; the version that was read."""
-        log = tables.open_log(self._data.manifest, MANIFEST, files=True)
+        log = tables.open_log(self._manifest, MANIFEST, files=True)
         files = tables.files_of(log)
         totals = Totals()
         waiting: list[pa.RecordBatch] = []
@@ -171,9 +176,9 @@ class ManifestTotals:
 
     def _added(self, first: int, last: int) -> Iterator[pa.Table]:
         """The rows that versions added; a version that only rewrote rows has none."""
-        folder = at(self._data.manifest)
+        folder = at(self._manifest)
         for version in range(first, last + 1):
-            entry = entry_of(self._data.manifest, version).read()
+            entry = entry_of(self._manifest, version).read()
             if entry is None:
                 raise FileNotFoundError(f"entry {version} of {folder} is gone")
             for line in entry.decode().splitlines():

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from bindery.router.errors import InvalidInput, NotFound
 from bindery.router.model import Topology
 from bindery.router.moments import in_utc
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 from bindery.store import past, tables
 from bindery.store.actions import AddFile
 from bindery.store.manifest import MANIFEST, newest_batches, read_manifest
@@ -153,7 +153,7 @@ def require_queue(topology: Topology, vhost: str, name: str) -> None:
     if (vhost, name) not in topology.queues:
         # here and not in the topology: over REST the names of others' queues are nobody's business
         meant = nearest(name, [other for where, other in topology.queues if where == vhost])
-        hint = None if meant is None else f"did you mean {meant!r}?"
+        hint = did_you_mean(meant) or None
         raise NotFound(f"no queue {name!r} in vhost {vhost!r}", where="queue", hint=hint)
 
 

@@ -16,9 +16,10 @@ from bindery.jobs.control.desk import Desk
 from bindery.jobs.control.launch import Launcher
 from bindery.router.errors import InvalidInput, NotFound
 from bindery.store.jobs import JobRegistry
+from bindery.store.kept_totals import manifest_totals
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
-from bindery.store.totals import ManifestTotals, Totals
+from bindery.store.totals import Totals
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
@@ -31,7 +32,7 @@ class LocalJobs:
         self._settings = configured(StartSettings, None, {})
         self._registry = JobRegistry(self._data)
         self._topology = TopologyStore(self._data)
-        self._totals = ManifestTotals(self._data)
+        self._totals = manifest_totals(self._data)
 
     def streams(self) -> list[str]:
         """The streams that have a job."""

@@ -18,7 +18,7 @@ from bindery.cli.status import ago
 from bindery.router.error_text import counted, visible
 from bindery.router.errors import InvalidInput, NotFound
 from bindery.router.moments import iso
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from bindery.cli.here import LocalJobs
@@ -252,7 +252,7 @@ def _named(jobs: Jobs, given: str) -> str:
         listed = ", ".join(map(visible, found[:5])) + more
         raise InvalidInput(f"{visible(given)!r} may be {listed}", where="job", hint="give more of its id")
     near = nearest(given, streams)
-    hint = "see `bindery jobs list`" if near is None else f"did you mean {visible(near)!r}?"
+    hint = did_you_mean(None if near is None else visible(near), "see `bindery jobs list`")
     raise NotFound(f"no job for stream {visible(given)!r}", where="job", hint=hint)
 
 

@@ -10,6 +10,7 @@ import typer
 
 from bindery.cli.options import JsonOption
 from bindery.router.errors import InvalidInput
+from bindery.router.spelling import did_you_mean
 
 
 def rule(
@@ -42,7 +43,7 @@ def rule(
         raise InvalidInput(
             f"no rule {code!r}",
             where="rule",
-            hint=f"did you mean {', '.join(close)}?" if close else "`bindery rule` lists the rules",
+            hint=did_you_mean(", ".join(close) or None, "`bindery rule` lists the rules", quoted=False),
         )
     if as_json:
         typer.echo(json.dumps(data(found), ensure_ascii=False))

@@ -21,7 +21,7 @@ from bindery.jobs.control.references import is_reference, options_of, resolved
 from bindery.router.errors import InvalidInput
 from bindery.router.message import MAP_SECTIONS, SECTION_FIELDS, SENT_SCHEMA
 from bindery.router.model import DEFAULT_VHOST, MAX_NAME_BYTES
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 from bindery.store.maintenance.options import MaintenanceOptions
 from bindery.store.stream_names import why_no_job
 from bindery.store.writer import DEFAULT_BUFFER_BYTES
@@ -357,4 +357,4 @@ def _keys_at(path: tuple[str, ...], location: tuple[int | str, ...]) -> list[str
 
 def _meant(key: str, known: list[str]) -> str:
     near = nearest(key, known)
-    return ("" if near is None else f"did you mean {near!r}? ") + "known keys: " + ", ".join(known)
+    return did_you_mean(near, then="known keys: " + ", ".join(known))

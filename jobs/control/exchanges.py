@@ -9,7 +9,7 @@ from bindery.jobs.control.config import JobFile
 from bindery.jobs.control.kafka import KafkaSource
 from bindery.router.error_text import visible
 from bindery.router.model import Topology
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 
 
 def missing_exchanges(file: JobFile, topology: Topology) -> list[str]:
@@ -19,7 +19,7 @@ def missing_exchanges(file: JobFile, topology: Topology) -> list[str]:
     for key, name in _named(file):
         if name and name not in known:
             near = nearest(name, known)
-            meant = "" if near is None else f": did you mean {near!r}?"
+            meant = did_you_mean(near, before=": ")
             said = f"there is no exchange {name!r} in vhost {file.job.vhost!r}{meant}"
             found.append(visible(f"warning: {file.place(key)}: {'.'.join(key)}: {said}"))
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 
 #: Of every source of files: which files, and how many at a time.
 _FILES: Final = frozenset(
@@ -72,5 +72,5 @@ def check_names(form: str, options: Mapping[str, str]) -> None:
         if "." in name or name.lower() in _KNOWN[form]:
             continue
         meant = nearest(name, sorted(OPTIONS[form]))
-        hint = "" if meant is None else f": did you mean {meant!r}?"
+        hint = did_you_mean(meant, before=": ")
         raise ValueError(f"option {name!r} is none of Spark's reader of {form}{hint}")

@@ -18,7 +18,7 @@ from bindery.router.limits import LIMITS_KIND
 from bindery.router.model import FILTERS_ARGUMENT, REPLACEMENT_KEY, SELECTOR_ARGUMENT, X_MATCH, Binding, Exchange, Queue
 from bindery.router.model.objects import PARAMETER_PREFIX
 from bindery.router.qpid import ATTRIBUTES
-from bindery.router.spelling import misspelt, nearest
+from bindery.router.spelling import did_you_mean, misspelt, nearest
 from bindery.router.values import Table
 
 _SAID_ELSEWHERE: Final = "users and permissions are no part of a topology: POST /api/definitions imports them"
@@ -118,7 +118,7 @@ def _check_object(section: str, item: Mapping[str, Any], path: str) -> Iterator[
         elif isinstance(component, str) and component not in _names("parameter"):
             meant = misspelt(component, _names("parameter"))
             if meant is not None:
-                yield Unknown(f"{path}.component", f"no component is called {component!r}", _did_you_mean(meant))
+                yield Unknown(f"{path}.component", f"no component is called {component!r}", did_you_mean(meant))
 
 
 def _check(
@@ -135,13 +135,7 @@ def _check(
 def unknown_key(path: str, key: str, known: frozenset[str]) -> Unknown:
     """The refusal of a key that is none of those that are known."""
     meant = nearest(key, sorted(known))
-    return Unknown(
-        path, f"unknown key {key!r}", "keys: " + ", ".join(sorted(known)) if meant is None else _did_you_mean(meant)
-    )
-
-
-def _did_you_mean(meant: str) -> str:
-    return f"did you mean {meant!r}?"
+    return Unknown(path, f"unknown key {key!r}", did_you_mean(meant, "keys: " + ", ".join(sorted(known))))
 
 
 @cache
@@ -201,5 +195,5 @@ def _unknown_argument(name: str, meant: str | None) -> Unknown:
     return Unknown(
         f"arguments.{name}",
         f"unknown argument {name!r}",
-        _KEPT_OVER_HTTP if meant is None else _did_you_mean(meant),
+        did_you_mean(meant, _KEPT_OVER_HTTP),
     )

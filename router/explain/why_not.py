@@ -15,7 +15,7 @@ from bindery.router.explain.record import Link as Named
 from bindery.router.explain.trace import RowTrace
 from bindery.router.links import Alternate, Link
 from bindery.router.model import Binding
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 
 #: Causes that an answer lists, nearest first.
 LISTED: Final = 5
@@ -100,7 +100,7 @@ def _not_accepted(trace: RowTrace) -> Cause | None:
     if name in exchanges:
         return Cause("internal-exchange", f"exchange {name!r} is internal: nobody may publish to it")
     near = nearest(name, exchanges)
-    hint = "" if near is None else f"; did you mean {near!r}?"
+    hint = did_you_mean(near, before="; ")
     return Cause("no-exchange", f"there is no exchange {name!r}{hint}")
 
 

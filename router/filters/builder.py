@@ -6,7 +6,6 @@ The methods are named after the grammar's rules and get the parts of a sentence 
 
 from __future__ import annotations
 
-import difflib
 import math
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
@@ -42,6 +41,7 @@ from bindery.router.filters.fields import SQL_VALUES, is_map
 from bindery.router.filters.limits import Limits
 from bindery.router.filters.payload import FORMATS, reference
 from bindery.router.message import SECTION_FIELDS
+from bindery.router.spelling import did_you_mean, nearest
 
 #: Function -> how many arguments it takes.
 ARITY = {"LOWER": 1, "UPPER": 1, "LEFT": 2, "RIGHT": 2, "SUBSTRING": 3, "UTC": 0, "DATE": 1}
@@ -267,13 +267,13 @@ class TreeBuilder(Transformer[Token, Node]):
         names, prefix = self.dialect.names, self.dialect.reserved_prefix
         ref = names.get(name)
         if ref is None and prefix is not None and name.startswith(prefix):
-            close = difflib.get_close_matches(name, [known for known in names if known.startswith(prefix)], 1)
+            close = nearest(name, [known for known in names if known.startswith(prefix)])
             raise FilterError(
                 f"no message field is called {name!r}",
                 text=self.text,
                 offset=token.start_pos or 0,
                 length=len(token),
-                hint=f"did you mean {close[0]}?" if close else f"{prefix}<field of header or properties>",
+                hint=did_you_mean(close, f"{prefix}<field of header or properties>", quoted=False),
             )
         node = Field(ref or Ref("application_properties", name))
         return Part(node, token.start_pos or 0, token.end_pos or 0)
@@ -342,13 +342,13 @@ class TreeBuilder(Transformer[Token, Node]):
             return Element(Field(Ref(section)), Literal(name))
         fields = SECTION_FIELDS.get(section, {})
         if not is_map(section) and name not in fields:
-            close = difflib.get_close_matches(name.replace("-", "_"), fields, 1)
+            close = nearest(name.replace("-", "_"), fields)
             raise FilterError(
                 f"{section} has no field {name!r}",
                 text=self.text,
                 offset=path.start,
                 length=path.end - path.start,
-                hint=f"did you mean {close[0]}?" if close else "fields: " + ", ".join(fields),
+                hint=did_you_mean(close, "fields: " + ", ".join(fields), quoted=False),
             )
         return Field(Ref(section, name))
 

@@ -24,7 +24,7 @@ from bindery.router.filters.limits import Payload, PayloadLimits, PayloadSchema
 from bindery.router.filters.schemas import decoder
 from bindery.router.filters.unparsable import Unparsable, too_deep, too_long, too_many
 from bindery.router.message import Message
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 from bindery.router.values import INT64_MAX, INT64_MIN, Value, refuse_surrogates
 
 #: Section name of references into bodies.
@@ -180,7 +180,7 @@ def payload_named(name: str, limits: PayloadLimits, schema: PayloadSchema | None
     """Bodies of the format of that name; raises InvalidInput naming those that there are, and where a schema lacks."""
     if name not in FORMATS:
         close = nearest(name.lower(), FORMATS)
-        hint = f"did you mean {close}?" if close else "one of " + ", ".join(FORMATS)
+        hint = did_you_mean(close, "one of " + ", ".join(FORMATS), quoted=False)
         raise InvalidInput(f"bodies that are {name!r} cannot be read", where="payload", hint=hint)
     if FORMATS[name].schema is not (schema is not None):
         said = "cannot be read without their schema" if schema is None else "have no schema"

@@ -13,6 +13,7 @@ from lark import Token, UnexpectedToken
 
 from bindery.router.errors import FilterError
 from bindery.router.filters.dialect import DIALECTS, Dialect
+from bindery.router.spelling import did_you_mean, nearest
 
 _OPERAND: Final = "a value"
 #: Token types as they are listed to people; several that mean the same are listed once.
@@ -141,10 +142,9 @@ def _call_hint(
     if token is None or before is None or token.type != "LPAR" or before.type != "NAME":
         return None
     known = [name for name in _FUNCTIONS if name in dialect.keywords]
-    close = difflib.get_close_matches(before.upper(), known, 1)
-    if close:
-        return f"did you mean {close[0]}?"
-    return "functions: " + ", ".join(known) if known else "there are no functions in this language"
+    close = nearest(before.upper(), known)
+    functions = "functions: " + ", ".join(known) if known else "there are no functions in this language"
+    return did_you_mean(close, functions, quoted=False)
 
 
 def _word_hint(
@@ -154,7 +154,7 @@ def _word_hint(
         if word is not None and word.type == "NAME" and word.isascii():
             close = difflib.get_close_matches(word.upper(), dialect.keywords - set(_FUNCTIONS), 1, 0.65)
             if close and len(word) > 1:
-                return f"did you mean {close[0]}?"
+                return did_you_mean(close[0], quoted=False)
     if token is not None and token.type == "STRING" and token[0] == '"':
         return "a string takes single quotes"
     if token is not None and token.type in _STARTS_OPERAND and before is not None:

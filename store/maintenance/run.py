@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from bindery.router.errors import BinderyError, NotFound
-from bindery.store import checkpoints, tables
+from bindery.store import checkpoints, kept_totals, tables
 from bindery.store.log import TableLog
 from bindery.store.maintenance.cleanup import clean_log, superfluous
 from bindery.store.maintenance.compaction import compact
@@ -190,6 +190,8 @@ def _work(place: TablePlace, log: TableLog, policy: Policy, holds: Holds, found:
     found.deleted, found.freed_bytes = vacuum(log, waste), waste.bytes
     cleaned = clean_log(files, kept)
     found.entries, found.checkpoints = cleaned.entries, cleaned.checkpoints
+    if place.kind is MANIFEST:
+        kept_totals.keep(place.path)
 
 
 def _look(place: TablePlace, log: TableLog, policy: Policy, holds: Holds, found: TableReport, now_ms: int) -> None:

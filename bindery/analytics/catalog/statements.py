@@ -22,7 +22,7 @@ from bindery.analytics.tables import Notice, queue_columns, silent, unroutable_c
 from bindery.router.errors import InvalidInput
 from bindery.router.links import Alternate, Link, Links
 from bindery.router.model import Divert
-from bindery.router.spelling import nearest
+from bindery.router.spelling import did_you_mean, nearest
 from bindery.store import tables
 from bindery.store.descriptions import columns_of, description_of
 from bindery.store.manifest import MANIFEST
@@ -114,7 +114,7 @@ class Registration:
             raise InvalidInput(
                 f"there is no catalog {self.catalog!r}",
                 where="--catalog",
-                hint=f"did you mean {meant!r}?" if meant else ", ".join(CATALOGS),
+                hint=did_you_mean(meant, ", ".join(CATALOGS)),
             )
         return found
 

@@ -13,7 +13,7 @@ from bindery.router.filters.lint.finding import Remark
 from bindery.router.filters.lint.rules import SQL, rule
 from bindery.router.filters.lint.subject import Subject
 from bindery.router.message import SECTION_FIELDS
-from bindery.router.spelling import alike
+from bindery.router.spelling import alike, did_you_mean
 
 
 def _properties(subject: Subject) -> Iterator[Field]:
@@ -97,7 +97,7 @@ def _look_alike(subject: Subject) -> Iterator[Remark]:
         elif name not in observed:
             close = _closest(name, names, prefixed, [*observed, *seen])
             if close is not None:
-                yield subject.remark(field, f"did you mean {close}?")
+                yield subject.remark(field, did_you_mean(close, quoted=False))
         seen.append(name)
 
 

@@ -6,7 +6,6 @@ AMQP Filter Expressions have no assigned code and are named by symbol alone.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from bindery.router.errors import FilterError
 from bindery.router.filters.ast import Node
 from bindery.router.filters.sets import groups, leaves, property_filters
 from bindery.router.filters.sets.reading import FilterType, Reading
+from bindery.router.spelling import did_you_mean, nearest
 
 #: The upper half of every numeric descriptor of the Apache filters.
 APACHE_DOMAIN: Final = 0x0000468C << 32
@@ -88,5 +88,5 @@ def filter_type(descriptor: object, where: str) -> FilterType:
 
 def _nearest(symbol: str) -> str:
     folded = {known.lower(): known for known in _BY_SYMBOL}
-    close = difflib.get_close_matches(symbol.lower(), folded, n=1, cutoff=0.6)
-    return f"did you mean {folded[close[0]]!r}?" if close else "known descriptors: " + ", ".join(_BY_SYMBOL)
+    close = nearest(symbol.lower(), folded)
+    return did_you_mean(None if close is None else folded[close], "known descriptors: " + ", ".join(_BY_SYMBOL))

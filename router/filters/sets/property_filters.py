@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from bindery.router.filters.sets.modifiers import read_reference
 from bindery.router.filters.sets.nodes import Equals, NestedMatches, Present, StartsWith, TextForm
 from bindery.router.filters.sets.reading import Reading
 from bindery.router.message import MESSAGE_ID_TYPES, SECTION_FIELDS
+from bindery.router.spelling import did_you_mean, nearest
 from bindery.router.values import INT64_MAX, INT64_MIN, Table, Timestamp, Value, a_type, as_time
 
 Read = Callable[[Reading, Any, str], Node]
@@ -28,11 +28,11 @@ def fields(section: str) -> Read:
         for name, reference in _section(reading, raw, where).items():
             place = f"{where}.{name}"
             if name not in kinds:
-                close = difflib.get_close_matches(name.replace("-", "_"), kinds, 1)
+                close = nearest(name.replace("-", "_"), kinds)
                 raise FilterError(
                     f"{section} has no field {name!r}",
                     where=place,
-                    hint=f"did you mean {close[0]}?" if close else "fields: " + ", ".join(kinds),
+                    hint=did_you_mean(close, "fields: " + ", ".join(kinds), quoted=False),
                 )
             if reference is None:
                 continue

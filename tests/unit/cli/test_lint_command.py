@@ -89,6 +89,24 @@ def test_what_decides_nothing_is_taken_out(file: Path, tmp_path: Path) -> None:
     assert isinstance(run("lint", file, "--output", mended).exception, InvalidInput)
 
 
+def test_the_change_for_a_data_directory_is_applied_and_lint_is_clean_of_it(file: Path, tmp_path: Path) -> None:
+    at = ("--data", tmp_path / "data")
+    assert run("import", file, *at).exit_code == 0
+    assert codes(*at) == {"BT101": 1, "BT112": 1, "BT120": 1}
+    change = tmp_path / "change.json"
+    run("lint", *at, "--fix", "--output", change)
+    assert json.loads(change.read_text()) == {"delete": {"bindings": [2]}}
+    assert run("apply", change, *at, "--dry-run").exit_code == 0
+    assert codes(*at)["BT101"] == 1, "a dry run changes nothing"
+    done = run("apply", change, *at)
+    assert done.exit_code == 0, done.output
+    assert codes(*at) == {"BT112": 1, "BT120": 1}
+    # what is left has nothing to be mended: the change is empty, and applies, too
+    run("lint", *at, "--fix", "--output", change)
+    assert json.loads(change.read_text()) == {"delete": {"bindings": []}}
+    assert run("apply", change, *at).exit_code == 0
+
+
 def test_a_comment_says_that_something_is_meant_so(tmp_path: Path) -> None:
     file = tmp_path / "d.yaml"
 

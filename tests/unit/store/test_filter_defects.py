@@ -117,7 +117,7 @@ def test_the_publisher_counts_trouble_and_defects_by_filter(data: DataDir, decla
         assert [publisher.publish("/", one).result(60) for one in SENT[1:3]] == [("all",), ()]
     finally:
         publisher.close()
-    totals = ManifestTotals(data).totals()
+    totals = ManifestTotals(data.manifest).totals()
     assert totals.filter_unknowns == {"n / 0 = 1": 1}
     assert totals.filter_errors == {json.dumps(SQL, separators=(",", ":")): 2}
     assert totals.unroutable == {("api", "filter_error"): 1}

@@ -9,6 +9,8 @@ import pytest
 from bindery.store import overview as module
 from bindery.store.commit import BatchCommitter, BatchCounts
 from bindery.store.jobs import JobRecord, JobRegistry, Process, Run, RunStatus
+from bindery.store.maintenance import maintain
+from bindery.store.maintenance.policy import Policy
 from bindery.store.overview import StreamState, overview
 from bindery.store.paths import DataDir
 from bindery.store.places import at
@@ -109,6 +111,10 @@ def test_looking_reads_a_bounded_part_of_a_long_manifest(
             for number in range(4):
                 deliver(data, committer, number, version, "a")
     new, old = overview(data).streams
-    assert (old.batches, old.last, old.begun) == (4, None, None)
+    assert old.last is not None  # a stream's newest file is found, whatever came later
+    assert (old.batches, old.last.number, old.begun) == (4, 3, None)
+    assert maintain(data, Policy(fan_in=8)).tables[-1].error is None
+    new, old = overview(data).streams
+    assert (old.batches, old.last, old.begun) == (4, None, None)  # merged with those of the other
     assert old.committed_at is not None
     assert new.last is not None

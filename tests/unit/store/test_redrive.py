@@ -569,7 +569,7 @@ def test_what_redrives_leave_in_logs_does_not_grow_with_their_number(data: DataD
         Redriver(data, lost, "/").redrive(Selection(condition=parse(f"flight = {number}", "jms")))
     assert numbers(data, "late") == [0, 1, 2, 3]
     assert applications() == before
-    assert set(ManifestTotals(data).totals().batches) == {"flights", "redrive:/"}
+    assert set(ManifestTotals(data.manifest).totals().batches) == {"flights", "redrive:/"}
     assert len(place(data.pins("redrive:/")).files()) <= 2
 
 

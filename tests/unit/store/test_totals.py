@@ -98,13 +98,13 @@ def commit(data: DataDir, stream: str, batch: int, version: int, rng: random.Ran
 def test_totals_are_the_sums_of_the_manifest_and_follow_it(data: DataDir, store: TopologyStore) -> None:
     version = store.edit(declare_queues("a", "b"), author="t").version
     rng = random.Random(SEED)
-    following = ManifestTotals(data)
+    following = ManifestTotals(data.manifest)
     assert following.totals() == Totals()
     for batch in range(4):
         for stream in ("one", "two"):
             commit(data, stream, batch, version, rng)
             assert_equal(following.totals(), reference(read_manifest(data)))
-    assert_equal(ManifestTotals(data).totals(), reference(read_manifest(data)))
+    assert_equal(ManifestTotals(data.manifest).totals(), reference(read_manifest(data)))
 
 
 def test_a_look_reads_only_what_was_committed_since(data: DataDir, store: TopologyStore) -> None:
@@ -112,7 +112,7 @@ def test_a_look_reads_only_what_was_committed_since(data: DataDir, store: Topolo
     rng = random.Random(SEED)
     for batch in range(5):
         commit(data, "one", batch, version, rng)
-    following = ManifestTotals(data)
+    following = ManifestTotals(data.manifest)
     following.totals()
     whole = following.files_read
     following.totals()
@@ -127,7 +127,7 @@ def test_compaction_counts_nothing_twice_and_vacuum_loses_nothing(data: DataDir,
     rng = random.Random(SEED)
     for batch in range(3):
         commit(data, "one", batch, version, rng)
-    following, late = ManifestTotals(data), ManifestTotals(data)
+    following, late = ManifestTotals(data.manifest), ManifestTotals(data.manifest)
     following.totals()
     late.totals()
     commit(data, "one", 3, version, rng)
@@ -146,7 +146,7 @@ def test_totals_that_were_handed_out_do_not_change(data: DataDir, store: Topolog
     version = store.edit(declare_queues("a", "b"), author="t").version
     rng = random.Random(SEED)
     commit(data, "one", 0, version, rng)
-    following = ManifestTotals(data)
+    following = ManifestTotals(data.manifest)
     first, expected = following.totals(), reference(read_manifest(data))
     commit(data, "one", 1, version, rng)
     assert_equal(following.totals(), reference(read_manifest(data)))
