@@ -87,8 +87,8 @@ def first_rows(
         begins = {name: stated_span(path, file).first for name, file in files.items()} if limit > 0 else {}
     names = sorted(begins, key=begins.__getitem__)
     wanted = list(dict.fromkeys([*ORDER_COLUMNS, *columns]))
-    found = [_NOTHING]
-    times = _times(_NOTHING)
+    found = [_CANDIDATES.empty_table()]
+    times = _times(found[0])
     for number, name in enumerate(names):
         if limit is not None and len(times) >= limit and np.partition(times, limit - 1)[limit - 1] < begins[name]:
             break
@@ -120,7 +120,6 @@ _CANDIDATES: Final = pa.schema(
         ("row", pa.int64()),
     ]
 )
-_NOTHING: Final = _CANDIDATES.empty_table()
 
 
 def _candidates(

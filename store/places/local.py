@@ -8,14 +8,16 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, TYPE_CHECKING, Self
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
 from bindery.store.places.place import Output, Place, Stat
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 
 class LocalPlace(Place):
@@ -101,7 +103,9 @@ class LocalPlace(Place):
 
     @contextmanager
     def fragment(self, *, row_groups: Sequence[int] | None = None) -> Iterator[ds.Fragment]:
-        yield ds.ParquetFileFormat().make_fragment(self.address, LocalFileSystem(), row_groups=row_groups)
+        from pyarrow.dataset import ParquetFileFormat  # noqa: PLC0415  # imports pandas, loaded when needed
+
+        yield ParquetFileFormat().make_fragment(self.address, LocalFileSystem(), row_groups=row_groups)
 
     def footer(self) -> pq.FileMetaData:
         return pq.read_metadata(self.address)

@@ -8,16 +8,18 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import obstore
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from bindery.store.places.place import Output, Place, Stat
 from bindery.store.places.stores import Store, same_as, store_of
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 #: Objects up to this size (bytes) are read in memory, larger ones by way of a file without a name.
 _IN_MEMORY: Final = 16 << 20
@@ -128,8 +130,10 @@ class RemotePlace(Place):
 
     @contextmanager
     def fragment(self, *, row_groups: Sequence[int] | None = None) -> Iterator[ds.Fragment]:
+        from pyarrow.dataset import ParquetFileFormat  # noqa: PLC0415  # imports pandas, loaded when needed
+
         # not closed at the end: threads of a scan that is given up may still read
-        yield ds.ParquetFileFormat().make_fragment(self.open(), row_groups=row_groups)
+        yield ParquetFileFormat().make_fragment(self.open(), row_groups=row_groups)
 
     def put_new(self, content: bytes) -> tuple[object, ...] | None:
         try:

@@ -82,9 +82,15 @@ def test_bindery_offers_what_it_says() -> None:
         bindery.read_queues  # noqa: B018
 
 
-def test_importing_bindery_imports_nothing_heavy() -> None:
-    heavy = {"pyarrow", "pyspark", "deltalake", "duckdb", "bindery.store", "bindery.analytics"}
-    code = f"import bindery, sys; print(sorted({heavy} & sys.modules.keys()))"
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("bindery", {"pyarrow", "pyspark", "deltalake", "duckdb", "bindery.store", "bindery.analytics"}),
+        ("bindery.cli.main", {"pandas", "pyspark", "duckdb", "fastapi", "numba", "confluent_kafka", "pika"}),
+    ],
+)
+def test_what_is_imported_at_once_is_light(module: str, heavy: set[str]) -> None:
+    code = f"import {module}, sys; print(sorted({heavy} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
