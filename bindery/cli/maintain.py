@@ -10,7 +10,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from bindery.cli.options import DATA, DataArgument, JsonOption
+from bindery.cli.options import DATA, DataOption, JsonOption
 from bindery.cli.render import console, show_table
 from bindery.router.error_text import counted, visible
 from bindery.router.errors import BinderyError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def maintain(
-    data: DataArgument = DATA,
+    data: DataOption = DATA,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
     retention: Annotated[
         str | None,

@@ -31,11 +31,11 @@ def files(data: DataDir, name: str) -> int:
 
 
 def test_a_dry_run_says_what_a_run_then_does(run: Run, data: DataDir) -> None:
-    code, planned, _ = run("maintain", data.root, "--dry-run")
+    code, planned, _ = run("maintain", "--data", data.root, "--dry-run")
     assert code == 0
     assert "5 tables looked at, 3 would be changed" in planned
     assert (files(data, "a"), files(data, "b")) == (16, 16)
-    code, done, _ = run("maintain", data.root)
+    code, done, _ = run("maintain", "--data", data.root)
     assert code == 0
     assert "5 tables looked at, 3 changed" in done
     assert [line.split()[:3] for line in done.splitlines() if "queues/" in line] == [
@@ -46,7 +46,7 @@ def test_a_dry_run_says_what_a_run_then_does(run: Run, data: DataDir) -> None:
 
 
 def test_one_queue_and_a_retention_as_data(run: Run, data: DataDir) -> None:
-    code, out, _ = run("maintain", data.root, "--queue", "a", "--retention", "3 days", "--json")
+    code, out, _ = run("maintain", "--data", data.root, "--queue", "a", "--retention", "3 days", "--json")
     assert code == 0
     (one,) = json.loads(out)["tables"]
     assert (one["name"], one["merged"], one["into"]) == ("queues/~2F/a", 16, 1)
@@ -56,8 +56,8 @@ def test_one_queue_and_a_retention_as_data(run: Run, data: DataDir) -> None:
 
 
 def test_a_vhost(run: Run, data: DataDir) -> None:
-    assert "2 tables looked at" in run("maintain", data.root, "--vhost", "/")[1]
-    assert "0 tables looked at" in run("maintain", data.root, "--vhost", "other")[1]
+    assert "2 tables looked at" in run("maintain", "--data", data.root, "--vhost", "/")[1]
+    assert "0 tables looked at" in run("maintain", "--data", data.root, "--vhost", "other")[1]
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_a_vhost(run: Run, data: DataDir) -> None:
     ],
 )
 def test_what_cannot_be_done_is_refused(run: Run, data: DataDir, arguments: tuple[str, str], said: str) -> None:
-    code, _, err = run("maintain", data.root, *arguments)
+    code, _, err = run("maintain", "--data", data.root, *arguments)
     assert code == 2
     assert said in err
 
 
 def test_a_table_that_is_damaged_is_named_and_the_others_are_maintained(run: Run, data: DataDir) -> None:
     Path(data.queue("/", "a"), "_delta_log", f"{3:020}.json").write_text("{")
-    code, out, err = run("maintain", data.root)
+    code, out, err = run("maintain", "--data", data.root)
     assert code == 1
     assert "queues/~2F/a" in err
     assert files(data, "b") == 1

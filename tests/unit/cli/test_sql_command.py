@@ -113,7 +113,7 @@ def test_nothing_is_written_into_the_data_directory(data: DataDir, run: Run) -> 
         (['SELECT * FROM "late.major"'], "error: sql: Catalog Error: Table with name late.major does not exist!"),
         (["SELECT 1", "--format", "xml"], "error: --format: there is no format 'xml'\nhint: table, csv, json, parquet"),
         (["SELECT 1", "--vhost", "none"], "error: "),
-        (["SELECT 1", "--output", "/none/x.csv"], "error: /none/x.csv: cannot write /none/x.csv: No such file"),
+        (["SELECT 1", "--output", "/none/x.csv"], "error: /none/x.csv: cannot write it: No such file"),
     ],
 )
 def test_what_is_wrong_is_said(data: DataDir, run: Run, arguments: list[str], message: str) -> None:
