@@ -67,7 +67,9 @@ def maintain(
         raise BinderyError(
             f"{counted(len(found.failed), 'table')} could not be maintained: {first.error}",
             where=first.name,
-            hint="the others are done; the next run tries again",
+            hint="the next run tries again; the others are done"
+            if len(found.failed) < len(found.tables)
+            else "the next run tries again",
         )
 
 
@@ -92,7 +94,7 @@ def _show(found: Report) -> None:
         out.print(Text(f"idle: {visible(stream)} has not moved for so long that what it has not read yet may go"))
     left = sum(one.left for one in found.tables)
     verb = "would be changed" if found.dry_run else "changed"
-    summary = f"{counted(len(found.tables), 'table')} looked at, {len(touched)} {verb}"
+    summary = f"{counted(len(found.tables), 'table')} looked at, {sum(one.error is None for one in touched)} {verb}"
     if found.leftovers:
         summary += f", {counted(found.leftovers, 'leftover')} of processes that died"
     if left:

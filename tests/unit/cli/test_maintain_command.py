@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from deltalake import DeltaTable
 
 from bindery.store.commit import BatchCommitter
+from bindery.store.maintenance import run as maintenance
+from bindery.store.maintenance.table_places import TablePlace
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 from tests.unit.cli.conftest import Run
@@ -82,3 +87,17 @@ def test_a_table_that_is_damaged_is_named_and_the_others_are_maintained(run: Run
     assert "queues/~2F/a" in err
     assert files(data, "b") == 1
     assert "damaged" in out
+    assert "others are done" in err
+
+
+def test_a_folder_that_may_not_be_written_to_is_said_once(
+    run: Run, data: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(place: TablePlace) -> NoReturn:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place.path)
+
+    monkeypatch.setattr(maintenance, "_claimed", refused)
+    code, out, err = run("maintain", "--data", data.root)
+    assert (code, "Errno" in out + err) == (1, False)
+    assert out.endswith(" tables looked at, 0 changed\n")
+    assert err.endswith("Permission denied\nhint: the next run tries again\n")
