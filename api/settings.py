@@ -24,9 +24,13 @@ from pydantic_settings import (
 
 from bindery.jobs.control.connect import refuse_connect
 from bindery.jobs.control.logs import LogFormat
+from bindery.router.errors import InvalidInput
+from bindery.router.spelling import misspelt
 from bindery.store.maintenance.options import MaintenanceOptions
 
-CONFIG_VARIABLE: Final = "BINDERY_CONFIG"
+#: What the environment calls settings begins with it.
+_PREFIX: Final = "BINDERY_"
+CONFIG_VARIABLE: Final = f"{_PREFIX}CONFIG"
 #: Shortest password of the first administrator where other machines reach the service.
 _SHORTEST_PASSWORD: Final = 12
 #: Shortest token for scrapers, whose attempts nobody counts.
@@ -94,17 +98,31 @@ def _secret_text(file: Path, setting: str) -> str:
     return text
 
 
+def _refuse_misspelt() -> None:
+    """Raise InvalidInput for a variable that is nearly a setting of the service: nothing else would read it."""
+    known = sorted(name.upper() for name in Settings.model_fields)
+    for name in sorted(os.environ):
+        stem = name.upper().partition("__")[0].removeprefix(_PREFIX)
+        if not name.upper().startswith(_PREFIX) or stem in known:
+            continue
+        meant = misspelt(stem, known)
+        if meant is not None:
+            raise InvalidInput("no setting of the service", where=name, hint=f"did you mean {_PREFIX}{meant}?")
+
+
 class ConfiguredSettings(BaseSettings):
     """Settings of the command line, the environment and a file."""
 
-    model_config = SettingsConfigDict(env_prefix="BINDERY_", env_nested_delimiter="__", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, env_nested_delimiter="__", frozen=True)
 
     @classmethod
     def configured(cls, config: Path | None = None, **given: Any) -> Self:
         """The settings of a YAML file, of the one in BINDERY_CONFIG without a name, or of none.
 
-        `given` and then the environment come first. Raises ValidationError, and OSError for a missing file.
+        `given` and then the environment come first. Raises ValidationError, OSError for a missing file, and
+        InvalidInput for a variable whose name is nearly that of a setting.
         """
+        _refuse_misspelt()
         name = config or os.environ.get(CONFIG_VARIABLE)
         if not name:
             return cls(**given)
@@ -269,7 +287,11 @@ class Settings(ConfiguredSettings):
             if everybody:
                 raise ValueError(f"trusted_proxies: {network!r} would believe everybody")
         for root in self.jobs.roots:
-            if "://" not in root and len(Path(os.path.normpath(root)).parts) < 2:
+            if "://" in root:
+                continue
+            if not Path(root).is_absolute():
+                raise ValueError(f"jobs.roots: {root!r} is neither an absolute path nor an address")
+            if len(Path(os.path.normpath(root)).parts) < 2:
                 raise ValueError(f"jobs.roots: {root!r} would let jobs read the whole machine")
         refuse_connect(master=self.jobs.master, conf=self.jobs.conf)
         if self.environment == "production":

@@ -22,7 +22,9 @@ def render_error(error: BinderyError) -> str:
             number = "1 error" if len(problems) == 1 else f"{len(problems):,} errors"
             hint = [] if error.report["errors"] else [f"hint: {error.hint}"]
             return "\n".join([*lines, f"error: {number}; nothing was changed", *hint])
-    lines = [f"error: {error.message}" if error.where is None else f"error: {error.where}: {error.message}"]
+    # a message that names the path itself says where already
+    said = error.where is None or ("/" in error.where and error.where in error.message)
+    lines = [f"error: {error.message}" if said else f"error: {error.where}: {error.message}"]
     if isinstance(error, FilterError) and error.text:
         lines[0] += f" (line {error.line}, column {error.column})"
         lines += _pointed(error)

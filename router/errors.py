@@ -42,6 +42,8 @@ class BinderyError(Exception):
         self.message = message
         self.where = where
         self.hint = hint
+        if hint is not None:
+            self.add_note(f"hint: {hint}")  # what a traceback shows, in a notebook for example
 
     def as_data(self) -> dict[str, object]:
         """The error as JSON-ready data: code, message and, when known, where and hint."""
@@ -85,6 +87,9 @@ class FilterError(InvalidInput):
         self.offset = offset
         self.length = length
         self.expected = expected
+        if text:
+            near = text[max(0, offset - 20) : offset + 20]
+            self.add_note(f"line {self.line}, column {self.column} of the filter, near {near!r}")
 
     @property
     def line(self) -> int:

@@ -152,7 +152,7 @@ def read_change(sources: Sequence[Source], vhost: str, *, prune: bool = False, r
         if is_change(stated):
             inside = "definitions"
             for error in _misshapen(stated):
-                change.problems.append(source.problem(error, error.where or "", key=error.where not in stated))
+                change.problems.append(source.problem(error, error.where or "", key=error.where not in _KEYS))
             for kind, path, raw in _deletions(stated):
                 try:
                     change.deletions.append(_deletion(kind, raw, path, vhost, source))

@@ -79,6 +79,10 @@ class DataDir:
     @classmethod
     def named(cls, path: str | Path) -> DataDir:
         """The data directory of that address, whether there is one or not. Raises InvalidInput as `open` does."""
+        if not str(path):
+            raise InvalidInput(
+                "its name is empty", where="data directory", hint="name a folder; the working directory is '.'"
+            )
         text = _address(str(path))
         unsafe = _SAFE_PATH.sub("", text)
         if unsafe:

@@ -101,6 +101,9 @@ class Snapshot:
 
     _point: ReadPoint
 
+    def __repr__(self) -> str:
+        return f"bindery.open({self._point.data.root!r}).snapshot()"
+
     @property
     def topology(self) -> Topology:
         """The topology of that point; treat it as read-only."""
@@ -137,6 +140,11 @@ class Queue:
     name: str
     vhost: str = DEFAULT_VHOST
     _point: ReadPoint | None = None
+
+    def __repr__(self) -> str:
+        of = "" if self._point is None else ".snapshot()"
+        vhost = "" if self.vhost == DEFAULT_VHOST else f", vhost={self.vhost!r}"
+        return f"bindery.open({self._data.root!r}){of}.queue({self.name!r}{vhost})"
 
     @property
     def path(self) -> str:

@@ -170,6 +170,8 @@ def _present(folder: DataDir) -> tuple[TopologyStore | None, Topology]:
     from bindery.store.tables import exists  # noqa: PLC0415
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
+    if Path(folder.root).is_file():
+        DataDir.open(folder.root)  # refuses it
     if exists(folder.topology):
         store = TopologyStore(DataDir.open(folder.root))
         present = store.load()
@@ -261,7 +263,9 @@ def _line(change: dict[str, Any]) -> str:
         if key not in _NAMING | ({"routing_key"} if kind == "binding" else set())
         and (key not in _PLAIN or value != _PLAIN[key])
     }
-    return subject + (": " + ", ".join(f"{key} {_json(shown, key)}" for key in shown) if shown and after else "")
+    # of bindings between the same two by the same key the arguments tell which one goes
+    told = after is not None or kind == "binding"
+    return subject + (": " + ", ".join(f"{key} {_json(shown, key)}" for key in shown) if shown and told else "")
 
 
 def _in(vhost: str) -> str:

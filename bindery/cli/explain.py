@@ -12,6 +12,7 @@ import typer
 from bindery.cli.documents import STDIN, read_change
 from bindery.cli.explanation import show
 from bindery.cli.filter import read_filter, read_message
+from bindery.cli.names import misspelt_names
 from bindery.cli.options import DATA, DataOption, JsonOption, PayloadOption, VhostOption
 from bindery.cli.render import console, refused_tree
 from bindery.router.errors import InvalidInput
@@ -66,6 +67,7 @@ def explain(
     sub-expression that failed. Of a record that never was a message it says what is wrong with it.
     """
     # Imported here so that `bindery --help` waits neither for Delta nor for the engine.
+    from bindery.analytics.point import require_queue  # noqa: PLC0415
     from bindery.router.explain import Explainer  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
     from bindery.store.recorded import find_matching, find_row, parse_row  # noqa: PLC0415
@@ -93,9 +95,12 @@ def explain(
     if row is not None:
         recorded = [find_row(directory, newest, vhost, parse_row(row))]
     elif find is not None:
-        recorded = [*find_matching(directory, newest, vhost, read_filter(find, dialect, payload), limit=limit)]
+        filtered = read_filter(find, dialect, payload)
+        recorded = [*find_matching(directory, newest, vhost, filtered, limit=limit)]
         if not recorded:
-            raise InvalidInput("no message on record passes the filter", where="find")
+            raise InvalidInput(
+                "no message on record passes the filter", where="find", hint=misspelt_names(directory, vhost, filtered)
+            )
     for one in recorded:
         if one is not None and one.refused is not None:
             if as_json:
@@ -111,6 +116,8 @@ def explain(
         if change is not None:
             topology.vhost(vhost)
             topology = change.applied_to(topology)
+        for name in queue or ():
+            require_queue(topology, vhost, name)
         batch = to_batch([read_message(message)]) if message is not None else one.batch  # type: ignore[union-attr]
         (explanation,) = Explainer(topology, vhost).explain(batch, clock_ms=clock, queues=queue or ())
         report = explanation.as_data() | {"proposed": change is not None}

@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 a check failed, 2 bad input or usage, 3 fenced or refused 
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Annotated
 
@@ -68,6 +69,19 @@ app.command()(drain)
 app.command()(forward)
 app.command()(sql)
 app.command()(register)
+
+
+def _unfold(commands: typer.Typer) -> None:
+    """Let help fold its paragraphs where the terminal ends, not where the lines of docstrings do."""
+    for command in commands.registered_commands:
+        paragraphs = inspect.cleandoc((command.callback and command.callback.__doc__) or "").split("\n\n")
+        command.help = "\n\n".join(" ".join(one.split()) for one in paragraphs)
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            _unfold(group.typer_instance)
+
+
+_unfold(app)
 
 
 def _say_version(asked: bool) -> None:

@@ -10,7 +10,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from bindery.cli.options import DATA, DataArgument, JsonOption
+from bindery.cli.options import DATA, DataOption, JsonOption
 from bindery.cli.render import console, show_table
 from bindery.router.error_text import counted, visible
 from bindery.router.errors import BinderyError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def maintain(
-    data: DataArgument = DATA,
+    data: DataOption = DATA,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
     retention: Annotated[
         str | None,
@@ -67,7 +67,9 @@ def maintain(
         raise BinderyError(
             f"{counted(len(found.failed), 'table')} could not be maintained: {first.error}",
             where=first.name,
-            hint="the others are done; the next run tries again",
+            hint="the next run tries again; the others are done"
+            if len(found.failed) < len(found.tables)
+            else "the next run tries again",
         )
 
 
@@ -92,7 +94,7 @@ def _show(found: Report) -> None:
         out.print(Text(f"idle: {visible(stream)} has not moved for so long that what it has not read yet may go"))
     left = sum(one.left for one in found.tables)
     verb = "would be changed" if found.dry_run else "changed"
-    summary = f"{counted(len(found.tables), 'table')} looked at, {len(touched)} {verb}"
+    summary = f"{counted(len(found.tables), 'table')} looked at, {sum(one.error is None for one in touched)} {verb}"
     if found.leftovers:
         summary += f", {counted(found.leftovers, 'leftover')} of processes that died"
     if left:

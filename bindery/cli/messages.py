@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from bindery.cli.filter import read_filter
+from bindery.cli.names import note_misspelt
 from bindery.cli.options import DATA, DataOption, DryRunOption, FilterOption, JsonOption, PayloadOption, VhostOption
 from bindery.cli.render import console, show_table
 from bindery.router.error_text import counted, visible
@@ -66,9 +67,11 @@ def count(
     # Imported here so that `bindery --help` does not wait for Delta.
     from bindery.store import read  # noqa: PLC0415
 
-    directory = _opened(data)
+    directory = _opened(data, vhost, queue)
     chosen = _filter(directory, vhost, queue, condition, dialect, payload)
     found = read.count(directory, queue, vhost=vhost, condition=chosen)
+    if not found:
+        note_misspelt(directory, vhost, chosen)
     typer.echo(json.dumps({"messages": found}) if as_json else str(found))
 
 
@@ -89,9 +92,12 @@ def browse(
     """
     from bindery.store import read  # noqa: PLC0415  # `bindery --help` does not wait for Delta
 
-    directory = _opened(data)
+    directory = _opened(data, vhost, queue)
     chosen = _filter(directory, vhost, queue, condition, dialect, payload)
-    _show(read.browse(directory, queue, vhost=vhost, limit=limit, condition=chosen), as_json=as_json)
+    found = read.browse(directory, queue, vhost=vhost, limit=limit, condition=chosen)
+    if not found.num_rows:
+        note_misspelt(directory, vhost, chosen)
+    _show(found, as_json=as_json)
 
 
 @app.command()
@@ -115,9 +121,11 @@ def get(
     """
     from bindery.store import read  # noqa: PLC0415  # `bindery --help` does not wait for Delta
 
-    directory = _opened(data)
+    directory = _opened(data, vhost, queue)
     chosen = _filter(directory, vhost, queue, condition, dialect, payload)
     taken = read.take(directory, queue, vhost=vhost, limit=limit, condition=chosen, requeue=requeue)
+    if not taken.rows.num_rows:
+        note_misspelt(directory, vhost, chosen)
     _show(taken.rows, as_json=as_json)
 
 
@@ -144,9 +152,11 @@ def delete(
             where="bindery messages delete",
             hint="give --filter, or --all to empty the queue",
         )
-    directory = _opened(data)
+    directory = _opened(data, vhost, queue)
     chosen = _filter(directory, vhost, queue, condition, dialect, payload)
     gone = read.delete_matching(directory, queue, chosen, vhost=vhost)
+    if not gone:
+        note_misspelt(directory, vhost, chosen)
     typer.echo(json.dumps({"deleted": gone}) if as_json else f"{counted(gone, 'message')} deleted")
 
 
@@ -256,10 +266,17 @@ def _say(verb: str, done: Transferred, to: Destination) -> None:
         typer.echo(f"{counted(messages, 'message')} left where they are, since they reach no queue: {reason}")
 
 
-def _opened(data: str) -> DataDir:
-    from bindery.store.paths import DataDir  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+def _opened(data: str, vhost: str | None = None, queue: str = "") -> DataDir:
+    """The data directory; raises NotFound when the queue has no table in it, with the name that was meant."""
+    from bindery.analytics.point import require_queue  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+    from bindery.store.paths import DataDir  # noqa: PLC0415
+    from bindery.store.tables import exists  # noqa: PLC0415
+    from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
-    return DataDir.open(data)
+    directory = DataDir.open(data)
+    if vhost is not None and not exists(directory.queue(vhost, queue)):
+        require_queue(TopologyStore(directory).load(), vhost, queue)
+    return directory
 
 
 def _filter(

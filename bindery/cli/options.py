@@ -24,7 +24,6 @@ def found(named: str) -> str:
 
 _DATA_HELP: Final = "The data directory: a folder, or a URL of an object store."
 DataOption = Annotated[str, typer.Option("--data", envvar=DATA_VARIABLE, callback=found, help=_DATA_HELP)]
-DataArgument = Annotated[str, typer.Argument(envvar=DATA_VARIABLE, callback=found, help=_DATA_HELP)]
 FilterOption = Annotated[str | None, typer.Option("--filter", help="Only messages that pass this filter.")]
 PayloadOption = Annotated[
     str | None,

@@ -75,7 +75,7 @@ def show_table(
     listed = list(rows)
     for number, name in enumerate(columns):
         right = any(isinstance(row[number], int | float) for row in listed)
-        table.add_column(name, justify="right" if right else "left")
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
     for row in listed:
         table.add_row(*(Text(_shown(cell), style(name, cell)) for name, cell in zip(columns, row, strict=True)))
     out.print(table)

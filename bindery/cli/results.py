@@ -88,6 +88,8 @@ def _whole(output: Path) -> Iterator[Path]:
             draft.replace(output)
         finally:
             draft.unlink(missing_ok=True)
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        raise InvalidInput(f"cannot write it: {error.strerror}", where=str(output)) from None
     except OSError as error:
         raise StorageFailed(f"cannot write {output}: {error.strerror or error}", where=str(output)) from None
 

@@ -14,6 +14,7 @@ import typer
 
 from bindery.cli.options import DATA, found
 from bindery.router.errors import InvalidInput
+from bindery.router.spelling import nearest
 
 #: The option and the advice for what keeps a socket from being bound.
 _WHY_NOT: Final = {
@@ -109,10 +110,20 @@ def configured(kind: type[S], config: Path | None, given: dict[str, Any]) -> S:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["loc"] == ("data",) and first["type"] == "missing":
             return configured(kind, config, {**given, "data": found(DATA)})
-        name = ".".join(str(part) for part in first["loc"]) or "settings"
-        raise InvalidInput(f"{name}: {first['msg'].removeprefix('Value error, ')}", where=name) from None
+        name = ".".join(str(part) for part in first["loc"]) or None
+        if first["type"] == "extra_forbidden":
+            raise InvalidInput("unknown setting", where=name, hint=_meant(kind, first["loc"])) from None
+        raise InvalidInput(first["msg"].removeprefix("Value error, "), where=name) from None
     except (OSError, ValueError, YAMLError, SettingsError) as error:
         raise InvalidInput(f"bad settings: {error}", where=f"--config or {CONFIG_VARIABLE}") from None
+
+
+def _meant(kind: type[Any], path: tuple[int | str, ...]) -> str:
+    """What a setting that is not known was meant to be, or what there is in its place."""
+    for part in path[:-1]:
+        kind = kind.model_fields[part].annotation
+    near = nearest(str(path[-1]), kind.model_fields)
+    return "settings: " + ", ".join(kind.model_fields) if near is None else f"did you mean {near!r}?"
 
 
 def _listen(settings: Settings) -> socket.socket:

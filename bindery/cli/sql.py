@@ -28,7 +28,7 @@ _OPEN: Final = re.compile(r"""['"]|/\*|\$\w*\$""")
 _HELP: Final = """\
 .tables          what there is to query
 .schema [NAME]   the columns of a view, or of all of them
-.quit            leave; the end of the input does, too
+.quit            leave; the end of the input does, too (Ctrl-D)
 A statement ends with a semicolon. Everything is read as of the time at which this began, or --at."""
 
 
@@ -114,18 +114,27 @@ def _is_whole(text: str) -> bool:
     return rest.rstrip().endswith(";") and not _OPEN.search(rest)
 
 
-def _typed(goes_on: bool) -> str:
+def _typed(goes_on: bool) -> str | None:
     try:
         return input(_MORE if goes_on else _PROMPT) + "\n"
-    except (EOFError, KeyboardInterrupt):
+    except EOFError:
         typer.echo()
         return ""
+    except KeyboardInterrupt:
+        typer.echo()
+        return None
 
 
-def _statements(read: Callable[[bool], str]) -> Iterator[str]:
-    """Statements and commands out of lines, up to `.quit`; `read` is told whether a statement goes on."""
+def _statements(read: Callable[[bool], str | None]) -> Iterator[str]:
+    """Statements and commands out of lines, up to `.quit` or an empty one.
+
+    `read` is told whether a statement goes on, and gives None when it was given up.
+    """
     text = ""
-    while line := read(bool(text)):
+    while (line := read(bool(text))) != "":
+        if line is None:
+            text = ""
+            continue
         if not text and line.strip() == ".quit":
             return
         text = (text + line).lstrip()

@@ -194,7 +194,9 @@ def load_job(path: str | Path) -> JobFile:
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise InvalidInput(f"cannot read the job file: {error.strerror}", where=str(path)) from None
+    except UnicodeDecodeError as error:
         raise InvalidInput(f"cannot read the job file: {error}", where=str(path)) from None
     return parse_job(text, name=str(path))
 

@@ -7,13 +7,13 @@ what came by the exchanges that lead to the queue. So names are known by the exc
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
 from bindery.router.analysis.finding import Report, subject_of
 from bindery.router.analysis.verdicts import Read, Verdicts
-from bindery.router.filters.ast import Field, walk
+from bindery.router.filters.ast import Field, Node, walk
 from bindery.router.links import Link, Links
 from bindery.router.model import Binding, Divert, Queue
 from bindery.router.spelling import alike
@@ -25,6 +25,16 @@ class SeenNames:
 
     rows: int = 0
     names: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, parts: Iterable[SeenNames]) -> SeenNames:
+        """What several parts are together."""
+        names: Counter[str] = Counter()
+        rows = 0
+        for part in parts:
+            names.update(part.names)
+            rows += part.rows
+        return cls(rows, names)
 
 
 def check(links: Links, verdicts: Verdicts, report: Report, seen: Mapping[str, SeenNames]) -> None:
@@ -43,21 +53,23 @@ def check(links: Links, verdicts: Verdicts, report: Report, seen: Mapping[str, S
 def _remark(item: Binding | Divert | Queue, read: Read, seen: SeenNames, report: Report) -> None:
     if not read.filters:
         return
-    for name in dict.fromkeys(_asked(read)):
+    for said in misspelt_names(read.conditions, seen):
+        report.add("BT175", subject_of(item), said)
+
+
+def misspelt_names(conditions: Iterable[Node], seen: SeenNames) -> Iterator[str]:
+    """Of each property that is asked for and that no row has, what it was meant to be, where a name is like it."""
+    for name in dict.fromkeys(chain.from_iterable(map(_asked, conditions))):
         close = None if name in seen.names else _closest(name, seen.names)
         if close is not None:
-            report.add(
-                "BT175",
-                subject_of(item),
-                f"none of {seen.rows:,} sampled rows has {name}: did you mean {close} ({seen.names[close]:,} have it)?",
-            )
+            meant = f"did you mean {close} ({seen.names[close]:,} have it)?"
+            yield f"none of {seen.rows:,} sampled rows has {name}: {meant}"
 
 
-def _asked(read: Read) -> Iterator[str]:
-    for condition in read.conditions:
-        for node in walk(condition):
-            if isinstance(node, Field) and node.ref.section == "application_properties" and node.ref.name is not None:
-                yield node.ref.name
+def _asked(condition: Node) -> Iterator[str]:
+    for node in walk(condition):
+        if isinstance(node, Field) and node.ref.section == "application_properties" and node.ref.name is not None:
+            yield node.ref.name
 
 
 def _closest(name: str, known: Mapping[str, int]) -> str | None:
@@ -92,9 +104,6 @@ class _Names:
                 for before in self._before[waiting.pop()] - reached:
                     reached.add(before)
                     waiting.append(before)
-            names: Counter[str] = Counter()
-            for exchange in reached & self._seen.keys():
-                names.update(self._seen[exchange].names)
-            rows = sum(self._seen[exchange].rows for exchange in reached & self._seen.keys())
-            found = self._known[exchanges] = SeenNames(rows, names)
+            found = SeenNames.of(self._seen[exchange] for exchange in reached & self._seen.keys())
+            self._known[exchanges] = found
         return found

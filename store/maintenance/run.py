@@ -147,8 +147,8 @@ def maintain_table(
             if mine:
                 _work(place, log, policy, holds, found, clock())
     except (BinderyError, OSError) as error:
-        _LOGGER.warning("%s could not be maintained: %s", place.path, error)
-        found.error = str(error)
+        found.error = _said(error)
+        _LOGGER.warning("%s could not be maintained: %s", place.path, found.error)
     return found
 
 
@@ -161,9 +161,14 @@ def compact_table(place: TablePlace, log: TableLog, policy: Policy) -> TableRepo
             if mine:
                 _compact(place, log, policy, found)
     except (BinderyError, OSError) as error:
-        _LOGGER.warning("%s could not be compacted: %s", place.path, error)
-        found.error = str(error)
+        found.error = _said(error)
+        _LOGGER.warning("%s could not be compacted: %s", place.path, found.error)
     return found
+
+
+def _said(error: BinderyError | OSError) -> str:
+    """What went wrong; the table is named where it is told."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _compact(place: TablePlace, log: TableLog, policy: Policy, found: TableReport) -> None:

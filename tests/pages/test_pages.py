@@ -18,7 +18,7 @@ from tests.pages.readers import reader_of
 SPARK: Final = {"README.md", "docs/jobs.md", "docs/python.md", "docs/replay.md", "docs/storage.md", "docs/tables.md"}
 #: Pages with commands whose output has numbers of more than the page.
 MEASURED: Final = {
-    "docs/operations.md": ("bindery copy data backup", "bindery maintain data"),
+    "docs/operations.md": ("bindery copy data backup", "bindery maintain --data data"),
 }
 
 

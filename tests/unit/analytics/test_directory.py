@@ -40,6 +40,8 @@ def directory(data: DataDir, store: TopologyStore) -> bindery.Directory:
 def test_a_directory_says_what_is_in_it(directory: bindery.Directory, data: DataDir) -> None:
     assert directory.path == data.root
     assert repr(directory) == f"bindery.open({data.root!r})"
+    assert repr(directory.queue("late")) == f"bindery.open({data.root!r}).queue('late')"
+    assert repr(directory.snapshot().queue("late")) == f"bindery.open({data.root!r}).snapshot().queue('late')"
     assert directory.queues() == ["all", "late"]
     assert directory.topology.version == 2
     for wrong in (

@@ -12,6 +12,9 @@ from typer.testing import CliRunner
 
 from bindery.api.settings import Settings
 from bindery.cli.main import app
+from bindery.cli.serve import configured as serve_configured
+from bindery.router.error_text import render_error
+from bindery.router.errors import InvalidInput
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 EVERYWHERE = "0.0.0.0"  # noqa: S104  # nothing listens here
@@ -80,6 +83,7 @@ def test_there_is_a_file_per_environment() -> None:
         ({"trusted_proxies": ["0.0.0.0/0"]}, "would believe everybody"),
         ({"jobs": {"roots": ["/"]}}, "whole machine"),
         ({"jobs": {"roots": ["/srv/.."]}}, "whole machine"),
+        ({"jobs": {"roots": ["incoming"]}}, "jobs.roots: 'incoming' is neither an absolute path nor an address"),
         ({"jobs": {"root": ["/srv"]}}, "jobs.root"),
         ({"environment": "production", "insecure": True}, "insecure"),
         ({"environment": "production", "data": "data"}, "relative path"),
@@ -122,7 +126,7 @@ def test_other_machines_are_let_in_by_tls_a_proxy_or_an_explicit_word() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("data: /d\nprot: 5\n", "prot"),
+        ("data: /d\nprot: 5\n", "error: prot: unknown setting\nhint: did you mean 'port'?"),
         ("data: /d\nadmin_user: x\nadmin_password: " + STRONG + "\n", "BINDERY_ADMIN_PASSWORD"),
         ("data: [\n", "bad settings"),
         ("- data\n", "bad settings"),
@@ -133,8 +137,10 @@ def test_a_bad_file_is_told_without_a_traceback(tmp_path: Path, text: str | None
     file = tmp_path / "missing.yaml" if text is None else written(tmp_path, text)
     done = CliRunner().invoke(app, ["serve", "--config", str(file)])
     assert done.exit_code != 0
-    assert reason in str(done.exception) + done.output
-    assert STRONG not in str(done.exception) + done.output
+    assert isinstance(done.exception, InvalidInput)
+    said = render_error(done.exception) + done.output
+    assert reason in said
+    assert STRONG not in said
 
 
 @pytest.mark.parametrize("content", [b"\n", b"\r\n\n", b"p\xff"])
@@ -176,3 +182,35 @@ def test_a_colon_in_a_folder_is_no_separator(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("BINDERY_JOBS__ROOTS", "/x:y")
     with pytest.raises(ValidationError, match="begin with `/`"):
         Settings(data=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("BINDERY_PORT", "abc", "error: port: Input should be a valid integer, "),
+        ("BINDERY_JOBS__ROOTS", "incoming", "error: jobs.roots: 'incoming' is neither "),
+        ("BINDERY_JOBS__ROTS", "/srv", "error: jobs.rots: unknown setting\nhint: did you mean 'roots'?"),
+        ("BINDERY_PROT", "1", "error: BINDERY_PROT: no setting of the service\nhint: did you mean BINDERY_PORT?"),
+        (
+            "BINDERY_JOBZ__ROOTS",
+            "/x",
+            "error: BINDERY_JOBZ__ROOTS: no setting of the service\nhint: did you mean BINDERY_JOBS?",
+        ),
+    ],
+)
+def test_the_setting_that_is_wrong_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(InvalidInput) as found:
+        serve_configured(Settings, None, {"data": str(tmp_path)})
+    assert render_error(found.value).startswith(said)
+
+
+def test_variables_of_other_programs_are_nobodys_misspelt_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the commands and of the deployment files."""
+    others = ("CA_FILE", "CACHE", "CONFIG", "KAFKA_JARS", "PASSWORD", "PROMETHEUS_PORT", "SERVICE", "SECRET_PORTS",
+              "STATE", "STORE_PORT", "USER", "NIGHTLY", "S3_SERVER")  # fmt: skip
+    for name in others:
+        monkeypatch.setenv(f"BINDERY_{name}", "")
+    assert Settings.configured(data="/d").data == "/d"

@@ -48,7 +48,7 @@ def test_it_goes_on_and_answers_in_json(data: DataDir, tmp_path: Path, run: Run)
     to = tmp_path / "copy"
     with faults.installed(at("replace.before", crash, where="_delta_log")), pytest.raises(Crash):
         run("copy", data.root, to)
-    code, _, err = run("maintain", to, "--dry-run")
+    code, _, err = run("maintain", "--data", to, "--dry-run")
     assert code == 3
     assert "a copy that is not whole yet" in err
     code, out, err = run("copy", data.root, to, "--json", "--verify")
@@ -57,7 +57,7 @@ def test_it_goes_on_and_answers_in_json(data: DataDir, tmp_path: Path, run: Run)
     assert said["files"] == 0
     assert said["kept_files"] > 6
     assert said["streams"][0]["batch_id"] == 2
-    assert run("maintain", to, "--dry-run")[0] == 0
+    assert run("maintain", "--data", to, "--dry-run")[0] == 0
 
 
 def test_it_refuses_a_destination_that_is_used(data: DataDir, tmp_path: Path, run: Run) -> None:

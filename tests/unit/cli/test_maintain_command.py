@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from deltalake import DeltaTable
 
 from bindery.store.commit import BatchCommitter
+from bindery.store.maintenance import run as maintenance
+from bindery.store.maintenance.table_places import TablePlace
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 from tests.unit.cli.conftest import Run
@@ -31,11 +36,11 @@ def files(data: DataDir, name: str) -> int:
 
 
 def test_a_dry_run_says_what_a_run_then_does(run: Run, data: DataDir) -> None:
-    code, planned, _ = run("maintain", data.root, "--dry-run")
+    code, planned, _ = run("maintain", "--data", data.root, "--dry-run")
     assert code == 0
     assert "5 tables looked at, 3 would be changed" in planned
     assert (files(data, "a"), files(data, "b")) == (16, 16)
-    code, done, _ = run("maintain", data.root)
+    code, done, _ = run("maintain", "--data", data.root)
     assert code == 0
     assert "5 tables looked at, 3 changed" in done
     assert [line.split()[:3] for line in done.splitlines() if "queues/" in line] == [
@@ -46,7 +51,7 @@ def test_a_dry_run_says_what_a_run_then_does(run: Run, data: DataDir) -> None:
 
 
 def test_one_queue_and_a_retention_as_data(run: Run, data: DataDir) -> None:
-    code, out, _ = run("maintain", data.root, "--queue", "a", "--retention", "3 days", "--json")
+    code, out, _ = run("maintain", "--data", data.root, "--queue", "a", "--retention", "3 days", "--json")
     assert code == 0
     (one,) = json.loads(out)["tables"]
     assert (one["name"], one["merged"], one["into"]) == ("queues/~2F/a", 16, 1)
@@ -56,8 +61,8 @@ def test_one_queue_and_a_retention_as_data(run: Run, data: DataDir) -> None:
 
 
 def test_a_vhost(run: Run, data: DataDir) -> None:
-    assert "2 tables looked at" in run("maintain", data.root, "--vhost", "/")[1]
-    assert "0 tables looked at" in run("maintain", data.root, "--vhost", "other")[1]
+    assert "2 tables looked at" in run("maintain", "--data", data.root, "--vhost", "/")[1]
+    assert "0 tables looked at" in run("maintain", "--data", data.root, "--vhost", "other")[1]
 
 
 @pytest.mark.parametrize(
@@ -70,15 +75,29 @@ def test_a_vhost(run: Run, data: DataDir) -> None:
     ],
 )
 def test_what_cannot_be_done_is_refused(run: Run, data: DataDir, arguments: tuple[str, str], said: str) -> None:
-    code, _, err = run("maintain", data.root, *arguments)
+    code, _, err = run("maintain", "--data", data.root, *arguments)
     assert code == 2
     assert said in err
 
 
 def test_a_table_that_is_damaged_is_named_and_the_others_are_maintained(run: Run, data: DataDir) -> None:
     Path(data.queue("/", "a"), "_delta_log", f"{3:020}.json").write_text("{")
-    code, out, err = run("maintain", data.root)
+    code, out, err = run("maintain", "--data", data.root)
     assert code == 1
     assert "queues/~2F/a" in err
     assert files(data, "b") == 1
     assert "damaged" in out
+    assert "others are done" in err
+
+
+def test_a_folder_that_may_not_be_written_to_is_said_once(
+    run: Run, data: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(place: TablePlace) -> NoReturn:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place.path)
+
+    monkeypatch.setattr(maintenance, "_claimed", refused)
+    code, out, err = run("maintain", "--data", data.root)
+    assert (code, "Errno" in out + err) == (1, False)
+    assert out.endswith(" tables looked at, 0 changed\n")
+    assert err.endswith("Permission denied\nhint: the next run tries again\n")

@@ -52,6 +52,41 @@ def test_the_version_and_help_have_the_usual_names(run: Run) -> None:
     assert "--install-completion" in run("--help")[1]
 
 
+def test_paragraphs_of_help_are_folded_where_the_terminal_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = [line.strip() for line in run("route", "--help")[1].splitlines()]
+    first = lines.index("Runs until it is interrupted (it ends after the batch that")
+    assert all(len(line) > 40 for line in lines[first : lines.index("", first) - 1])
+
+
+def test_a_data_directory_without_a_name_is_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an empty variable of a script names it: the working directory is not meant."""
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("import", DEFINITIONS, "--data", "")
+    assert (code, err) == (
+        2, "error: data directory: its name is empty\nhint: name a folder; the working directory is '.'\n",
+    )  # fmt: skip
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_no_data_directory(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "topology.yaml"
+    file.write_text("queues: [{name: q}]")
+    for command in (["apply", file], ["import", file], ["queues"]):
+        code, _, err = run(*command, "--data", file)
+        assert (code, err) == (2, f"error: data directory: '{file}' is not a directory\n")
+
+
+def test_a_queue_that_is_misspelt_is_told(run: Run, data: Path) -> None:
+    said = "no queue 'orders.lage' in vhost '/'\nhint: did you mean 'orders.large'?\n"
+    for command in ("count", "browse", "get"):
+        assert run("messages", command, "orders.lage", "--data", data) == (2, "", f"error: queue: {said}")
+    message = data.parent / "message.json"
+    message.write_text('{"exchange": "orders", "routing_key": "eu"}')
+    explained = run("explain", "--message", message, "--queue", "orders.lage", "--data", data)
+    assert explained == (2, "", f"error: queue: {said}")
+
+
 def test_what_the_system_refuses_is_one_line(run: Run, data: Path, tmp_path: Path) -> None:
     code, out, err = run("topology", "export", "--data", data, "--output", tmp_path / "no" / "folder.json")
     assert (code, out, err.count("\n")) == (2, "", 1)

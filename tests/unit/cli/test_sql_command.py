@@ -113,7 +113,7 @@ def test_nothing_is_written_into_the_data_directory(data: DataDir, run: Run) -> 
         (['SELECT * FROM "late.major"'], "error: sql: Catalog Error: Table with name late.major does not exist!"),
         (["SELECT 1", "--format", "xml"], "error: --format: there is no format 'xml'\nhint: table, csv, json, parquet"),
         (["SELECT 1", "--vhost", "none"], "error: "),
-        (["SELECT 1", "--output", "/none/x.csv"], "error: /none/x.csv: cannot write /none/x.csv: No such file"),
+        (["SELECT 1", "--output", "/none/x.csv"], "error: /none/x.csv: cannot write it: No such file"),
     ],
 )
 def test_what_is_wrong_is_said(data: DataDir, run: Run, arguments: list[str], message: str) -> None:
@@ -146,18 +146,25 @@ def test_a_prompt_goes_on_after_an_error(data: DataDir, run: Run, monkeypatch: p
         def isatty(self) -> bool:
             return True
 
-    typed = iter(["SELEC 1;", ".schema late.majors", "SELECT", "  1 AS one;", ".help", ".quit", "SELECT 9;"])
+    given_up = "Ctrl-C"
+    typed = iter(
+        ["SELEC 1;", ".schema late.majors", "SELECT", given_up, "SELECT", "  1 AS one;", ".help", ".quit", "SELECT 9;"]
+    )
     prompts: list[str] = []
 
     def answered(prompt: str) -> str:
         prompts.append(prompt)
-        return next(typed)
+        line = next(typed)
+        if line is given_up:
+            raise KeyboardInterrupt
+        return line
 
     monkeypatch.setattr("sys.stdin", Terminal())
     monkeypatch.setattr("builtins.input", answered)
     code, out, err = run("sql", "--data", data.root)
     assert code == 0
-    assert prompts == [command._PROMPT] * 3 + [command._MORE] + [command._PROMPT] * 2
+    asked, more = command._PROMPT, command._MORE
+    assert prompts == [asked, asked, asked, more, asked, more, asked, asked]
     assert "error: sql: Parser Error" in err
     assert "dep_delay,DOUBLE" in out
     assert "one\n1\n" in out

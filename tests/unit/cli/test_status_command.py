@@ -52,6 +52,9 @@ def test_people_see_a_table_and_that_nothing_is_wrong(
     assert "2 queues, 0 bindings" in out
     assert "1,236" in out
     assert "filtered 1" in out
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = run("status", "--data", data.root)[1]
+    assert "…" not in narrow, "folded, not cut"
     empty = DataDir.open(tmp_path / "empty", create=True)
     TopologyStore(empty).create()
     assert "no stream has run yet" in run("status", "--data", empty.root)[1]

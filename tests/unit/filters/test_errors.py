@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 from bindery.router.error_text import render_error
-from bindery.router.errors import FilterError
+from bindery.router.errors import BinderyError, FilterError
 from bindery.router.filters import parse
 
 
@@ -95,3 +97,18 @@ def test_control_characters_are_not_echoed() -> None:
 
 def test_unknown_dialects_are_named() -> None:
     assert "artemis" in (refused("a = 1", "sql92").hint or "")
+
+
+def test_a_traceback_says_what_to_do_and_where() -> None:
+    """Who calls from Python sees no more than that."""
+    shown = "".join(traceback.format_exception_only(refused("a =\nb AND")))
+    assert shown.splitlines()[1:] == [
+        "hint: a value is missing after 'AND'",
+        "line 2, column 6 of the filter, near 'a =\\nb AND'",
+    ]
+
+
+def test_a_path_that_the_message_names_is_not_said_twice() -> None:
+    assert render_error(BinderyError("cannot read /a/b: denied", where="/a/b")) == "error: cannot read /a/b: denied"
+    assert render_error(BinderyError("denied", where="/a/b")) == "error: /a/b: denied"
+    assert render_error(BinderyError("no queue 'x'", where="queue")) == "error: queue: no queue 'x'"

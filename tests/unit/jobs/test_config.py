@@ -234,3 +234,9 @@ def test_options_are_known_whatever_their_case_and_those_of_hadoop_pass() -> Non
 def test_a_source_that_brings_its_schema_is_told_none() -> None:
     with pytest.raises(InvalidInput, match="a parquet source brings its own schema; leave `schema` out"):
         parse_job("stream: s\nsource: {format: parquet, path: /in, schema: a INT}\n")
+
+
+def test_a_file_that_is_not_there_is_named_once(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"^cannot read the job file: No such file or directory$") as found:
+        load_job(tmp_path / "none.yaml")
+    assert found.value.where == str(tmp_path / "none.yaml")
