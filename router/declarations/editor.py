@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from bindery.router.declarations.filter_limits import check_filter_limits, filter_limits, stored_limits
-from bindery.router.declarations.payloads import at, check_header_criteria, redefines_bodies
+from bindery.router.declarations.payloads import at, check_header_criteria
 from bindery.router.declarations.rules import (
     binding_filters,
     check_binding_arguments,
@@ -24,6 +24,7 @@ from bindery.router.model.objects import (
     EXCHANGE_TYPES,
     MAX_ID,
     MAX_NAME_BYTES,
+    PAYLOAD_ARGUMENT,
     Binding,
     Divert,
     Exchange,
@@ -128,7 +129,7 @@ class TopologyEditor:
         if present is not None and (not overwrite or is_predeclared(exchange.name)):
             check_equivalent("exchange", present, exchange, ("type", "durable", "auto_delete", "internal"))
             return False
-        if present is not None and redefines_bodies(present, exchange):
+        if present is not None and present.arguments.get(PAYLOAD_ARGUMENT) != exchange.arguments.get(PAYLOAD_ARGUMENT):
             self._check_filters_of(exchange)
         self._put("exchanges", (exchange.vhost, exchange.name), exchange)
         return present is None
