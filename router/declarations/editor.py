@@ -7,13 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from bindery.router.declarations.filter_limits import check_filter_limits, filter_limits, stored_limits
-from bindery.router.declarations.payloads import (
-    at,
-    check_header_criteria,
-    check_header_meaning,
-    check_policy_payload,
-    redefines_bodies,
-)
+from bindery.router.declarations.payloads import at, check_header_criteria, check_header_meaning, check_policy_payload
 from bindery.router.declarations.rules import (
     binding_filters,
     check_binding_arguments,
@@ -172,7 +166,7 @@ class TopologyEditor:
             return False
         if present is not None:
             before = self._policies.payload(present)
-            if before != self._policies.payload(exchange) or redefines_bodies(present, exchange):
+            if before != self._policies.payload(exchange):
                 self._check_filters_of(exchange, before, self._policies)
         self._put("exchanges", (exchange.vhost, exchange.name), exchange)
         return present is None

@@ -32,8 +32,8 @@ from bindery.router.policies import PAYLOAD_KEY, POLICY, Policies
 from bindery.router.values import Table, Value, encode
 from bindery.router.weighed import Weighed
 
-#: The arguments that say what bodies are: whoever overwrites one of them changes what filters read.
-PAYLOAD_ARGUMENTS: Final = (PAYLOAD_ARGUMENT, PAYLOAD_SCHEMA, PAYLOAD_TYPE)
+#: What says how bodies of a format with schemas are read.
+_OF_SCHEMAS: Final = (PAYLOAD_SCHEMA, PAYLOAD_TYPE)
 
 
 def check_payload(holder: Exchange | Queue, where: str) -> None:
@@ -83,7 +83,7 @@ def _checked_schema(format: str, holder: Exchange | Queue, where: str) -> Payloa
 
 def _refuse_schema(holder: Exchange | Queue, where: str) -> None:
     """Refuse what says how bodies with a schema are read, where they are none."""
-    for name in PAYLOAD_ARGUMENTS[1:]:
+    for name in _OF_SCHEMAS:
         if name in holder.arguments:
             formats = " or ".join(name for name, format in FORMATS.items() if format.schema)
             raise InvalidDeclaration(
@@ -174,11 +174,6 @@ def _schema(format: str, holder: Exchange | Queue) -> PayloadSchema:
     if not isinstance(type, str | None):
         raise InvalidInput(f"argument {PAYLOAD_TYPE!r} is {encode(type)!r}", hint="the full name of a message type")
     return _schemas(format, holder.arguments.get(PAYLOAD_SCHEMA), type)
-
-
-def redefines_bodies(present: Exchange, declared: Exchange) -> bool:
-    """Whether an exchange that is declared over another says otherwise what bodies are."""
-    return any(present.arguments.get(name) != declared.arguments.get(name) for name in PAYLOAD_ARGUMENTS)
 
 
 def stated_payload(topology: Topology, holder: Exchange | Queue | None, stated: str | None) -> Payload | None:

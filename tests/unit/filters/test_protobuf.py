@@ -325,6 +325,15 @@ def test_each_bound_is_the_last_that_fits() -> None:
             parsed(body, protobuf(WIDE, limits=limits))
 
 
+def test_keys_of_a_map_are_no_values() -> None:
+    body = tag(401, 2) + b"\x06" + b"\x0a\x01a" + b"\x12\x01b"
+    # the message, its map and what is in it, and two defaults
+    limits = PayloadLimits(nodes=5)
+    assert parsed(body, protobuf(FILES["proto2"], limits=limits))["k1"] == {"a": "b"}
+    with pytest.raises(Unparsable, match="more than 4 values"):
+        parsed(body, protobuf(FILES["proto2"], limits=PayloadLimits(nodes=4)))
+
+
 # -- registries and schemas -------------------------------------------------------------------------------
 
 
