@@ -49,7 +49,7 @@ _SAMPLE = 10_000
 @app.command()
 def check(
     text: Text,
-    dialect: DialectName,
+    dialect: DialectName = "jms",
     data: Annotated[str | None, typer.Option(help="A data directory, to compare with the messages of a queue.")] = None,
     queue: Annotated[str, typer.Option(help="The queue to compare with.")] = "",
     vhost: Annotated[str, typer.Option(help="The queue's vhost.")] = "/",
@@ -91,8 +91,8 @@ def check(
 @app.command()
 def test(
     text: Text,
-    dialect: DialectName,
     message: Annotated[Path, typer.Option("--message", help="A JSON file with one message; - reads standard input.")],
+    dialect: DialectName = "jms",
     payload: PayloadOption = None,
     schema: SchemaFile = None,
     type: TypeName = None,

@@ -37,6 +37,11 @@ def test_remarks_are_shown_and_do_not_block() -> None:
     assert "docs/lint.md" in result.output
 
 
+def test_the_language_is_jms_unless_another_is_named() -> None:
+    """As with every other filter of the command line."""
+    assert json.loads(run("check", "price > 5", "--json").output)["dialect"] == "jms"
+
+
 def test_names_that_were_hardly_meant_are_noted() -> None:
     result = run("check", "JMSPriority > 1 or AMQPrioritty = 1", "--dialect", "artemis", "--json")
     assert json.loads(result.output)["notes"] == [
