@@ -100,6 +100,11 @@ export function object(kind, vhost, name) {
   return named(name, to(kind === "queue" ? ["queues", vhost, name] : ["exchanges", vhost, name || DEFAULT_EXCHANGE]));
 }
 
+/** A term and what it stands for, in a list of class `facts`. */
+export function fact(term, description) {
+  return h("div", {}, h("dt", {}, term), h("dd", {}, description));
+}
+
 /** A word for a state: never colour alone. */
 export function state(kind, text) {
   const signs = { good: "●", warn: "▲", bad: "■", off: "○" };

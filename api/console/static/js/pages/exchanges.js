@@ -3,7 +3,7 @@
 import { go, to } from "../address.js";
 import { ask, path } from "../api.js";
 import { fill, h } from "../dom.js";
-import { action, DEFAULT_EXCHANGE, dialog, field, named, object, panel, rightsOf } from "../parts.js";
+import { action, DEFAULT_EXCHANGE, dialog, fact, field, named, object, panel, rightsOf } from "../parts.js";
 import { argumentsOf, bind, bindingTable, read, Wrong } from "./bindings.js";
 import { listPage } from "./list.js";
 import { vhostField } from "./vhosts.js";
@@ -85,10 +85,10 @@ export function exchange([vhost, segment]) {
       h(
         "dl",
         { class: "facts" },
-        h("div", {}, h("dt", {}, "Type"), h("dd", {}, item.type + (item.internal ? ", internal" : ""))),
-        h("div", {}, h("dt", {}, "Vhost"), h("dd", {}, named(vhost))),
-        h("div", {}, h("dt", {}, "Arguments"), h("dd", {}, argumentsOf(item.arguments))),
-        item.policy ? h("div", {}, h("dt", {}, "Policy"), h("dd", { dir: "auto" }, item.policy)) : null,
+        fact("Type", item.type + (item.internal ? ", internal" : "")),
+        fact("Vhost", named(vhost)),
+        fact("Arguments", argumentsOf(item.arguments)),
+        item.policy ? fact("Policy", h("span", { dir: "auto" }, item.policy)) : null,
       ),
       h(
         "div",

@@ -3,7 +3,7 @@
 import { go, to } from "../address.js";
 import { ask, path } from "../api.js";
 import { fill, h } from "../dom.js";
-import { action, code, dialog, field, named, panel, state, table, time } from "../parts.js";
+import { action, code, dialog, fact, field, named, panel, state, table, time } from "../parts.js";
 import { counted, duration, number, spoken } from "../words.js";
 import { read } from "./bindings.js";
 import { crumbs } from "./exchanges.js";
@@ -105,10 +105,6 @@ function facts(item, administers, again) {
       : null,
     item.document ? h("details", {}, h("summary", {}, "Its document"), code(JSON.stringify(item.document, null, 2), { copy: true })) : null,
   ];
-}
-
-function fact(term, description) {
-  return h("div", {}, h("dt", {}, term), h("dd", {}, description));
 }
 
 function stages(spent) {

@@ -3,7 +3,7 @@
 import { go, to } from "../address.js";
 import { ask, path } from "../api.js";
 import { h } from "../dom.js";
-import { action, code, dialog, field, named, object, panel, rightsOf, time } from "../parts.js";
+import { action, code, dialog, fact, field, named, object, panel, rightsOf, time } from "../parts.js";
 import { bytes, counted, number } from "../words.js";
 import { argumentsOf, bind, bindingTable, read, Wrong } from "./bindings.js";
 import { crumbs } from "./exchanges.js";
@@ -106,10 +106,6 @@ function facts(vhost, name, item, rights, again) {
       rights.configure ? action("Delete", () => remove(vhost, name, item.messages), { kind: "danger" }) : null,
     ),
   ];
-}
-
-function fact(term, description) {
-  return h("div", {}, h("dt", {}, term), h("dd", {}, description));
 }
 
 function messages(vhost, name, query) {

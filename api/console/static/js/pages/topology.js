@@ -6,7 +6,7 @@ import { h } from "../dom.js";
 import { HEIGHT, placed, WIDTH } from "../graph.js";
 import { DEFAULT_EXCHANGE, panel } from "../parts.js";
 import { counted, number, shortened, spoken } from "../words.js";
-import { vhostField } from "./vhosts.js";
+import { vhostChoice } from "./vhosts.js";
 
 const OBJECTS = 200;
 /** Edges up to which each says its keys all the time; with more of them only the one that is pointed at does. */
@@ -18,13 +18,6 @@ export function topology([vhost = "/"], query) {
   const around = query.exchange !== undefined ? { exchange: query.exchange || DEFAULT_EXCHANGE } : query.queue !== undefined ? { queue: query.queue } : {};
   const focused = Object.keys(around).length > 0;
   const search = h("input", { type: "search", placeholder: "Around an exchange or queue  ( / )", "aria-label": "Show what lies around an exchange or queue", spellcheck: "false", value: query.exchange ?? query.queue ?? "" });
-  const choice = h("span", {});
-  choice.isOwn = true;
-  vhostField(vhost).then((field) => {
-    field.setAttribute("aria-label", "Vhost");
-    field.addEventListener("change", () => go(["topology", field.value]));
-    choice.replaceChildren(field);
-  });
   return {
     title: "Topology",
     content: [
@@ -41,7 +34,7 @@ export function topology([vhost = "/"], query) {
         },
         h("h1", {}, "Topology"),
         search,
-        choice,
+        vhostChoice("topology", vhost),
       ),
       panel({
         class: "bare",

@@ -3,9 +3,9 @@
 import { go, to } from "../address.js";
 import { ask, path } from "../api.js";
 import { h } from "../dom.js";
-import { action, code, dialog, named, object, panel, state, table, time } from "../parts.js";
+import { action, code, dialog, fact, named, object, panel, state, table, time } from "../parts.js";
 import { counted, number, spoken } from "../words.js";
-import { vhostField } from "./vhosts.js";
+import { vhostChoice } from "./vhosts.js";
 
 const KEYS = 20;
 const SHOWN = 20;
@@ -25,14 +25,7 @@ export function unroutable([vhost = "/"], query) {
 }
 
 function heading(vhost) {
-  const choice = h("span", {});
-  choice.isOwn = true;
-  vhostField(vhost).then((field) => {
-    field.setAttribute("aria-label", "Vhost");
-    field.addEventListener("change", () => go(["unroutable", field.value]));
-    choice.replaceChildren(field);
-  });
-  return h("div", { class: "heading" }, h("h1", {}, "Unroutable messages"), choice);
+  return h("div", { class: "heading" }, h("h1", {}, "Unroutable messages"), vhostChoice("unroutable", vhost));
 }
 
 function narrowed(vhost, chosen) {
@@ -110,10 +103,6 @@ function sample(vhost, row) {
       UNREADABLE.has(row.reason) ? null : h("div", { class: "actions" }, h("a", { class: "button", href: to(["try"], { vhost, row: row.row }) }, "Why?")),
     ),
   );
-}
-
-function fact(term, description) {
-  return h("div", {}, h("dt", {}, term), h("dd", {}, description));
 }
 
 async function redrive(vhost, chosen, again) {

@@ -1,5 +1,6 @@
 /** The choice of a vhost. */
 
+import { go } from "../address.js";
 import { ask, path } from "../api.js";
 import { h } from "../dom.js";
 
@@ -10,4 +11,16 @@ export async function vhostField(chosen = "/") {
   const select = h("select", {}, found.items.map((one) => h("option", { value: one.name }, one.name)));
   select.value = chosen;
   return select;
+}
+
+/** The same for a page about one vhost, at [place, vhost]: another choice leads to that vhost's page. */
+export function vhostChoice(place, vhost) {
+  const choice = h("span", {});
+  choice.isOwn = true;
+  vhostField(vhost).then((field) => {
+    field.setAttribute("aria-label", "Vhost");
+    field.addEventListener("change", () => go([place, field.value]));
+    choice.replaceChildren(field);
+  });
+  return choice;
 }
