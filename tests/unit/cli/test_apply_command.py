@@ -207,3 +207,16 @@ def test_what_was_granted_in_a_vhost_goes_with_it(run) -> None:
     code, out, _ = run("apply", "-", stdin="delete: {vhosts: [v]}")
     assert (code, "- vhost v\n" in out) == (0, True)
     assert not access.load().permissions
+
+
+def test_the_plan_tells_which_of_two_bindings_by_one_key_goes(run: Run, tmp_path: Path) -> None:
+    one, other = (
+        {"source": "amq.fanout", "destination": "q", "arguments": {"x-filter-jms-selector": text}}
+        for text in ("n = 1", "n = 2")
+    )
+    (tmp_path / "two.json").write_text(json.dumps({"queues": [{"name": "q"}], "bindings": [one, other]}))
+    (tmp_path / "less.json").write_text(json.dumps({"delete": {"bindings": [other]}}))
+    assert run("apply", "two.json")[0] == 0
+    assert run("apply", "less.json", "--dry-run")[1].startswith(
+        "- binding amq.fanout -> queue q, key '': arguments.x-filter-jms-selector \"n = 2\"\n"
+    )

@@ -53,9 +53,9 @@ def test_the_version_and_help_have_the_usual_names(run: Run) -> None:
 
 
 def test_paragraphs_of_help_are_folded_where_the_terminal_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("COLUMNS", "80")
     lines = [line.strip() for line in run("route", "--help")[1].splitlines()]
-    first = lines.index("Runs until it is interrupted (it ends after the batch that")
+    first = lines.index("Runs until it is interrupted (it ends after the batch that is running), or")
     assert all(len(line) > 40 for line in lines[first : lines.index("", first) - 1])
 
 
