@@ -13,13 +13,15 @@ from rich.text import Text
 from bindery.cli.options import DATA, DataOption, JsonOption
 from bindery.cli.render import console, show_table
 from bindery.router.error_text import counted, visible
-from bindery.router.errors import BinderyError
+from bindery.router.errors import BinderyError, InvalidInput
 
 if TYPE_CHECKING:
     from bindery.store.maintenance import Report, TableReport
 
 
 def maintain(
+    context: typer.Context,
+    directory_named: Annotated[str | None, typer.Argument(metavar="[DATA]", help="The same as --data.")] = None,
     data: DataOption = DATA,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
     retention: Annotated[
@@ -47,7 +49,10 @@ def maintain(
     policy = replace(
         Policy(target_bytes=size(target_size)), retention=None if retention is None else retention_of(retention)
     )
-    directory = DataDir.open(data)
+    stated = context.get_parameter_source("data")
+    if directory_named is not None and stated is not None and stated.name == "COMMANDLINE":
+        raise InvalidInput("the data directory is named twice", where="--data", hint="name it once")
+    directory = DataDir.open(data if directory_named is None else directory_named)
     only = None if vhost is None and queue is None else in_vhost(directory, vhost or "/", queue)
     out = console()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

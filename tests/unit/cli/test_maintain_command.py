@@ -50,6 +50,13 @@ def test_a_dry_run_says_what_a_run_then_does(run: Run, data: DataDir) -> None:
     assert (files(data, "a"), files(data, "b")) == (1, 1)
 
 
+def test_the_directory_is_named_by_an_option_or_alone(run: Run, data: DataDir) -> None:
+    planned = [run("maintain", *named, "--dry-run", "--json") for named in ((data.root,), ("--data", data.root))]
+    assert planned[0] == planned[1]
+    code, _, err = run("maintain", data.root, "--data", data.root)
+    assert (code, "named twice" in err) == (2, True)
+
+
 def test_one_queue_and_a_retention_as_data(run: Run, data: DataDir) -> None:
     code, out, _ = run("maintain", "--data", data.root, "--queue", "a", "--retention", "3 days", "--json")
     assert code == 0
