@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bindery.router.errors import InvalidInput, InvalidRecord
+from bindery.router.spelling import did_you_mean, nearest
 from bindery.router.utf8 import repaired_batch
 from bindery.router.values import (
     Table,
@@ -211,9 +212,9 @@ class Message:
             raise InvalidRecord("a message is a JSON object", where="message")
         unknown = sorted(set(raw) - _READERS.keys())
         if unknown:
-            raise InvalidRecord(
-                f"unknown key {unknown[0]!r}", where=unknown[0], hint="known keys: " + ", ".join(_READERS)
-            )
+            known = "known keys: " + ", ".join(_READERS)
+            hint = did_you_mean(nearest(unknown[0], _READERS), known)
+            raise InvalidRecord(f"unknown key {unknown[0]!r}", where=unknown[0], hint=hint)
         parts = {key: _READERS[key](value, key) for key, value in raw.items() if value is not None}
         refuse_surrogates(raw, where="message")  # Arrow would fail the whole batch
         return cls(**parts)

@@ -3,10 +3,11 @@
 A document is a definitions document, whose objects are declared over what exists (objects that exist get the
 properties given), or an object with any of
 
-    {"delete": {"bindings": [3], "queues": ["q"], …}, "definitions": {…}, "replace": false}
+    {"delete": {"bindings": [3], "queues": ["q"], …}, "add": {…}, "change": {…}, "definitions": {…}, "replace": false}
 
-What is under `delete` goes first. With `replace`, what the definitions do not name goes too, in the vhosts that they
-name. Kinds of `delete`, each a list of names, or of objects that state the vhost too:
+What is under `delete` goes first. `add`, `change` and `definitions` are definitions documents; what is under `add` must
+not be there yet, what is under `change` must. With `replace`, what the definitions do not name goes too, in the vhosts
+that they name. Kinds of `delete`, each a list of names, or of objects that state the vhost too:
 
     exchanges, queues, diverts, policies, operator_policies, limits, vhosts, global_parameters
     parameters      objects with `component` and `name`
@@ -44,7 +45,11 @@ from bindery.router.model.objects import GLOBAL_PARAMETER, PARAMETER_PREFIX, RES
 from bindery.router.policies import OPERATOR_POLICY, POLICY
 from bindery.router.values import Table
 
-_KEYS: Final = frozenset({"delete", "definitions", "replace"})
+_ADD: Final = "add"
+_CHANGE: Final = "change"
+#: Keys of a change under which definitions documents stand.
+DEFINITIONS_KEYS: Final = ("definitions", _ADD, _CHANGE)
+_KEYS: Final = frozenset({"delete", *DEFINITIONS_KEYS, "replace"})
 #: What can be deleted, in the order in which it is -> the kind of its keys.
 _KINDS: Final[Mapping[str, str]] = {
     "bindings": "binding",
@@ -80,14 +85,22 @@ class _Deletion:
 class Change:
     """What documents ask for; `problems` refuse it, `ignored` says what of them has no effect, and why.
 
-    `emptied` are the vhosts from which goes what the definitions do not name.
+    `emptied` are the vhosts from which goes what the definitions do not name. `expected` has the entries that must not
+    be there before, under `add`, or must, under `change`.
     """
 
     definitions: Definitions
     deletions: list[_Deletion] = field(default_factory=list)
     emptied: set[str] = field(default_factory=set)
+    expected: list[tuple[str, Entry]] = field(default_factory=list)
     problems: list[dict[str, Any]] = field(default_factory=list)
     ignored: list[dict[str, Any]] = field(default_factory=list)
+
+    def take(self, section: str, definitions: Definitions) -> None:
+        """Take in the definitions that stand under a key; of a document that is nothing but definitions, ""."""
+        self.definitions = Definitions(tuple(sorted((*self.definitions.entries, *definitions.entries), key=_rank)))
+        if section in (_ADD, _CHANGE):
+            self.expected += [(section, entry) for entry in definitions.entries]
 
     def carry_out(self, editor: TopologyEditor) -> Report:
         """Make the change through an editor, which is to be thrown away when it is refused.
@@ -103,6 +116,9 @@ class Change:
         for deletion, item in found:
             with _noted(deletion, problems):
                 _remove(editor, item, deletion.target)
+        for section, entry in self.expected:
+            with _noted(entry, problems):
+                _check_expected(editor.topology, section, entry)
         for vhost in sorted(self.emptied & editor.topology.vhosts.keys()):
             _prune(editor, vhost, self.definitions.entries)
         return apply(self.definitions, editor, overwrite=True, problems=problems)
@@ -126,7 +142,9 @@ def propose(base: Topology, vhost: str, proposal: Any) -> Topology:
     stated = proposal if is_change(proposal) else {"definitions": proposal}
     for error in _misshapen(stated):
         raise InvalidInput(error.message, where=f"proposal.{error.where}".removesuffix("."), hint=error.hint)
-    change = Change(parse_definitions(stated.get("definitions") or {}, default_vhost=vhost))
+    change = Change(Definitions(()))
+    for section in DEFINITIONS_KEYS:
+        change.take(section, parse_definitions(stated.get(section) or {}, default_vhost=vhost))
     change.deletions = [_deletion(kind, raw, path, vhost, None) for kind, path, raw in _deletions(stated)]
     if stated.get("replace") is True:
         change.emptied = _named(change.definitions.entries) or {vhost}
@@ -145,12 +163,11 @@ def read_change(sources: Sequence[Source], vhost: str, *, prune: bool = False, r
     too where they name none.
     """
     change = Change(Definitions(()))
-    entries: list[Entry] = []
     for source in sources:
-        stated, inside = source.value, ""
+        stated, sections = source.value, [""]
         empties = replace
         if is_change(stated):
-            inside = "definitions"
+            sections = [section for section in DEFINITIONS_KEYS if isinstance(stated.get(section), Mapping)]
             for error in _misshapen(stated):
                 change.problems.append(source.problem(error, error.where or "", key=error.where not in _KEYS))
             for kind, path, raw in _deletions(stated):
@@ -159,16 +176,15 @@ def read_change(sources: Sequence[Source], vhost: str, *, prune: bool = False, r
                 except InvalidInput as error:
                     change.problems.append(source.problem(error, error.where or path, key=error.where != path))
             empties = replace or stated.get("replace") is True
-        if not inside or isinstance(stated.get(inside), Mapping):
-            definitions, problems, ignored = read_definitions(source, default_vhost=vhost, inside=inside)
-            entries += definitions.entries
+        for section in sections:
+            definitions, problems, ignored = read_definitions(source, default_vhost=vhost, inside=section)
+            change.take(section, definitions)
             change.problems += problems
             change.ignored += ignored
             if prune or empties:
                 change.emptied |= _named(definitions.entries)
-        if empties and not _named(entries):
+        if empties and not _named(change.definitions.entries):
             change.emptied.add(vhost)
-    change.definitions = Definitions(tuple(sorted(entries, key=_rank)))
     return change
 
 
@@ -194,8 +210,9 @@ def _misshapen(stated: Mapping[str, Any]) -> Iterator[InvalidInput]:
         yield InvalidInput(unknown.message, where=key, hint=f"{unknown.hint}; objects stand under 'definitions'")
     if not isinstance(stated.get("replace", False), bool):
         yield InvalidInput("replace is true or false", where="replace")
-    if not isinstance(stated.get("definitions") or {}, Mapping):
-        yield InvalidInput("a definitions document is a JSON object", where="definitions")
+    for section in DEFINITIONS_KEYS:
+        if not isinstance(stated.get(section) or {}, Mapping):
+            yield InvalidInput("a definitions document is a JSON object", where=section)
     delete = stated.get("delete") or {}
     if not isinstance(delete, Mapping):
         yield InvalidInput("delete is an object of lists", where="delete", hint=", ".join(_KINDS))
@@ -251,14 +268,34 @@ def _deletion(kind: str, raw: Any, path: str, vhost: str, source: Source | None)
 
 
 @contextmanager
-def _noted(deletion: _Deletion, problems: list[dict[str, Any]]) -> Iterator[None]:
+def _noted(stated: _Deletion | Entry, problems: list[dict[str, Any]]) -> Iterator[None]:
     """Notes an error as a problem of a document that was read from a file; of others it passes."""
     try:
         yield
     except BinderyError as error:
-        if deletion.source is None:
+        if stated.source is None:
             raise
-        problems.append(deletion.source.problem(error, deletion.path))
+        problems.append(stated.source.problem(error, stated.path))
+
+
+def _check_expected(topology: Topology, section: str, entry: Entry) -> None:
+    """Raise InvalidInput for an object to add that is there, NotFound for one to change that is not."""
+    item, where = entry.item, f"proposal.{section}.{entry.path}"
+    kind, vhost, name = object_key(item)
+    if isinstance(item, Binding):
+        if section == _CHANGE:
+            said = "a binding cannot be changed: it is told by all that it states"
+            raise InvalidInput(said, where=where, hint="delete it, and add another")
+        is_there = topology.find_binding(item) is not None
+        named = f"the binding of {item.source!r} to {item.destination!r}"
+    else:
+        found = topology.get((kind, vhost, name))
+        is_there = found is not None and object_key(found) == (kind, vhost, name)
+        named = f"{kind} {name or vhost!r}"
+    if section == _ADD and is_there:
+        raise InvalidInput(f"{named} is there already", where=where, hint="state it under change or definitions")
+    if section == _CHANGE and not is_there:
+        raise NotFound(f"{named} is not there", where=where, hint="state it under add or definitions")
 
 
 def _resolved(topology: Topology, deletion: _Deletion) -> Object:

@@ -24,7 +24,7 @@ from bindery.router.errors import InvalidRecord
 from bindery.router.explain import Explainer
 from bindery.router.message import Message, from_batch, to_batch
 from bindery.router.model import DEFAULT_VHOST, Topology
-from bindery.router.proposal import propose
+from bindery.router.proposal import DEFINITIONS_KEYS, propose
 from bindery.store.recorded import RecordedMessage, find_row, parse_row
 
 router = resource("explain", own=True)
@@ -146,7 +146,7 @@ def _batch(
 
 def _vhosts(proposal: Mapping[str, Any]) -> Iterator[str]:
     """The vhosts that a proposal names: what is refused in them would tell what they hold."""
-    for stated in (proposal, proposal.get("definitions"), proposal.get("delete")):
+    for stated in (proposal, *(proposal.get(key) for key in ("delete", *DEFINITIONS_KEYS))):
         for section, listed in stated.items() if isinstance(stated, Mapping) else ():
             for item in listed if isinstance(listed, list) else ():
                 stands_in = item.get("name" if section == "vhosts" else "vhost") if isinstance(item, Mapping) else None

@@ -188,7 +188,7 @@ def move(
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
     from bindery.store.transfers import Transfer  # noqa: PLC0415
 
-    directory, destination = _opened(data), _destination(to, to_exchange, routing_key)
+    directory, destination = _opened(data, vhost, queue), _destination(to, to_exchange, routing_key)
     chosen = Transfer(vhost, queue, destination, _filter(directory, vhost, queue, condition, dialect, payload), limit)
     done = Mover(directory, TopologyStore(directory), vhost).move(chosen, dry_run=dry_run)
     if as_json:
@@ -224,7 +224,7 @@ def copy(
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
     from bindery.store.transfers import Transfer  # noqa: PLC0415
 
-    directory, destination = _opened(data), _destination(to, to_exchange, routing_key)
+    directory, destination = _opened(data, vhost, queue), _destination(to, to_exchange, routing_key)
     chosen = Transfer(vhost, queue, destination, _filter(directory, vhost, queue, condition, dialect, payload), limit)
     done = copy_messages(directory, TopologyStore(directory), chosen, dry_run=dry_run)
     if as_json:

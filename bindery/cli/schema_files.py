@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bindery.router.documents import Source
+from bindery.router.documents.places import member
 from bindery.router.errors import InvalidInput
 from bindery.router.filters.schemas import MAX_SCHEMA, SCHEMA_FORMATS
 from bindery.router.model import PAYLOAD_ARGUMENT, PAYLOAD_SCHEMA
@@ -56,8 +57,10 @@ def read_schema_files(source: Source, folder: Path | None) -> list[dict[str, Any
 
 def _stated(document: Any) -> Iterator[tuple[str, str, dict[str, Any], str]]:
     """Where a document states files: the path, the format, and the object and key where the schema is to stand."""
-    for inside in ("", "definitions."):
-        part = document.get("definitions") if inside else document
+    from bindery.router.proposal import DEFINITIONS_KEYS  # noqa: PLC0415  # `bindery --help` does not wait for it
+
+    for inside in ("", *DEFINITIONS_KEYS):
+        part = document.get(inside) if inside else document
         for section in ("exchanges", "queues"):
             listed = part.get(section) if isinstance(part, dict) else None
             for number, item in enumerate(listed if isinstance(listed, list) else ()):
@@ -67,7 +70,7 @@ def _stated(document: Any) -> Iterator[tuple[str, str, dict[str, Any], str]]:
                 format = arguments.get(PAYLOAD_ARGUMENT)
                 if not isinstance(format, str) or format not in SCHEMA_FORMATS:
                     continue
-                path = f"{inside}{section}[{number}].arguments.{PAYLOAD_SCHEMA}"
+                path = f"{member(inside, section)}[{number}].arguments.{PAYLOAD_SCHEMA}"
                 schema = arguments.get(PAYLOAD_SCHEMA)
                 if _is_file(schema):
                     yield path, format, arguments, PAYLOAD_SCHEMA

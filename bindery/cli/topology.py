@@ -79,10 +79,16 @@ def show(
     _print_changes(console, page)
 
 
+def _version(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise typer.BadParameter(f"{text!r} is no number of a version; a document is compared by --proposed {text}")
+    return int(text)
+
+
 @app.command()
 def diff(
-    base: Annotated[int | None, typer.Argument(metavar="FROM", min=0, help="The older version.")] = None,
-    to: Annotated[int | None, typer.Argument(metavar="TO", min=0, help="The newest by default.")] = None,
+    base: Annotated[int | None, typer.Argument(metavar="FROM", parser=_version, help="The older version.")] = None,
+    to: Annotated[int | None, typer.Argument(metavar="TO", parser=_version, help="The newest by default.")] = None,
     data: DataOption = DATA,
     vhost: Annotated[
         str | None, typer.Option("--vhost", help="Only this vhost; that of objects of a document that states none.")

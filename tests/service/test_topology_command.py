@@ -56,6 +56,10 @@ def test_diff_between_versions_and_with_a_file(store: TopologyStore, tmp_path: P
     assert json.loads(found.stdout)["counts"] == {"deleted": {"binding": 1, "queue": 1}}
     same = run(store, "diff", str(newest), str(newest))
     assert (same.exit_code, same.stdout.strip()) == (0, "no difference")
+    for text in ("nope.json", "-1", "1.5", "٣"):
+        refused = run(store, "diff", text)
+        assert refused.exit_code == 2, text
+    assert "--proposed" in run(store, "diff", "nope.json").output
     document = tmp_path / "then.json"
     assert run(store, "export", "--version", str(newest - 1), "-o", str(document)).exit_code == 0
     proposed = json.loads(run(store, "diff", "--proposed", str(document), "--json").stdout)

@@ -62,6 +62,15 @@ def test_a_record_that_does_not_fit_is_refused_naming_the_place(raw, where):
     assert caught.value.where == where
 
 
+def test_an_unknown_key_is_told_with_the_one_that_was_meant() -> None:
+    with pytest.raises(InvalidRecord) as caught:
+        Message.from_json({"routingkey": "x"})
+    assert caught.value.hint == "did you mean 'routing_key'?"
+    with pytest.raises(InvalidRecord) as caught:
+        Message.from_json({"zzz": "x"})
+    assert str(caught.value.hint).startswith("known keys: exchange, routing_key")
+
+
 def test_an_entry_with_a_null_value_is_present():
     message = Message.from_json({"application_properties": {"x": None}})
     (back,) = from_batch(to_batch([message]))

@@ -176,6 +176,59 @@ def test_what_goes_and_what_comes_are_one_change(base: Topology) -> None:
     assert after.exchanges["v", "x"].type == "topic"
 
 
+def test_what_is_added_was_not_there_and_what_is_changed_was(base: Topology) -> None:
+    late = {"x-queue-filter": "c > 1"}
+    document = {
+        "delete": {"queues": ["r"]},
+        "add": {"queues": [{"name": "n"}, {"name": "r"}], "bindings": [{"source": "x", "destination": "n"}]},
+        "change": {"queues": [{"name": "q", "arguments": late}]},
+        "definitions": {"queues": [{"name": "q2"}]},
+    }
+    for after in (change_of(document).applied_to(base), propose(base, "/", document)):
+        assert {name for vhost, name in after.queues if vhost == "/"} == {"q", "r", "n", "q2"}
+        assert after.queue("/", "q").arguments == Table(late)
+        assert [one.destination for one in after.bindings_from("/", "x")].count("n") == 1
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "says", "hint"),
+    [
+        ({"add": {"queues": [{"name": "n"}, {"name": "q"}]}}, "add.queues[1]", "queue 'q' is there already", "change"),
+        ({"change": {"queues": [{"name": "Q"}]}}, "change.queues[0]", "queue 'Q' is not there", "add"),
+        ({"change": {"vhosts": [{"name": "w"}]}}, "change.vhosts[0]", "vhost 'w' is not there", "add"),
+        (
+            {"add": {"bindings": [{"source": "x", "destination": "q", "routing_key": "a"}]}},
+            "add.bindings[0]",
+            "the binding of 'x' to 'q' is there already",
+            "definitions",
+        ),
+        (
+            {"change": {"bindings": [{"source": "x", "destination": "q", "routing_key": "a"}]}},
+            "change.bindings[0]",
+            "a binding cannot be changed",
+            "delete it, and add another",
+        ),
+        (
+            {"add": {"global_parameters": [{"name": "g", "value": 2}]}},
+            "add.global_parameters[0]",
+            "'g' is there already",
+            "change",
+        ),
+        ({"change": {"queues": [{"vhost": "v", "name": "r"}]}}, "change.queues[0]", "queue 'r' is not there", "add"),
+    ],
+)
+def test_what_is_there_is_not_added_and_what_is_not_is_not_changed(
+    base: Topology, document: dict[str, Any], path: str, says: str, hint: str
+) -> None:
+    with pytest.raises(DefinitionsRefused) as refused:
+        change_of(document).applied_to(base)
+    (problem,) = refused.value.report["errors"]
+    assert (problem["path"], says in problem["message"], hint in str(problem)) == (path, True, True), problem
+    with pytest.raises((InvalidInput, NotFound)) as stopped:
+        propose(base, "/", document)
+    assert (stopped.value.where, says in stopped.value.message) == (f"proposal.{path}", True)
+
+
 def test_several_documents_are_one_change_whatever_their_order(base: Topology) -> None:
     binding, queue = {"bindings": [X_Q | {"destination": "n"}]}, {"queues": [{"name": "n"}]}
     assert keys(change_of(binding, queue).applied_to(base)) - keys(base) == {

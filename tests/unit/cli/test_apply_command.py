@@ -121,8 +121,8 @@ def test_a_refused_document_changes_nothing_and_every_error_has_its_place(run, t
         "a.yaml:6:5: name is missing",
     ]
     assert err.endswith("errors; nothing was changed\n")
-    (tmp_path / "c.yaml").write_text("delete: {}\nadd:\n  queues: [{name: x}]\n")
-    assert run("apply", "c.yaml")[2].startswith("c.yaml:2:1: unknown key 'add'\n")
+    (tmp_path / "c.yaml").write_text("delete: {}\nadds:\n  queues: [{name: x}]\n")
+    assert run("apply", "c.yaml")[2].startswith("c.yaml:2:1: unknown key 'adds'\n  hint: did you mean 'add'?")
     code, out, _ = run("apply", "a.yaml", "--json")
     assert code == 2
     assert {(one["file"], one["line"]) for one in json.loads(out)["errors"]} >= {("a.yaml", 2), ("a.yaml", 6)}

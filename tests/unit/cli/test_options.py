@@ -81,6 +81,9 @@ def test_a_queue_that_is_misspelt_is_told(run: Run, data: Path) -> None:
     said = "no queue 'orders.lage' in vhost '/'\nhint: did you mean 'orders.large'?\n"
     for command in ("count", "browse", "get"):
         assert run("messages", command, "orders.lage", "--data", data) == (2, "", f"error: queue: {said}")
+    for command in ("move", "copy"):
+        gone = run("messages", command, "orders.lage", "--to", "orders.large", "--data", data)
+        assert gone == (2, "", f"error: queue: {said}")
     message = data.parent / "message.json"
     message.write_text('{"exchange": "orders", "routing_key": "eu"}')
     explained = run("explain", "--message", message, "--queue", "orders.lage", "--data", data)
