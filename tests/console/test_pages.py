@@ -26,6 +26,8 @@ PAGES = {
     "#/queues/%2F/europe": "europe",
     f"#/queues/%2F/{quote(SCRIPT_NAME, safe='')}": SCRIPT_NAME,
     f"#/try?vhost=%2F&{MESSAGE}&queue=expensive": "Try a message",
+    "#/filters": "Filters",
+    "#/filters?filter=price+%3E+20&vhost=%2F&queue=europe": "Filters",
     "#/unroutable/%2F": "Unroutable",
     "#/jobs": "Jobs",
     "#/history": "History",
@@ -170,6 +172,31 @@ def test_the_failing_part_of_a_filter_is_marked(console: Watched) -> None:
     marked = page.locator(".cause mark")
     assert marked.all_inner_texts() == ["price > 20"]
     expect(page.locator(".cause").first).to_contain_text("price is 9")
+
+
+def test_a_filter_is_tried_on_the_messages_of_a_queue(console: Watched) -> None:
+    page = console.open("#/filters")
+    page.get_by_label("Filter", exact=True).fill("price > ")
+    page.get_by_label("Queue").fill("europe")
+    page.click("button:has-text('Try')")
+    console.settle()
+    expect(page.locator("[role=alert]")).to_contain_text("a value is missing after '>'")
+    expect(page.locator("pre mark")).to_have_text("⟵ here")
+    page.get_by_label("Filter", exact=True).fill("price > 20 AND regon = 'EU'")
+    page.click("button:has-text('Try')")
+    console.settle()
+    expect(page.locator(".verdict")).to_contain_text("Accepts 0 of 2 messages")
+    expect(page.locator(".wrong")).to_contain_text("region")
+    page.get_by_label("Filter", exact=True).fill("price > 20 AND ")
+    page.locator(".chips button", has_text="region").click()
+    page.keyboard.type(" = 'EU'")
+    page.click("button:has-text('Try')")
+    console.settle()
+    expect(page.locator(".verdict")).to_contain_text("Accepts 1 of 2 messages")
+    refused = page.locator(".messages li", has_text="does not accept")
+    refused.locator("summary").click()
+    expect(refused.locator(".trace").first).to_contain_text("price > 20 is")
+    console.errors.clear()  # the browser notes the refused request
 
 
 def test_a_queue_is_filtered_as_a_consumer_would(console: Watched) -> None:

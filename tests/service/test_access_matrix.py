@@ -86,6 +86,7 @@ RULES: Final = [
     (r"(PUT|DELETE) /api/(policies|operator-policies|parameters)", Rule("policymaker")),
     (r"POST /api/exchanges/.*/publish", Rule(permissions=("write",))),
     (r"POST /api/queues/.*/get", Rule(permissions=("read",))),
+    (r"POST /api/filters", Rule(permissions=("read",))),
     (r"DELETE /api/queues/.*/contents", Rule(permissions=("read",))),
     (r"POST /api/queues/.*/(count|browse|delete)", Rule(permissions=("read",))),
     (r"POST /api/queues/.*/(move|copy)", Rule(permissions=("read", "write"))),
@@ -98,7 +99,7 @@ RULES: Final = [
     (r"GET /api/unroutable/", Rule(permissions=("read",))),
 ]
 #: Routes about one vhost that do not say so in their path.
-IN_BODY: Final = {("POST", "/api/route")}
+IN_BODY: Final = {("POST", "/api/route"), ("POST", "/api/filters")}
 #: What somebody with every right gets where it is an error all the same: such a job does not exist.
 OTHERWISE: Final = {
     r"POST /api/jobs$": (400,),
@@ -113,6 +114,7 @@ BODIES: Final[dict[str, Any]] = {
     "PUT /api/diverts/{vhost}/{name}": {"source": "mtx-x", "destination": "mtx-y"},
     "POST /api/inbox/{vhost}": {"exchange": "mtx-x", "routing_key": "k"},
     "POST /api/route": {"vhost": "mtx-v", "message": {"exchange": "mtx-x", "routing_key": "k"}, "queues": ["mtx-q"]},
+    "POST /api/filters": {"filter": "a > 1", "vhost": "mtx-v", "queue": "mtx-q"},
     "POST /api/unroutable/{vhost}/redrive": {},
     "PUT /api/topic-permissions/{vhost}/{user}": {"exchange": "mtx-x", "write": ".*", "read": ".*"},
     "POST /api/topology/diff": {"queues": [{"name": "mtx-n", "vhost": "mtx-v", "durable": True}]},

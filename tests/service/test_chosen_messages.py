@@ -57,6 +57,33 @@ def payloads(client: Client, queue: str, **body: Any) -> list[str]:
     return [item["payload"] for item in answer.json]
 
 
+def test_a_filter_is_judged_part_by_part_on_the_messages_of_a_queue(client: Client) -> None:
+    tried = {"filter": "n > 1 AND m IS NULL", "vhost": NAME, "queue": "q", "limit": 3}
+    found = client.post("/filters", tried).json
+    assert [one["result"] for one in found["messages"]] == ["false", "false", "true"]
+    assert found["messages"][2]["message"]["application_properties"] == {"n": 2}
+    assert [part["text"] for part in found["messages"][0]["trace"]["parts"]] == ["n > 1", "m IS NULL"]
+    assert found["seen"] == [{"name": "n", "families": {"number": 4}}]
+    assert (found["normal_form"], found["properties"]) == (
+        "n > 1 AND m IS NULL",
+        ["application_properties.n", "application_properties.m"],
+    )
+    alone = client.post("/filters", {"filter": {"f": {"descriptor": "amqp:sql-filter", "value": "n > 1"}}}).json
+    assert (alone["messages"], alone["seen"]) == ([], [])
+    for body, said in (
+        ({}, "a filter is needed"),
+        ({**tried, "queue": "none"}, "no queue 'none'"),
+        ({**tried, "filter": "n >"}, "a value is missing"),
+        ({**tried, "limit": 101}, "limit"),
+        ({**tried, "filtr": "n > 1"}, "filtr"),
+    ):
+        refused = client.post("/filters", body)
+        assert refused.status in (400, 404), body
+        assert said in str(refused.json["reason"]), refused.raw
+    assert client.post("/filters", {**tried, "filter": "n >"}).json["filter"]["offset"] == 3
+    assert done(client, "count", {}) == {"messages": 4}
+
+
 def test_a_filter_chooses_what_is_counted_and_browsed(client: Client) -> None:
     assert done(client, "count", {}) == {"messages": 4}
     assert done(client, "count", {"filter": "n > 1"}) == {"messages": 2}

@@ -31,6 +31,7 @@ from bindery.router.errors import (
     UnsupportedTable,
 )
 from bindery.router.model import Binding, Divert, Exchange, Queue, Setting, Topology, Vhost
+from bindery.router.model.objects import PARAMETER_PREFIX
 from bindery.router.values import Table, Timestamp
 from bindery.store import data_files, faults, tables
 from bindery.store import topology as topology_module
@@ -76,7 +77,7 @@ def fill(editor: TopologyEditor) -> Binding:
     editor.declare_exchange(Exchange("v", "y", "topic", internal=True, durable=False))
     editor.declare_queue(Queue("v", "q", arguments=EVERY_TYPE))
     editor.declare_divert(Divert(0, "v", "d", "x", "y", "a = 1", exclusive=True, routing_key=""))
-    editor.put_setting(Setting("policy", "v", "p", EVERY_TYPE))
+    editor.put_setting(Setting(f"{PARAMETER_PREFIX}component", "v", "p", EVERY_TYPE))
     return editor.bind(Binding(0, "v", "x", "y", "exchange", "k", EVERY_TYPE))[0]
 
 
@@ -577,7 +578,7 @@ def test_nobody_who_reads_waits_for_a_change(data: DataDir, store: TopologyStore
         changing = pool.submit(store.edit, declare_queues("slow"), author="t")
         assert disk.reached.wait(60)
         assert store.load() is before
-        other = TopologyStore(data).edit(lambda e: e.put_setting(Setting("policy", "/", "p", 1)), author="other")
+        other = TopologyStore(data).edit(lambda e: e.put_setting(Setting(f"{PARAMETER_PREFIX}component", "/", "p", 1)), author="other")
         assert store.load() == other.topology
         assert store.load(version=before.version) == before
         disk.release.set()

@@ -7,6 +7,7 @@ import { ask, Problem, SESSION, whenLoggedOut } from "./api.js";
 import { fill, h } from "./dom.js";
 import { notice } from "./parts.js";
 import { exchange, exchanges } from "./pages/exchanges.js";
+import { filters } from "./pages/filters.js";
 import { history as versions, oneVersion } from "./pages/history.js";
 import { job, jobs } from "./pages/jobs.js";
 import { login } from "./pages/login.js";
@@ -23,6 +24,7 @@ const PAGES = {
   exchanges: either(exchanges, exchange, 2),
   queues: either(queues, queue, 2),
   try: tryMessage,
+  filters,
   unroutable,
   jobs: either(jobs, job, 1),
   history: either(versions, oneVersion, 1),
@@ -34,6 +36,7 @@ const PLACES = [
   ["Exchanges", "exchanges", "e"],
   ["Queues", "queues", "q"],
   ["Try a message", "try", "m"],
+  ["Filters", "filters", "f"],
   ["Unroutable", "unroutable", "u"],
   ["Jobs", "jobs", "j", "monitoring"],
   ["History", "history", "h", "monitoring"],
