@@ -50,6 +50,8 @@ DEFAULT_ALGORITHM: Final = "rabbit_password_hashing_sha256"
 MAX_NAME_BYTES: Final = 255
 #: Seconds for which users and permissions on an object store are taken to be what they were.
 _LOOK_SECONDS: Final = 1.0
+#: Bytes that are read for each line of the audit; lines have names in them, and are far shorter in general.
+_AUDIT_BYTES: Final = 1_024
 
 #: How an object is touched; each has its own expression in a permission.
 Operation = Literal["configure", "write", "read"]
@@ -273,6 +275,20 @@ class AccessStore:
                 _LOGGER.warning("the audit line of %r follows with the next change: %s", action, error.message)
         return result
 
+    def audit(self, *, limit: int) -> list[dict[str, Any]]:
+        """The newest changes, so many at most, the newest first: `at_ms`, `user`, `action` and `change` of each.
+
+        A line that was cut short is not among them: it was written again. Raises StorageFailed.
+        """
+        audit = self._folder / "audit.jsonl"
+        if isinstance(audit, LocalPlace):
+            lines = (effects.read(audit, last=limit * _AUDIT_BYTES) or b"").split(b"\n")
+        else:
+            folder = self._folder / "audit"
+            with effects.looking(folder):
+                lines = [(folder / name).read() or b"" for name in sorted(folder.files())[-limit:]]
+        return [entry for line in reversed(lines) if (entry := _entry(line)) is not None][:limit]
+
     def _note(self, entry: Mapping[str, Any]) -> None:
         """Write a change's line into the audit, unless it is the last one there; on an object store as an object."""
         line = json.dumps(entry, sort_keys=True)
@@ -284,6 +300,15 @@ class AccessStore:
         if last != f"{line}\n".encode():
             # a line that a full disk has cut short is ended first
             effects.append_line(audit, line if last[-1:] in (b"", b"\n") else f"\n{line}", mode=0o600)
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """A line of the audit; None for one that is not whole."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) and entry.keys() >= {"at_ms", "user", "action"} else None
 
 
 def hash_password(password: str, *, algorithm: str = DEFAULT_ALGORITHM) -> str:

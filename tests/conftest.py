@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -86,6 +86,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if _FOLDER / "spark" in item.path.parents:
             item.add_marker("spark")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
+    """What a test has printed or logged may hold half surrogates, which do not go from one process to another."""
+    return _encodable((yield))
+
+
+def _encodable(data: Any) -> Any:
+    match data:
+        case str():
+            return data.encode("utf-8", "backslashreplace").decode()
+        case dict():
+            return {key: _encodable(value) for key, value in data.items()}
+        case list() | tuple():
+            return type(data)(map(_encodable, data))
+    return data
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, get_args
 
-from fastapi import Response
+from fastapi import Query, Response
 
 from bindery.api.answers import answer, no_content, put_answer
 from bindery.api.auth import Identity
 from bindery.api.bodies import UserBody, UsersBody, documented
 from bindery.api.deps import AdministratorUser, ManagementUser, NamePath, Plane, VhostPath, json_body, resource
 from bindery.api.errors import bad_request, object_not_found
-from bindery.api.items import PermissionItem, Rights, TopicPermissionItem, UserItem, WhoAmI, paged
+from bindery.api.items import Document, PermissionItem, Rights, TopicPermissionItem, UserItem, WhoAmI, paged
 from bindery.api.listing import ListingParameters
 from bindery.api.routes.permissions import permission_item, topic_permission_item
 from bindery.api.scope import visible_vhost
@@ -22,6 +22,8 @@ from bindery.store.access_definitions import algorithm_of
 router = resource("users")
 
 _ONE: Final = "/users/{name:segment}"
+#: Changes that one answer gives at most.
+MAX_AUDIT: Final = 1_000
 _EXAMPLE: Final = {"password": "a long passphrase", "tags": "management"}
 
 
@@ -47,6 +49,19 @@ def rights(plane: Plane, user: ManagementUser, vhost: VhostPath, name: NamePath)
     """What the caller may do with an exchange or a queue of that name, whether there is one or not."""
     visible_vhost(plane.topology(), user, vhost)
     return answer({operation: user.may(operation, vhost, name) for operation in get_args(Operation)})
+
+
+@router.get("/audit", summary="Show the audit", response_model=Document)
+def audit(
+    plane: Plane,
+    _: AdministratorUser,
+    limit: Annotated[int, Query(description="changes to give at most", ge=1, le=MAX_AUDIT)] = 50,
+) -> Response:
+    """Who changed users and permissions, newest first; `at_ms` is in ms since 1970. Administrators only.
+
+    Changes of the topology are its versions.
+    """
+    return answer({"changes": plane.access.audit(limit=limit)})
 
 
 @router.get("/users", summary="List users", response_model=paged(UserItem))

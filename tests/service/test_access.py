@@ -17,6 +17,7 @@ ROLES = ("nobody", "management", "policymaker", "monitoring", "administrator")
 #: Path prefix -> the role that a call needs, where it is more than management; the longest prefix counts.
 NEEDED = {
     "/users": "administrator",
+    "/audit": "administrator",
     "/permissions": "administrator",
     "/topic-permissions": "administrator",
     "/vhosts/{name}/permissions": "administrator",
@@ -250,3 +251,16 @@ def test_no_secret_in_lists_of_others(server: Server, users: dict[str, str]) -> 
             answer: Any = client.get(path)
             assert answer.status == 401
             assert b"password_hash" not in answer.raw
+
+
+def test_the_audit_says_who_changed_users_and_permissions(client: Client) -> None:
+    client.put("/users/audited", {"password": "a secret", "tags": ""})
+    client.put("/permissions/%2F/audited", {"configure": "", "write": "", "read": ".*"})
+    client.delete("/users/audited")
+    changes = client.get("/audit?limit=3").json["changes"]
+    assert len(changes) == 3
+    assert all("audited" in one["action"] and one["user"] == "guest" for one in changes)
+    assert changes[0]["at_ms"] >= changes[2]["at_ms"]
+    assert "a secret" not in str(changes)
+    for limit in ("0", "1001", "x"):
+        assert client.get(f"/audit?limit={limit}").status == 400

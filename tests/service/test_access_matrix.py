@@ -77,7 +77,7 @@ class Rule:
 RULES: Final = [
     (r"GET /api/jobs", Rule("monitoring")),
     (r"GET /api/status", Rule("monitoring")),
-    (r"\w+ /api/(users|permissions|topic-permissions|user-limits|definitions|jobs)", Rule("administrator")),
+    (r"\w+ /api/(users|audit|permissions|topic-permissions|user-limits|definitions|jobs)", Rule("administrator")),
     (r"\w+ /api/vhosts/\{name}/(topic-)?permissions", Rule("administrator")),
     (r"(PUT|DELETE|POST) /api/(vhosts|vhost-limits|cluster-name|global-parameters)", Rule("administrator")),
     (r"POST /api/(topology|rebalance)", Rule("administrator")),

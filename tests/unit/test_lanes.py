@@ -10,14 +10,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CONFTEST = """
-from tests.conftest import pytest_xdist_make_scheduler
+from tests.conftest import pytest_report_to_serializable, pytest_xdist_make_scheduler
 """
 TESTS = """
+import logging
 import os
 import pytest
 
 @pytest.mark.parametrize("number", range(3))
 def test_something(number):
+    logging.getLogger().warning("half a surrogate: \\udcff")
     with open("ran", "a") as file:
         file.write(f"{os.environ['PYTEST_XDIST_WORKER']} {__file__} {number}\\n")
 """

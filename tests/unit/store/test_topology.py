@@ -578,7 +578,9 @@ def test_nobody_who_reads_waits_for_a_change(data: DataDir, store: TopologyStore
         changing = pool.submit(store.edit, declare_queues("slow"), author="t")
         assert disk.reached.wait(60)
         assert store.load() is before
-        other = TopologyStore(data).edit(lambda e: e.put_setting(Setting(f"{PARAMETER_PREFIX}component", "/", "p", 1)), author="other")
+        other = TopologyStore(data).edit(
+            lambda e: e.put_setting(Setting(f"{PARAMETER_PREFIX}component", "/", "p", 1)), author="other"
+        )
         assert store.load() == other.topology
         assert store.load(version=before.version) == before
         disk.release.set()

@@ -6,6 +6,7 @@ import { present, to } from "./address.js";
 import { ask, Problem, SESSION, whenLoggedOut } from "./api.js";
 import { fill, h } from "./dom.js";
 import { notice } from "./parts.js";
+import { access } from "./pages/access.js";
 import { exchange, exchanges } from "./pages/exchanges.js";
 import { filters } from "./pages/filters.js";
 import { history as versions, oneVersion } from "./pages/history.js";
@@ -28,6 +29,7 @@ const PAGES = {
   unroutable,
   jobs: either(jobs, job, 1),
   history: either(versions, oneVersion, 1),
+  access,
 };
 /** What the navigation offers: text, first segment, key behind `g`, and the role that sees it. */
 const PLACES = [
@@ -40,6 +42,7 @@ const PLACES = [
   ["Unroutable", "unroutable", "u"],
   ["Jobs", "jobs", "j", "monitoring"],
   ["History", "history", "h", "monitoring"],
+  ["Access", "access", "a", "administrator"],
 ];
 
 /** A list, or one of its objects where the address names one, by so many segments. */
