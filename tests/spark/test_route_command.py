@@ -66,6 +66,7 @@ def test_a_run_ends_with_a_line_that_says_what_became_of_its_records(inbox: Inst
         "unroutable": 1,
         "reasons": {"invalid_record": 1},
         "problems": {"amount 'n' is not DOUBLE": 1},
+        "unparsable": [],
     }
 
     inbox.write_lines("id,amount", "x,y", file="b.csv")
