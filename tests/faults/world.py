@@ -33,6 +33,7 @@ from bindery.store import checkpoints, data_files, faults, read, tables
 from bindery.store.access import User
 from bindery.store.batches import BatchDriver, Routed
 from bindery.store.commit import BatchCommitter, WrittenFile
+from bindery.store.consumer_filters import consumer_filter
 from bindery.store.jobs import JobRecord, JobRegistry
 from bindery.store.log import TableLog
 from bindery.store.maintenance import maintain
@@ -254,7 +255,7 @@ class World:
         """Purge a queue, if it is there, or delete the messages that a filter accepts."""
         if name not in self.incarnations:
             return
-        condition = None if purge else read.consumer_filter("JMSPriority = 4")
+        condition = None if purge else consumer_filter("JMSPriority = 4")
         before = self.rows(name)
         operation = "purge" if purge else "delete rows"
         ended = self.run(operation, lambda: read.delete_matching(self.data, name, condition), injection)
