@@ -31,7 +31,8 @@ def test_every_test_runs_once_and_those_with_spark_in_one_process(tmp_path: Path
     files = [
         "tests/spark/test_a.py",
         "tests/pages/test_b.py",
-        *(f"tests/unit/test_c{number}.py" for number in range(6)),
+        *(f"tests/conformance/test_c{number}.py" for number in range(6)),
+        "tests/faults/test_schedules.py",
     ]
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -51,6 +52,10 @@ def test_every_test_runs_once_and_those_with_spark_in_one_process(tmp_path: Path
     ran = [line.split() for line in (tmp_path / "ran").read_text().splitlines()]
     assert Counter((file, number) for _, file, number in ran) == Counter(
         (str(tmp_path / name), str(number)) for name in files for number in range(3)
+    )
+    begun = {worker: file for worker, file, _ in reversed(ran)}
+    assert {*begun.values()} <= {str(tmp_path / name) for name in (*files[:2], files[-1])}, (
+        "what takes longest is first"
     )
     processes = {name: {worker for worker, file, _ in ran if file == str(tmp_path / name)} for name in files}
     assert all(len(workers) == 1 for workers in processes.values())
