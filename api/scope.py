@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bindery.api.auth import Identity
-from bindery.api.errors import object_not_found
+from bindery.api.errors import not_found, object_not_found
 from bindery.router.model import Topology
 
 
@@ -18,3 +18,11 @@ def visible_vhost(topology: Topology, identity: Identity, name: str) -> str:
     if name not in topology.vhosts:
         raise object_not_found()
     return name
+
+
+def readable_queue(topology: Topology, identity: Identity, vhost: str, name: str) -> None:
+    """Refuse a queue that is not there for this caller (404), or that they may not read (401)."""
+    visible_vhost(topology, identity, vhost)
+    if (vhost, name) not in topology.queues:
+        raise not_found(f"NOT_FOUND - no queue '{name}' in vhost '{vhost}'")
+    identity.check("read", vhost, name)

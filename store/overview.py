@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from bindery.router.error_text import counted
 from bindery.router.errors import UnusablePin
+from bindery.router.model import Topology
 from bindery.router.moments import iso
 from bindery.store import effects, tables
 from bindery.store.jobs import Found, JobRegistry
@@ -172,12 +173,15 @@ class Overview:
         }
 
 
-def overview(data: DataDir) -> Overview:
-    """How a data directory stands. Raises UnsupportedTable for tables of a newer version or damaged records."""
-    topology = TopologyStore(data).load()
+def overview(data: DataDir, topology: Topology | None = None, totals: Totals | None = None) -> Overview:
+    """How a data directory stands; whoever follows its topology and the totals of its manifest has them at hand.
+
+    Raises UnsupportedTable for tables of a newer version or damaged records.
+    """
+    topology = TopologyStore(data).load() if topology is None else topology
     known = {one.stream: one for one in epochs(data)}  # the newest epoch of each, as they are in order
     jobs = {one.record.stream: one for one in JobRegistry(data).all()}
-    totals = manifest_totals(data).totals()
+    totals = manifest_totals(data).totals() if totals is None else totals
     last = _last_batches(data, set(totals.batches))
     manifest = TableLog(data.manifest) if tables.exists(data.manifest) else None
     return Overview(

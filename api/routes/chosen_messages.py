@@ -12,12 +12,12 @@ from bindery.api.auth import Identity
 from bindery.api.bodies import BrowseBody, ChoiceBody, DeleteBody, TransferBody, documented
 from bindery.api.control_plane import ControlPlane
 from bindery.api.deps import ManagementUser, NamePath, Plane, VhostPath, json_body, resource
-from bindery.api.errors import access_refused, bad_request, not_found
+from bindery.api.errors import access_refused, bad_request
 from bindery.api.items import Copied, Counted, Deleted, GotMessage, Moved
 from bindery.api.presence import while_present
 from bindery.api.routes.bindings import exchange_name
 from bindery.api.routes.messages import shown_messages
-from bindery.api.scope import visible_vhost
+from bindery.api.scope import readable_queue
 from bindery.router.filters import Filter
 from bindery.store import read
 from bindery.store.consumer_filters import queue_filter
@@ -31,15 +31,6 @@ router = resource("messages", own=True)
 _OF: Final = "/queues/{vhost:segment}/{name:segment}"
 _CHOICE: Final = {"filter": "price > 100", "dialect": "jms"}
 _TRANSFER: Final = {"to": "other", "filter": "price > 100", "limit": 1000}
-
-
-def _readable(plane: ControlPlane, user: Identity, vhost: str, name: str) -> None:
-    """Refuse a queue that is not there for this caller, or that they may not read."""
-    topology = plane.topology()
-    visible_vhost(topology, user, vhost)
-    if (vhost, name) not in topology.queues:
-        raise not_found(f"NOT_FOUND - no queue '{name}' in vhost '{vhost}'")
-    user.check("read", vhost, name)
 
 
 def _condition(plane: ControlPlane, vhost: str, name: str, body: ChoiceBody) -> Filter | None:
@@ -68,7 +59,7 @@ def count(
     body: Annotated[ChoiceBody, json_body(ChoiceBody)],
 ) -> Response:
     """How many messages of the queue a filter accepts."""
-    _readable(plane, user, vhost, name)
+    readable_queue(plane.topology(), user, vhost, name)
     condition = _condition(plane, vhost, name, body)
     return answer({"messages": read.count(plane.data, name, vhost=vhost, condition=condition)})
 
@@ -87,7 +78,7 @@ def browse(
     body: Annotated[BrowseBody, json_body(BrowseBody)],
 ) -> Response:
     """The first messages that a filter accepts, in the form of `get`; they stay as they are."""
-    _readable(plane, user, vhost, name)
+    readable_queue(plane.topology(), user, vhost, name)
     limit = min(body.limit, plane.settings.get_limit)
     condition = _condition(plane, vhost, name, body)
     found = read.look(plane.data, name, vhost=vhost, limit=limit, condition=condition)
@@ -108,7 +99,7 @@ def delete(
     body: Annotated[DeleteBody, json_body(DeleteBody)],
 ) -> Response:
     """Delete the messages that a filter accepts, or `all`, in one commit."""
-    _readable(plane, user, vhost, name)
+    readable_queue(plane.topology(), user, vhost, name)
     condition = _condition(plane, vhost, name, body)
     if body.all == (condition is not None):
         raise bad_request("either a filter or all says what to delete")
@@ -118,7 +109,7 @@ def delete(
 
 
 def _transfer(plane: ControlPlane, user: Identity, vhost: str, name: str, body: TransferBody) -> Transfer:
-    _readable(plane, user, vhost, name)
+    readable_queue(plane.topology(), user, vhost, name)
     return Transfer(
         vhost, name, _destination(plane, user, vhost, body), _condition(plane, vhost, name, body), body.limit
     )

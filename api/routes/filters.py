@@ -11,9 +11,9 @@ from pydantic import Field
 from bindery.api.answers import answer
 from bindery.api.bodies import ChoiceBody, Count, documented
 from bindery.api.deps import ManagementUser, Plane, json_body, resource
-from bindery.api.errors import bad_request, not_found
+from bindery.api.errors import bad_request
 from bindery.api.items import Document
-from bindery.api.scope import visible_vhost
+from bindery.api.scope import readable_queue, visible_vhost
 from bindery.router.columns import BatchView
 from bindery.router.filters.description import describe
 from bindery.router.filters.lint import ObservedSchema, lint
@@ -57,13 +57,16 @@ def check(plane: Plane, user: ManagementUser, body: Annotated[FilterBody, json_b
     topology = plane.topology()
     visible_vhost(topology, user, body.vhost)
     if body.queue is not None:
-        if (body.vhost, body.queue) not in topology.queues:
-            raise not_found(f"NOT_FOUND - no queue '{body.queue}' in vhost '{body.vhost}'")
-        user.check("read", body.vhost, body.queue)
-    # without a queue, bodies are what the body says
-    named = body.queue or ""
-    stated = {"vhost": body.vhost, "dialect": body.dialect, "payload": body.payload, "topology": topology}
-    checked = queue_filter(plane.data, named, body.filter, **stated)  # type: ignore[arg-type]
+        readable_queue(topology, user, body.vhost, body.queue)
+    checked = queue_filter(
+        plane.data,
+        body.queue or "",  # of no queue, bodies are what the request says
+        body.filter,
+        vhost=body.vhost,
+        dialect=body.dialect,
+        payload=body.payload,
+        topology=topology,
+    )
     assert checked is not None  # noqa: S101  # there is a filter
     batch = None
     if body.queue is not None:

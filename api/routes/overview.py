@@ -181,7 +181,7 @@ def status(plane: Plane, _: MonitoringUser) -> Response:
 
     As `bindery status` says it.
     """
-    return answer(streams.overview(plane.data).as_data(datetime.now(UTC)))
+    return answer(streams.overview(plane.data, plane.topology(), plane.totals.totals()).as_data(datetime.now(UTC)))
 
 
 @router.get("/cluster-name", summary="Show the cluster name", response_model=NameItem)

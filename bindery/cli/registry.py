@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 import http.client
-import ipaddress
 import json
 import os
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
+from bindery.cli.urls import leaves_this_machine, service_url
 from bindery.router.errors import BinderyError, InvalidInput, NotFound
 
 USER_VARIABLE: Final = "BINDERY_REGISTRY_USER"
@@ -46,17 +46,11 @@ class Registry:
     """The registry at a URL, with the user of the environment; raises InvalidInput for a URL that is none."""
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url.strip())
-        try:
-            port = parts.port
-        except ValueError:
-            raise InvalidInput("the port of the URL is no number", where="--registry", hint=_EXAMPLE) from None
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise InvalidInput("no URL of a schema registry", where="--registry", hint=_EXAMPLE)
+        parts, host, port = service_url(url, what="a schema registry", where="--registry", example=_EXAMPLE)
         if parts.username is not None:
             hint = f"set {USER_VARIABLE} and {PASSWORD_VARIABLE}"
             raise InvalidInput("credentials do not stand in the URL", where="--registry", hint=hint)
-        self._host, self._port, self._secure = parts.hostname, port, parts.scheme == "https"
+        self._host, self._port, self._secure = host, port, parts.scheme == "https"
         self._prefix = quote(parts.path.rstrip("/"), safe="/%")
         self.name = f"{parts.scheme}://{parts.netloc}{self._prefix}"
         self._headers = {"accept": "application/vnd.schemaregistry.v1+json, application/json", **_credentials()}
@@ -66,12 +60,7 @@ class Registry:
     @property
     def is_open(self) -> bool:
         """Whether credentials travel unencrypted through a network."""
-        if self._secure or "authorization" not in self._headers or self._host == "localhost":
-            return False
-        try:
-            return not ipaddress.ip_address(self._host).is_loopback
-        except ValueError:
-            return True
+        return not self._secure and "authorization" in self._headers and leaves_this_machine(self._host)
 
     def versions(self, subject: str) -> Iterator[Registered]:
         """All versions of a subject, oldest first; raises NotFound, InvalidInput, RegistryFailed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import ipaddress
 import json
 import os
 import ssl
@@ -13,8 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
+from bindery.cli.urls import leaves_this_machine, service_url
 from bindery.jobs.control.config import errors_of
 from bindery.jobs.control.forward import forward_errors, is_forward
 from bindery.jobs.control.references import without_secrets
@@ -60,14 +60,8 @@ class ServiceJobs:
     """The jobs of the service at a URL; raises InvalidInput for one that is none, or a file that is no certificate."""
 
     def __init__(self, url: str, ca_file: Path | None = None) -> None:
-        parts = urlsplit(url.strip())
-        try:
-            port = parts.port
-        except ValueError:
-            raise InvalidInput("the port of the URL is no number", where="--service", hint=_EXAMPLE) from None
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise InvalidInput("no URL of a service", where="--service", hint=_EXAMPLE)
-        self._host, self._port = parts.hostname, port
+        parts, host, port = service_url(url, what="a service", where="--service", example=_EXAMPLE)
+        self._host, self._port = host, port
         self._prefix = quote(parts.path.rstrip("/").removesuffix("/api"), safe="/%")
         shown = f"[{self._host}]" if ":" in self._host else self._host
         self.name = f"{parts.scheme}://{shown}{'' if port is None else f':{port}'}{self._prefix}"
@@ -79,12 +73,7 @@ class ServiceJobs:
     @property
     def is_open(self) -> bool:
         """Whether credentials travel unencrypted through a network."""
-        if self._tls is not None or "authorization" not in self._headers or self._host == "localhost":
-            return False
-        try:
-            return not ipaddress.ip_address(self._host).is_loopback
-        except ValueError:
-            return True
+        return self._tls is None and "authorization" in self._headers and leaves_this_machine(self._host)
 
     def streams(self) -> list[str]:
         """The streams that have a job."""

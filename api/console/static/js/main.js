@@ -101,7 +101,6 @@ function show() {
     : { title: "Not found", content: h("p", { class: "empty" }, "There is no such page. ", h("a", { href: to([]) }, "To the overview")) };
   document.title = `${title} · Bindery`;
   main.replaceChildren(...[content].flat(Infinity).filter(Boolean));
-  main.classList.remove("entering");
 }
 
 async function logOut() {
@@ -147,7 +146,6 @@ function onKey(event) {
 }
 
 window.addEventListener("hashchange", show);
-window.addEventListener("popstate", show);
 document.addEventListener("keydown", onKey);
 whenLoggedOut(() => askForLogin("The session has ended. Log in to go on where you were."));
 

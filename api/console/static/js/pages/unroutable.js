@@ -1,6 +1,6 @@
 /** Unroutable messages: by reason and key, the newest ones, and another try. */
 
-import { go, to } from "../address.js";
+import { to } from "../address.js";
 import { ask, path } from "../api.js";
 import { h } from "../dom.js";
 import { action, code, dialog, fact, named, object, panel, state, table, time } from "../parts.js";
