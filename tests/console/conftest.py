@@ -83,7 +83,7 @@ def _declare(client: Client) -> None:
         assert client.post("/exchanges/%2F/orders/publish", message).json == {"routed": True}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # playwright's event loop runs until it ends, and no other can run beside it
 def chromium() -> Iterator[Browser]:
     found = os.environ.get("BINDERY_CHROMIUM") or shutil.which("chromium")
     if found is None:
