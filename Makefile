@@ -58,6 +58,7 @@ constraints: ## Take the newest packages that are allowed into the set that is i
 lint: $(STAMP) ## Check style, formatting, types and what imports what
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/oxlint -c configs/oxlint.json api/console/static
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 

@@ -5,7 +5,7 @@
 import { present, to } from "./address.js";
 import { ask, Problem, SESSION, whenLoggedOut } from "./api.js";
 import { fill, h } from "./dom.js";
-import { notice } from "./parts.js";
+import { dialog, notice } from "./parts.js";
 import { access } from "./pages/access.js";
 import { exchange, exchanges } from "./pages/exchanges.js";
 import { filters } from "./pages/filters.js";
@@ -55,6 +55,8 @@ function places() {
 }
 
 let session = null;
+/** The place that is shown, without its query. */
+let shown = null;
 const main = h("main", { id: "main", tabindex: "-1" });
 main.isOwn = true;
 
@@ -76,6 +78,8 @@ function shell() {
       h(
         "div",
         { class: "who" },
+        themeChoice(),
+        h("button", { class: "plain", "aria-label": "Keys", title: "Keys ( ? )", onclick: keys }, "?"),
         h("a", { href: "docs" }, "API"),
         h("span", { dir: "auto", title: session.tags.join(", ") }, session.name),
         h("button", { class: "plain", onclick: logOut }, "Log out"),
@@ -84,6 +88,33 @@ function shell() {
     main,
     h("div", { id: "said", class: "unseen", role: "status" }),
   ];
+}
+
+function themeChoice() {
+  const chosen = document.documentElement.dataset.theme ?? "system";
+  return h(
+    "select",
+    {
+      "aria-label": "Theme",
+      onchange: (event) => document.dispatchEvent(new CustomEvent("theme", { detail: event.currentTarget.value })),
+    },
+    [["system", "System"], ["light", "Light"], ["dark", "Dark"]].map(([value, text]) => h("option", { value, selected: value === chosen }, text)),
+  );
+}
+
+/** What the keys do. */
+function keys() {
+  const rows = [
+    ...places().map(([text, , key]) => [["g", key], text]),
+    [["/"], "Search a list, filter a queue"],
+    [["Enter"], "Open what has the focus"],
+    [["Esc"], "Close a dialog"],
+    [["?"], "These keys"],
+  ];
+  dialog({
+    title: "Keys",
+    body: h("dl", { class: "keys" }, rows.map(([pressed, text]) => [h("dt", {}, pressed.map((key) => h("kbd", {}, key))), h("dd", {}, text)])),
+  });
 }
 
 function leave() {
@@ -100,7 +131,12 @@ function show() {
     ? page(segments.slice(1), query, session)
     : { title: "Not found", content: h("p", { class: "empty" }, "There is no such page. ", h("a", { href: to([]) }, "To the overview")) };
   document.title = `${title} · Bindery`;
+  const had = main.contains(document.activeElement);
   main.replaceChildren(...[content].flat(Infinity).filter(Boolean));
+  // a page begins at its top, and what had the focus is gone with the page before
+  if (shown !== segments.join("/")) window.scrollTo(0, 0);
+  if (had && document.activeElement === document.body) main.focus({ preventScroll: true });
+  shown = segments.join("/");
 }
 
 async function logOut() {
@@ -136,6 +172,8 @@ function onKey(event) {
   if (event.key === "g") {
     waiting = true;
     setTimeout(() => (waiting = false), 1_500);
+  } else if (event.key === "?") {
+    keys();
   } else if (event.key === "/") {
     const search = document.querySelector("input[type=search]");
     if (search) {

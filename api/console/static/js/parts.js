@@ -208,7 +208,7 @@ export function field(label, input, hint) {
 
 /**
  * A dialog that does something: `work()` may raise a Problem, which is shown in it; Escape and "cancel" close it, and
- * focus goes back to where it was.
+ * focus goes back to where it was. One without `work` tells something.
  */
 export function dialog({ title, body, confirm, kind = "primary", work }) {
   const before = document.activeElement;
@@ -243,8 +243,8 @@ export function dialog({ title, body, confirm, kind = "primary", work }) {
       h(
         "footer",
         {},
-        h("button", { type: "button", class: "button", onclick: close }, "Cancel"),
-        h("button", { type: "submit", class: ["button", kind] }, confirm),
+        h("button", { type: "button", class: "button", onclick: close }, work ? "Cancel" : "Close"),
+        work ? h("button", { type: "submit", class: ["button", kind] }, confirm) : null,
       ),
     ),
   );

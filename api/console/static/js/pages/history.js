@@ -11,7 +11,7 @@ const VERSIONS = 50;
 const CHANGES = 100;
 
 /** The only change by its name, several by their numbers. */
-export function whatChanged({ counts, changes }) {
+function whatChanged({ counts, changes }) {
   const numbers = Object.entries(counts).flatMap(([change, kinds]) => Object.entries(kinds).map(([kind, count]) => ({ change, kind, count })));
   const all = numbers.reduce((sum, one) => sum + one.count, 0);
   if (all === 1 && changes.length) return `${changes[0].kind} ${shortened(changes[0].name)} ${changes[0].change}`;

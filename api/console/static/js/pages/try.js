@@ -97,7 +97,7 @@ function outcome(query) {
       else body.message = message(query);
       return ask(path("route"), { method: "POST", body, live, signal });
     },
-    view: (answer) => (answer.refused ? refused(answer.refused) : explained(answer.results[0], query)),
+    view: (answer) => (answer.refused ? refused(answer.refused) : explained(answer.results[0])),
   });
 }
 
@@ -112,7 +112,7 @@ function refused(record) {
   return [h("p", { class: "verdict" }, state("bad", "This record never was a message.")), code(JSON.stringify(record, null, 2))];
 }
 
-function explained(found, query) {
+function explained(found) {
   const { vhost } = found;
   return [
     h(
