@@ -21,6 +21,7 @@ from bindery.api.readiness import Readiness
 from bindery.api.routes import (
     bindings,
     capabilities,
+    changes,
     chosen_messages,
     definitions,
     diverts,
@@ -65,6 +66,7 @@ _RESOURCES: Final = (
     chosen_messages,
     definitions,
     versions,
+    changes,
     diverts,
     inbox,
     capabilities,

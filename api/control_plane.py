@@ -35,7 +35,7 @@ from bindery.store.kept_totals import manifest_totals
 from bindery.store.maintenance import Upkeep
 from bindery.store.paths import DataDir
 from bindery.store.tables import exists, open_log
-from bindery.store.topology import TOPOLOGY, TopologyStore
+from bindery.store.topology import TOPOLOGY, Edit, TopologyStore
 from bindery.store.totals import ManifestTotals
 
 T = TypeVar("T")
@@ -172,8 +172,11 @@ class ControlPlane:
 
     async def change(self, change: Callable[[TopologyEditor], T], *, author: str, reason: str = "") -> T:
         """Apply a change to the topology; comes back when it is durable, with what the change gave."""
-        edit = await asyncio.wrap_future(self.committer.submit(change, author, reason))
-        return edit.result
+        return (await self.change_version(change, author=author, reason=reason)).result
+
+    async def change_version(self, change: Callable[[TopologyEditor], T], *, author: str, reason: str = "") -> Edit[T]:
+        """The same, and the version that holds the change."""
+        return await asyncio.wrap_future(self.committer.submit(change, author, reason))
 
     async def change_access(self, change: Callable[[AccessEditor], T], *, author: str, action: str) -> T:
         """Apply a change to users and permissions; comes back when it is durable."""

@@ -515,6 +515,29 @@ class Versions(TypedDict):
 
 
 @with_config(_EXACT)
+class Planned(TypedDict):
+    """What a document would change, and what of it has no effect."""
+
+    base: int
+    total: int
+    counts: dict[str, dict[str, int]]
+    offset: int
+    changes: list[dict[str, JsonValue]]
+    emptied: list[dict[str, str]]
+    messages: list[dict[str, JsonValue]]
+    without_effect: list[dict[str, JsonValue]]
+    ignored: list[dict[str, JsonValue]]
+
+
+@with_config(_EXACT)
+class Applied(TypedDict):
+    """The version that holds a change, and whether it is a new one."""
+
+    version: int
+    changed: bool
+
+
+@with_config(_EXACT)
 class StageProgress(TypedDict):
     """What a stage of a job's batches took."""
 
