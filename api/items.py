@@ -538,6 +538,27 @@ class Applied(TypedDict):
 
 
 @with_config(_EXACT)
+class Replayed(TypedDict):
+    """What became of the newest messages, and what another topology would have done with them."""
+
+    base: int
+    vhost: str
+    messages: int
+    copies: dict[str, int]
+    changed: dict[str, int]
+    unroutable: dict[str, JsonValue]
+    files: dict[str, int]
+    unexplained_copies: int
+    queues: list[dict[str, JsonValue]]
+    batches: int
+    streams: list[str]
+    first_routed_at: str | None
+    last_routed_at: str | None
+    unread_queues: int
+    cut: Literal["messages", "time", "batches"] | None
+
+
+@with_config(_EXACT)
 class StageProgress(TypedDict):
     """What a stage of a job's batches took."""
 

@@ -63,7 +63,7 @@ async def plan(
     raw = await read_bytes(request, plane.settings.definitions_limit)
 
     def work() -> Response:
-        change = _read(plane, user, vhost, raw, prune=prune)
+        change = read_document(plane, user, vhost, raw, prune=prune)
         made = _planned(plane, user, change)
         made.rows = rows_lost(plane.data, made)
         page = masked_for(user, made.as_data(limit=limit))
@@ -89,7 +89,7 @@ async def apply(
     Without `expected` it is refused (412) when somebody else's change comes in between and alters what it does.
     """
     raw = await read_bytes(request, plane.settings.definitions_limit)
-    change = await run_in_threadpool(_read, plane, user, vhost, raw, prune=prune)
+    change = await run_in_threadpool(read_document, plane, user, vhost, raw, prune=prune)
     intended = await run_in_threadpool(_planned, plane, user, change)
     if expected is not None and intended.before.version != expected:
         raise _overtaken(f"the newest version is {intended.before.version}, not {expected}")
@@ -121,8 +121,8 @@ def _overtaken(what: str) -> Refusal:
     return Refusal(412, "precondition_failed", f"{what}; nothing was changed: look at the plan again")
 
 
-def _read(plane: ControlPlane, user: Identity, vhost: str, raw: bytes, *, prune: bool) -> Change:
-    """The change that a body states; raises Refusal for one that cannot be read."""
+def read_document(plane: ControlPlane, user: Identity, vhost: str, raw: bytes, *, prune: bool) -> Change:
+    """The change that a document states; raises Refusal for one that cannot be read, or names what is not seen."""
     visible_vhost(plane.topology(), user, vhost)
     try:
         source = read_source(_NAME, raw)
