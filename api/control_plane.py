@@ -18,6 +18,7 @@ from fastapi.concurrency import run_in_threadpool
 from bindery.api.auth import FailedLogins
 from bindery.api.counts import Counts
 from bindery.api.inbox_writer import InboxWriter
+from bindery.api.lint_reports import LintReports
 from bindery.api.publisher import Publisher
 from bindery.api.sessions import Sessions
 from bindery.api.settings import Settings
@@ -130,6 +131,11 @@ class ControlPlane:
     def totals(self) -> ManifestTotals:
         """What all batches together did."""
         return manifest_totals(self.data)
+
+    @_part
+    def lint(self) -> LintReports:
+        """What lint says of the newest topology."""
+        return LintReports()
 
     @_part
     def failed_logins(self) -> FailedLogins:

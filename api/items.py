@@ -559,6 +559,16 @@ class Replayed(TypedDict):
 
 
 @with_config(_EXACT)
+class LintMarks(TypedDict):
+    """How many findings of each severity an exchange or a queue has."""
+
+    kind: str
+    vhost: str
+    name: str
+    severities: dict[str, int]
+
+
+@with_config(_EXACT)
 class StageProgress(TypedDict):
     """What a stage of a job's batches took."""
 
