@@ -508,9 +508,10 @@ class Explained(TypedDict):
 
 @with_config(_EXACT)
 class Versions(TypedDict):
-    """Versions of the topology, newest first."""
+    """Versions of the topology, newest first; no version before `looked_back_to` was looked at."""
 
     newest: int
+    looked_back_to: int
     versions: list[dict[str, JsonValue]]
 
 
