@@ -18,6 +18,7 @@ from fastapi.concurrency import run_in_threadpool
 from bindery.api.auth import FailedLogins
 from bindery.api.counts import Counts
 from bindery.api.inbox_writer import InboxWriter
+from bindery.api.lint_reports import LintReports
 from bindery.api.publisher import Publisher
 from bindery.api.sessions import Sessions
 from bindery.api.settings import Settings
@@ -35,7 +36,7 @@ from bindery.store.kept_totals import manifest_totals
 from bindery.store.maintenance import Upkeep
 from bindery.store.paths import DataDir
 from bindery.store.tables import exists, open_log
-from bindery.store.topology import TOPOLOGY, TopologyStore
+from bindery.store.topology import TOPOLOGY, Edit, TopologyStore
 from bindery.store.totals import ManifestTotals
 
 T = TypeVar("T")
@@ -132,6 +133,11 @@ class ControlPlane:
         return manifest_totals(self.data)
 
     @_part
+    def lint(self) -> LintReports:
+        """What lint says of the newest topology."""
+        return LintReports()
+
+    @_part
     def failed_logins(self) -> FailedLogins:
         """Failed logins of this process."""
         return FailedLogins(limit=self.settings.failed_logins, pause=self.settings.failed_login_pause)
@@ -172,8 +178,11 @@ class ControlPlane:
 
     async def change(self, change: Callable[[TopologyEditor], T], *, author: str, reason: str = "") -> T:
         """Apply a change to the topology; comes back when it is durable, with what the change gave."""
-        edit = await asyncio.wrap_future(self.committer.submit(change, author, reason))
-        return edit.result
+        return (await self.change_version(change, author=author, reason=reason)).result
+
+    async def change_version(self, change: Callable[[TopologyEditor], T], *, author: str, reason: str = "") -> Edit[T]:
+        """The same, and the version that holds the change."""
+        return await asyncio.wrap_future(self.committer.submit(change, author, reason))
 
     async def change_access(self, change: Callable[[AccessEditor], T], *, author: str, action: str) -> T:
         """Apply a change to users and permissions; comes back when it is durable."""

@@ -508,10 +508,65 @@ class Explained(TypedDict):
 
 @with_config(_EXACT)
 class Versions(TypedDict):
-    """Versions of the topology, newest first."""
+    """Versions of the topology, newest first; no version before `looked_back_to` was looked at."""
 
     newest: int
+    looked_back_to: int
     versions: list[dict[str, JsonValue]]
+
+
+@with_config(_EXACT)
+class Planned(TypedDict):
+    """What a document would change, and what of it has no effect."""
+
+    base: int
+    total: int
+    counts: dict[str, dict[str, int]]
+    offset: int
+    changes: list[dict[str, JsonValue]]
+    emptied: list[dict[str, str]]
+    messages: list[dict[str, JsonValue]]
+    without_effect: list[dict[str, JsonValue]]
+    ignored: list[dict[str, JsonValue]]
+
+
+@with_config(_EXACT)
+class Applied(TypedDict):
+    """The version that holds a change, and whether it is a new one."""
+
+    version: int
+    changed: bool
+
+
+@with_config(_EXACT)
+class Replayed(TypedDict):
+    """What became of the newest messages, and what another topology would have done with them."""
+
+    base: int
+    vhost: str
+    messages: int
+    copies: dict[str, int]
+    changed: dict[str, int]
+    unroutable: dict[str, JsonValue]
+    files: dict[str, int]
+    unexplained_copies: int
+    queues: list[dict[str, JsonValue]]
+    batches: int
+    streams: list[str]
+    first_routed_at: str | None
+    last_routed_at: str | None
+    unread_queues: int
+    cut: Literal["messages", "time", "batches"] | None
+
+
+@with_config(_EXACT)
+class LintMarks(TypedDict):
+    """How many findings of each severity an exchange or a queue has."""
+
+    kind: str
+    vhost: str
+    name: str
+    severities: dict[str, int]
 
 
 @with_config(_EXACT)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from bindery.api.auth import Identity
 from bindery.api.errors import not_found, object_not_found
 from bindery.router.model import Topology
+from bindery.router.proposal import DEFINITIONS_KEYS
 
 
 def visible_vhosts(topology: Topology, identity: Identity, header: str | None = None) -> list[str]:
@@ -26,3 +30,14 @@ def readable_queue(topology: Topology, identity: Identity, vhost: str, name: str
     if (vhost, name) not in topology.queues:
         raise not_found(f"NOT_FOUND - no queue '{name}' in vhost '{vhost}'")
     identity.check("read", vhost, name)
+
+
+def vhosts_named(document: Mapping[str, Any]) -> Iterator[str]:
+    """The vhosts that a document names: what is refused in them would tell what they hold."""
+    for stated in (document, *(document.get(key) for key in ("delete", *DEFINITIONS_KEYS))):
+        for section, listed in stated.items() if isinstance(stated, Mapping) else ():
+            for item in listed if isinstance(listed, list) else ():
+                stands_in = item.get("name" if section == "vhosts" else "vhost") if isinstance(item, Mapping) else None
+                name = item if section == "vhosts" and isinstance(item, str) else stands_in
+                if isinstance(name, str):
+                    yield name

@@ -51,6 +51,38 @@ class VersionInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which versions are meant: those by an author, those that change an object of a kind, vhost and name."""
+
+    author: str | None = None
+    kind: str | None = None
+    vhost: str | None = None
+    name: str | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether every version is meant."""
+        return self == Wanted()
+
+    def holds(self, info: VersionInfo) -> bool:
+        """Whether a version is meant, or may be: it changes more objects than it names."""
+        if self.author is not None and info.author != self.author:
+            return False
+        if self.kind is None and self.vhost is None and self.name is None:
+            return True
+        if any(self._is_of(change) for change in info.changes):
+            return True
+        counted = sum(
+            count for kinds in info.counts.values() for kind, count in kinds.items() if self.kind in (None, kind)
+        )
+        return counted > sum(1 for change in info.changes if self.kind in (None, change["kind"]))
+
+    def _is_of(self, change: Mapping[str, Any]) -> bool:
+        wanted = {"kind": self.kind, "vhost": self.vhost, "name": self.name}
+        return all(value is None or change[key] == value for key, value in wanted.items())
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectChange:
     """One object before and after; None where it does not exist."""
 

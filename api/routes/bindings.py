@@ -15,6 +15,7 @@ from bindery.api.arguments import in_brokers_words
 from bindery.api.as_of import AsOf
 from bindery.api.auth import DEFAULT_EXCHANGE, Identity
 from bindery.api.bodies import BindingBody, documented
+from bindery.api.change_rights import check_binding_key
 from bindery.api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
 from bindery.api.errors import access_refused, bad_request, not_found, object_not_found
 from bindery.api.items import BindingItem
@@ -62,12 +63,6 @@ class Ends:
         """Refuse a caller who may not bind these ends (AMQP: write the destination, read the source)."""
         identity.check("write", self.vhost, self.destination)
         identity.check("read", self.vhost, self.source)
-
-    def check_key(self, identity: Identity, topology: Topology, routing_key: str) -> None:
-        """Refuse a caller whose topic permissions do not let them read that key from a topic exchange."""
-        source = topology.exchanges.get((self.vhost, self.source))
-        if source is not None and source.type == "topic":
-            identity.check_topic("read", self.vhost, self.source, routing_key)
 
 
 def _ends(
@@ -123,7 +118,7 @@ async def bind(
     )
 
     def change(editor: TopologyEditor) -> Binding:
-        ends.check_key(user, editor.topology, wanted.routing_key)
+        check_binding_key(user, editor.topology, wanted)
         try:
             return editor.bind(wanted, max_key_bytes=MAX_KEY_BYTES)[0]
         except InvalidDeclaration as error:

@@ -9,6 +9,7 @@ from fastapi import Response
 from bindery.api.answers import answer, no_content, put_answer
 from bindery.api.as_of import AsOf
 from bindery.api.bodies import DivertBody, documented
+from bindery.api.change_rights import check_divert
 from bindery.api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
 from bindery.api.errors import object_not_found
 from bindery.api.items import DivertItem, paged
@@ -64,10 +65,7 @@ async def declare(
 
     def change(editor: TopologyEditor) -> bool:
         editor.topology.vhost(vhost)
-        # a divert acts like a binding of the destination that also alters the source
-        user.check("configure", vhost, divert.source)
-        user.check("read", vhost, divert.source)
-        user.check("write", vhost, divert.destination)
+        check_divert(user, divert)
         return editor.declare_divert(divert)[1]
 
     return put_answer(await plane.change(change, author=user.name))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
 import pyarrow as pa
@@ -19,12 +18,12 @@ from bindery.api.control_plane import ControlPlane
 from bindery.api.deps import ManagementUser, Plane, json_body, resource
 from bindery.api.errors import bad_request
 from bindery.api.items import Explained
-from bindery.api.scope import visible_vhost
+from bindery.api.scope import vhosts_named, visible_vhost
 from bindery.router.errors import InvalidRecord
 from bindery.router.explain import Explainer
 from bindery.router.message import Message, from_batch, to_batch
 from bindery.router.model import DEFAULT_VHOST, Topology
-from bindery.router.proposal import DEFINITIONS_KEYS, propose
+from bindery.router.proposal import propose
 from bindery.store.recorded import RecordedMessage, find_row, parse_row
 
 router = resource("explain", own=True)
@@ -83,7 +82,7 @@ def explain(
         version, clock = one.topology_version, one.clock_ms
     topology = plane.topologies.load(version=version)
     if body.proposal is not None:
-        for vhost in _vhosts(body.proposal):
+        for vhost in vhosts_named(body.proposal):
             user.require_sight(vhost)
         topology = propose(topology, body.vhost, body.proposal)
     explainer = _explainer(topology, body.vhost, kept=body.proposal is None)
@@ -142,14 +141,3 @@ def _batch(
         except InvalidRecord as error:
             raise bad_request(f"messages[{number}]: {error.where}: {error.message}") from None
     return to_batch(messages), None
-
-
-def _vhosts(proposal: Mapping[str, Any]) -> Iterator[str]:
-    """The vhosts that a proposal names: what is refused in them would tell what they hold."""
-    for stated in (proposal, *(proposal.get(key) for key in ("delete", *DEFINITIONS_KEYS))):
-        for section, listed in stated.items() if isinstance(stated, Mapping) else ():
-            for item in listed if isinstance(listed, list) else ():
-                stands_in = item.get("name" if section == "vhosts" else "vhost") if isinstance(item, Mapping) else None
-                name = item if section == "vhosts" and isinstance(item, str) else stands_in
-                if isinstance(name, str):
-                    yield name

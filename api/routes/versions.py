@@ -20,7 +20,7 @@ from bindery.router.definitions import parse_definitions
 from bindery.router.errors import DefinitionsRefused
 from bindery.router.model import Topology
 from bindery.store.comparison import as_page, proposed_changes, protected_vhosts
-from bindery.store.history import ObjectChange, changes_between
+from bindery.store.history import ObjectChange, VersionInfo, Wanted, changes_between
 
 router = resource("versions", own=True)
 
@@ -45,13 +45,31 @@ def versions(
     _: MonitoringUser,
     before: Annotated[int | None, Query(description="only versions below this one", ge=0)] = None,
     limit: Annotated[int, Query(description="versions to give at most", ge=1, le=MAX_VERSIONS)] = 100,
+    author: Annotated[str | None, Query(description="only changes by this user")] = None,
+    kind: Annotated[str | None, Query(description="only changes of objects of this kind: exchange, queue …")] = None,
+    vhost: VhostQuery = None,
+    name: Annotated[str | None, Query(description="only changes of objects of this name")] = None,
 ) -> Response:
     """Who changed what, when and why, newest first; a version names up to 50 of its changes.
 
-    Versions name objects of every vhost, so they are for users who monitor all of them.
+    Versions name objects of every vhost, so they are for users who monitor all of them. With a condition at most 1,000
+    versions are looked at: `looked_back_to` is the oldest of them, from which `before` goes on. A version that does not
+    name all of its changes is given when those that it does not name may be meant.
     """
-    found = plane.topologies.history(before=before, limit=limit)
-    return answer({"newest": plane.topology().version, "versions": [info.as_data() for info in found]})
+    wanted = Wanted(author, kind, vhost, name)
+    found: list[VersionInfo] = []
+    newest = plane.topology().version
+    lowest = newest + 1 if before is None else min(before, newest + 1)
+    bound = max(0, lowest - (limit if wanted.is_everything else MAX_VERSIONS))
+    while lowest > bound and len(found) < limit:
+        some = plane.topologies.history(before=lowest, limit=min(limit, lowest - bound))
+        for info in some:
+            lowest = info.version
+            if wanted.holds(info):
+                found.append(info)
+                if len(found) == limit:
+                    break
+    return answer({"newest": newest, "looked_back_to": lowest, "versions": [info.as_data() for info in found]})
 
 
 @router.get("/topology/versions/{version:segment}", summary="Show a version", response_model=Document)

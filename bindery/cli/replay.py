@@ -62,8 +62,8 @@ def replay(
     from bindery.cli.replay_picture import svg as picture  # noqa: PLC0415
     from bindery.jobs.comparison import Reporter  # noqa: PLC0415
     from bindery.jobs.control.connectors import connectors  # noqa: PLC0415
-    from bindery.jobs.replay import Span  # noqa: PLC0415
     from bindery.jobs.replay import replay as run  # noqa: PLC0415
+    from bindery.jobs.replayer import Span  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
 

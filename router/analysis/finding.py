@@ -82,15 +82,16 @@ def _subject_data(subject: Subject) -> dict[str, Any]:
 
 @dataclass
 class Report:
-    """What an analysis found: at most LISTED_PER_CODE findings of each code, and how many there are."""
+    """What an analysis found: at most `listed_per_code` findings of each code, and how many there are."""
 
     findings: list[Finding] = field(default_factory=list)
     totals: Counter[str] = field(default_factory=Counter)
+    listed_per_code: int = LISTED_PER_CODE
 
     def add(self, code: str, subject: Subject, message: str, related: Iterable[Subject] = ()) -> None:
         """Count a finding, and list it unless its code is listed often enough."""
         self.totals[code] += 1
-        if self.totals[code] <= LISTED_PER_CODE:
+        if self.totals[code] <= self.listed_per_code:
             self.findings.append(Finding(code, message, subject, tuple(related)))
 
     def sort(self) -> None:
@@ -128,6 +129,16 @@ class Report:
         self.findings = kept
         return dropped
 
+    def shortened(self, listed: int = LISTED_PER_CODE) -> Report:
+        """The same report with at most `listed` findings of each code, the first ones."""
+        seen = Counter[str]()
+        kept = []
+        for found in self.findings:
+            seen[found.code] += 1
+            if seen[found.code] <= listed:
+                kept.append(found)
+        return Report(kept, self.totals, listed)
+
     def severities(self) -> dict[Severity, int]:
         """How many findings there are of each severity."""
         counted = Counter[Severity]()
@@ -150,5 +161,5 @@ class Report:
             "findings": [found.as_data() for found in self.findings],
             "totals": dict(sorted(self.totals.items())),
             "severities": self.severities(),
-            "listed_per_code": LISTED_PER_CODE,
+            "listed_per_code": self.listed_per_code,
         }

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from bindery.router.analysis import cover, filters, idle, keys, observed, overlap, reach
 from bindery.router.analysis import names as look_alikes
-from bindery.router.analysis.finding import Report
+from bindery.router.analysis.finding import LISTED_PER_CODE, Report
 from bindery.router.analysis.graph import Graph
 from bindery.router.analysis.observed import SeenNames
 from bindery.router.analysis.overlap import Samples
@@ -21,6 +21,7 @@ def analyse(
     vhosts: Iterable[str] | None = None,
     samples: Mapping[str, Samples] | None = None,
     names: Mapping[str, Mapping[str, SeenNames]] | None = None,
+    listed_per_code: int = LISTED_PER_CODE,
 ) -> Report:
     """What the analysis notices about a topology, or about some vhosts of it, gravest first.
 
@@ -29,7 +30,7 @@ def analyse(
     of those that filters ask for. Raises NotFound for an unknown vhost. The work grows with the bindings, not with
     their square.
     """
-    report = Report()
+    report = Report(listed_per_code=listed_per_code)
     for name in sorted(topology.vhosts) if vhosts is None else vhosts:
         links = Links(topology, name)
         verdicts = Verdicts(links)

@@ -36,7 +36,8 @@ NOTEBOOK = """
     from bindery.cli.local import run_local
     from bindery.jobs.control.config import load_job
     from bindery.jobs.read import read_queue_df
-    from bindery.jobs.replay import Span, replay
+    from bindery.jobs.replay import replay
+    from bindery.jobs.replayer import Span
     from bindery.jobs.route import RouteJob
     from bindery.jobs.session import build_session
     from bindery.router.errors import InvalidInput

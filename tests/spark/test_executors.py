@@ -12,7 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from bindery.jobs.read import read_queue_df
-from bindery.jobs.replay import Span, replay
+from bindery.jobs.replay import replay
+from bindery.jobs.replayer import Span
 from bindery.jobs.shipping import OtherCode, fingerprint
 from bindery.router.message import Message
 from tests.packages import PROJECT

@@ -7,7 +7,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bindery.jobs.replay import Span, replay
+from bindery.jobs.replay import replay
+from bindery.jobs.replayer import Span
 from bindery.router.definitions import apply, parse_definitions
 from bindery.router.message import Message
 from bindery.router.proposal import propose

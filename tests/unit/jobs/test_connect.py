@@ -13,7 +13,8 @@ from bindery.cli.main import app
 from bindery.jobs.control.connect import refuse_connect
 from bindery.jobs.control.launch import Launcher
 from bindery.jobs.read import read_queue_df
-from bindery.jobs.replay import Span, replay
+from bindery.jobs.replay import replay
+from bindery.jobs.replayer import Span
 from bindery.jobs.session import build_session, configure
 from bindery.router.errors import InvalidInput
 from bindery.store.jobs import JobFolder, JobRecord

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bindery.jobs.comparison import Comparison, Reporter
-from bindery.jobs.replay import Replayer, Span
+from bindery.jobs.replayer import Replayer, Span
 from bindery.router.engine import Router
 from bindery.router.message import Message
 from bindery.router.model import Topology
@@ -81,7 +81,7 @@ def compare(
     proposed: Topology,
     span: Span = Span("flights"),  # noqa: B008
 ) -> Comparison:
-    replayer = Replayer(data, "/", Router.compile(proposed, "/"), span)
+    replayer = Replayer(TopologyStore(data), "/", Router.compile(proposed, "/"), span)
     queues = sorted(name for _, name in present.queues)
     total = Comparison()
     for group in file_groups(data, "/", queues, stream=span.stream, since=span.since, until=span.until):
