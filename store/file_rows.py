@@ -49,13 +49,14 @@ def batches(
     *,
     columns: Sequence[str] | None = None,
     where: pc.Expression | None = None,
+    together: int = BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a table's file, batch by batch; columns that an older file does not have are null."""
+    """The rows of a table's file, `together` at a time; columns that an older file does not have are null."""
     file = at(path, name)
     with reading(file), file.fragment() as fragment:
         names = None if columns is None else list(columns)
         yield from fragment.to_batches(
-            schema=schema, columns=names, filter=where, batch_size=BATCH_ROWS, use_threads=False
+            schema=schema, columns=names, filter=where, batch_size=together, use_threads=False
         )
 
 

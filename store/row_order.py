@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from bindery.router.message import QUEUE_SCHEMA, TIMESTAMP
 from bindery.store import file_rows
 from bindery.store.actions import AddFile
-from bindery.store.statistics import stated_span
+from bindery.store.statistics import Span, stated_span
 
 #: Columns in which the order of a row stands.
 ORDER_COLUMNS: Final = ("routing", "routed_at")
@@ -77,29 +77,32 @@ def first_rows(
     limit: int | None,
     accepted: Callable[[pa.RecordBatch], Rows],
     columns: Sequence[str] = (),
+    *,
+    newest: bool = False,
 ) -> Chosen:
     """The first `limit` rows (None: all) that are accepted, of those files of a queue table.
 
-    Only `columns`, which `accepted` needs, and those that the order needs are read.
+    Only `columns`, which `accepted` needs, and those that the order needs are read. With `newest` the order is the
+    other way round, and these are the last rows, the last one first.
     """
     begins = dict.fromkeys(files, 0)
     if limit is not None:
-        begins = {name: stated_span(path, file).first for name, file in files.items()} if limit > 0 else {}
+        begins = {name: _begin(stated_span(path, file), newest) for name, file in files.items()} if limit > 0 else {}
     names = sorted(begins, key=begins.__getitem__)
     wanted = list(dict.fromkeys([*ORDER_COLUMNS, *columns]))
     found = [_CANDIDATES.empty_table()]
-    times = _times(found[0])
+    times = _times(found[0], newest)
     for number, name in enumerate(names):
         if limit is not None and len(times) >= limit and np.partition(times, limit - 1)[limit - 1] < begins[name]:
             break
         new = list(_candidates(path, number, name, wanted, accepted))
         found += new
         if limit is not None:
-            times = np.concatenate([times, *map(_times, new)])
+            times = np.concatenate([times, *(_times(rows, newest) for rows in new)])
             if len(times) > 2 * limit + file_rows.BATCH_ROWS:
-                found = [_sorted(found, limit)]
-                times = _times(found[0])
-    chosen = _sorted(found, limit)
+                found = [_sorted(found, limit, newest)]
+                times = _times(found[0], newest)
+    chosen = _sorted(found, limit, newest)
     order = tuple(
         (names[number], row) for number, row in zip(chosen["file"].to_pylist(), chosen["row"].to_pylist(), strict=True)
     )
@@ -134,12 +137,19 @@ def _candidates(
         start += batch.num_rows
 
 
-def _sorted(found: Sequence[pa.Table], limit: int | None) -> pa.Table:
+def _sorted(found: Sequence[pa.Table], limit: int | None, newest: bool) -> pa.Table:
     rows = pa.concat_tables(found)
-    return rows.take(pc.sort_indices(rows, sort_keys=_SORTED)[:limit])
+    order = [(name, "descending") for name in _ORDER] if newest else _SORTED
+    return rows.take(pc.sort_indices(rows, sort_keys=order)[:limit])
 
 
-def _times(candidates: pa.Table) -> npt.NDArray[np.int64]:
-    """When rows were routed, in microseconds since 1970; a row without a time is the last."""
-    times: npt.NDArray[np.int64] = pc.fill_null(candidates["routed_at"].cast(pa.int64()), _NEVER).to_numpy()
+def _begin(span: Span, newest: bool) -> int:
+    """A number that none of the file's rows has a smaller one than, as `_times` numbers them."""
+    return -span.last if newest else span.first
+
+
+def _times(candidates: pa.Table, newest: bool) -> npt.NDArray[np.int64]:
+    """When rows were routed, in microseconds since 1970, negative from the newest on; without a time they are last."""
+    since = candidates["routed_at"].cast(pa.int64())
+    times: npt.NDArray[np.int64] = pc.fill_null(pc.negate(since) if newest else since, _NEVER).to_numpy()
     return times

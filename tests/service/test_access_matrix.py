@@ -89,6 +89,8 @@ RULES: Final = [
     (r"POST /api/filters", Rule(permissions=("read",))),
     (r"DELETE /api/queues/.*/contents", Rule(permissions=("read",))),
     (r"POST /api/queues/.*/(count|browse|delete)", Rule(permissions=("read",))),
+    (r"POST /api/queues/.*/(rows|snippets)", Rule(permissions=("read",))),
+    (r"GET /api/queues/.*/(rows/|table|properties)", Rule(permissions=("read",))),
     (r"POST /api/queues/.*/(move|copy)", Rule(permissions=("read", "write"))),
     (r"(PUT|DELETE) /api/(exchanges|queues)/", Rule(permissions=("configure",))),
     (r"(POST|DELETE) /api/bindings/", Rule(permissions=("write", "read"))),
@@ -100,10 +102,11 @@ RULES: Final = [
 ]
 #: Routes about one vhost that do not say so in their path.
 IN_BODY: Final = {("POST", "/api/route"), ("POST", "/api/filters")}
-#: What somebody with every right gets where it is an error all the same: such a job does not exist.
+#: What somebody with every right gets where it may be an error all the same: such a job or row does not exist.
 OTHERWISE: Final = {
     r"POST /api/jobs$": (400,),
     r"\w+ /api/jobs/\{stream}": (404,),
+    r"GET /api/queues/.*/rows/": (200, 404),  # its queue was emptied by an operation before
 }
 BODIES: Final[dict[str, Any]] = {
     "POST /api/users/bulk-delete": {"users": ["mtx-user"]},

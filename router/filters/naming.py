@@ -1,0 +1,24 @@
+"""What each filter language calls a field of a message, for whoever completes what is written."""
+
+from __future__ import annotations
+
+from bindery.router.columns import Ref
+from bindery.router.errors import FilterError
+from bindery.router.filters.ast import Field, walk
+from bindery.router.filters.filter import parse
+from bindery.router.filters.printer import Printer
+
+
+def name_in(dialect: str, ref: Ref) -> str | None:
+    """How a filter of that language names the field; None where no text of it does.
+
+    >>> name_in("amqp-sql", Ref("application_properties", "two words"))
+    '"two words"'
+    """
+    written = Printer(dialect).field(ref)
+    try:
+        found = parse(f"{written} IS NULL", dialect)
+    except FilterError:
+        return None
+    named = [node.ref for node in walk(found.expression) if isinstance(node, Field)]
+    return written if named == [ref] else None
