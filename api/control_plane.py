@@ -33,6 +33,7 @@ from bindery.store.group_commit import GroupCommitter
 from bindery.store.jobs import JobRegistry
 from bindery.store.kept_totals import manifest_totals
 from bindery.store.maintenance import Upkeep
+from bindery.store.newest import NewestBatches
 from bindery.store.paths import DataDir
 from bindery.store.tables import exists, open_log
 from bindery.store.topology import TOPOLOGY, TopologyStore
@@ -40,6 +41,8 @@ from bindery.store.totals import ManifestTotals
 
 T = TypeVar("T")
 _LOGGER: Final = logging.getLogger("bindery.api")
+#: Batches of each stream that are at hand.
+NEWEST_BATCHES: Final = 60
 
 
 class _part(cached_property[T]):  # noqa: N801  # reads like the decorator that it is
@@ -130,6 +133,11 @@ class ControlPlane:
     def totals(self) -> ManifestTotals:
         """What all batches together did."""
         return manifest_totals(self.data)
+
+    @_part
+    def newest(self) -> NewestBatches:
+        """The newest batches of each stream."""
+        return NewestBatches(self.data, each=NEWEST_BATCHES)
 
     @_part
     def failed_logins(self) -> FailedLogins:
