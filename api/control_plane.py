@@ -34,6 +34,7 @@ from bindery.store.group_commit import GroupCommitter
 from bindery.store.jobs import JobRegistry
 from bindery.store.kept_totals import manifest_totals
 from bindery.store.maintenance import Upkeep
+from bindery.store.newest import NewestBatches
 from bindery.store.paths import DataDir
 from bindery.store.tables import exists, open_log
 from bindery.store.topology import TOPOLOGY, Edit, TopologyStore
@@ -41,6 +42,8 @@ from bindery.store.totals import ManifestTotals
 
 T = TypeVar("T")
 _LOGGER: Final = logging.getLogger("bindery.api")
+#: Batches of each stream that are at hand.
+NEWEST_BATCHES: Final = 60
 
 
 class _part(cached_property[T]):  # noqa: N801  # reads like the decorator that it is
@@ -136,6 +139,11 @@ class ControlPlane:
     def lint(self) -> LintReports:
         """What lint says of the newest topology."""
         return LintReports()
+
+    @_part
+    def newest(self) -> NewestBatches:
+        """The newest batches of each stream."""
+        return NewestBatches(self.data, each=NEWEST_BATCHES)
 
     @_part
     def failed_logins(self) -> FailedLogins:

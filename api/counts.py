@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +49,9 @@ class Held:
     size: int = 0
     changed: float = 0.0
 
+    def __add__(self, other: Held) -> Held:
+        return Held(self.messages + other.messages, self.size + other.size, max(self.changed, other.changed))
+
 
 #: A time in which queues are taken not to change: when a topology and a batch were committed last, what this
 #: process has taken out, and the clock.
@@ -76,7 +79,7 @@ class Counts:
         self._is_remote = at(data.root).is_remote
         self._clock = clock
         self._changes = 0
-        self._messages: tuple[int, _Era | None, Counter[str]] | None = None
+        self._totals: tuple[int, _Era | None, Mapping[str, Held]] | None = None
         self._gate = threading.Lock()
         #: By the time of the last look, the oldest first: all that are known, and those whose log is followed.
         self._queues: OrderedDict[tuple[str, str], _Queue] = OrderedDict()
@@ -124,16 +127,20 @@ class Counts:
                 list(pool.map(look, (missing[start : start + share] for start in range(0, len(missing), share))))
         return [known[key] for key in wanted]
 
-    def messages_in(self, topology: Topology) -> Counter[str]:
-        """How many messages the queues of each vhost hold, as `of_many` tells it; no entry without queues."""
+    def held_in(self, topology: Topology) -> Mapping[str, Held]:
+        """What the queues of each vhost hold together, as `of_many` tells it; no entry without queues."""
         era = self._era()
-        known = self._messages
+        known = self._totals
         if known is None or era is None or known[:2] != (topology.version, era):
-            found = Counter[str]()
+            found: dict[str, Held] = {}
             for (vhost, _), held in zip(topology.queues, self.of_many(topology.queues), strict=True):
-                found[vhost] += held.messages
-            known = self._messages = (topology.version, era, found)
+                found[vhost] = found.get(vhost, Held()) + held
+            known = self._totals = (topology.version, era, found)
         return known[2]
+
+    def messages_in(self, topology: Topology) -> Counter[str]:
+        """How many messages the queues of each vhost hold; no entry without queues."""
+        return Counter({vhost: held.messages for vhost, held in self.held_in(topology).items()})
 
     def changed(self) -> None:
         """This process has taken something out of a queue: whoever asks next looks again."""

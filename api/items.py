@@ -589,6 +589,17 @@ class ForwardPosition(TypedDict):
 
 
 @with_config(_EXACT)
+class UnparsableBodies(TypedDict):
+    """Messages whose bodies the filters of an exchange or queue (`kind`) could not read, and why."""
+
+    kind: str
+    vhost: str
+    name: str
+    reason: str
+    messages: int
+
+
+@with_config(_EXACT)
 class JobProgress(TypedDict):
     """What a job has done since its stream began; of a forwarder the rows before its position, and that."""
 
@@ -597,6 +608,7 @@ class JobProgress(TypedDict):
     copies: int
     unroutable: dict[str, int]
     stages: dict[str, StageProgress]
+    unparsable: list[UnparsableBodies]
     position: NotRequired[ForwardPosition | None]
 
 

@@ -138,7 +138,10 @@ class RoutingCollector(Collector):
         yield self._counter("bindery_filter_errors", text, ("filter",), _by_filter(totals.filter_errors))
         text = "Messages whose bodies the filters of an exchange or queue could not read."
         labels = ("kind", "vhost", "name", "reason")
-        yield self._counter("bindery_unparsable_bodies", text, labels, totals.unparsable)
+        unread: dict[tuple[str, ...], int] = {}
+        for (_, *place), number in totals.unparsable.items():
+            unread[tuple(place)] = unread.get(tuple(place), 0) + number
+        yield self._counter("bindery_unparsable_bodies", text, labels, unread)
         text = "Requests of batches to an object store."
         yield self._counter("bindery_storage_requests", text, ("stream", "kind"), totals.requests)
         retries = CounterMetricFamily("bindery_commit_retries", "Commits that lost a race.", labels=["table"])

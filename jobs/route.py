@@ -45,6 +45,7 @@ from bindery.store.batches import Routed
 from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.maintenance import Upkeep
 from bindery.store.maintenance.options import MaintenanceOptions
+from bindery.store.manifest import TASK_STAGE
 from bindery.store.paths import DataDir
 from bindery.store.places import hadoop_address, requests
 from bindery.store.routed_counts import RoutedCounts
@@ -224,7 +225,8 @@ class RouteJob:
         for result in outcomes:
             counts.merge(result["counts"])
             for stage, spent in result["seconds"].items():
-                seconds[f"task {stage}"] = seconds.get(f"task {stage}", 0.0) + spent
+                name = TASK_STAGE + stage
+                seconds[name] = seconds.get(name, 0.0) + spent
         if counts.records:
             mean = max(1, counts.bytes // counts.records)
             self._batch_records = min(max(1, GROUP_BYTES // mean), self.job.max_batch_records)

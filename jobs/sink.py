@@ -36,7 +36,7 @@ from bindery.router.spelling import did_you_mean, nearest
 from bindery.store.attempts import Attempts
 from bindery.store.batches import BatchDriver, Routed, RouterOf
 from bindery.store.commit import BatchCommitter, WrittenFile
-from bindery.store.manifest import read_manifest
+from bindery.store.manifest import TASK_STAGE, read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.pins import Pin, Pins
 from bindery.store.places import at
@@ -246,7 +246,8 @@ def _routed(results: Sequence[str]) -> Routed:
     for result in found:
         counts.merge(result["counts"])
         for stage, spent in result["seconds"].items():
-            timings[f"task {stage}"] = timings.get(f"task {stage}", 0.0) + spent * 1000
+            name = TASK_STAGE + stage
+            timings[name] = timings.get(name, 0.0) + spent * 1000
     return Routed([WrittenFile(**file) for result in found for file in result["files"]], counts, timings)
 
 

@@ -19,7 +19,7 @@ from bindery.store.totals import ManifestTotals, Totals
 
 _NAME: Final = "totals.json"
 #: Of the form of the file; another one is not read.
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 
 def manifest_totals(data: DataDir) -> ManifestTotals:

@@ -7,7 +7,7 @@ import heapq
 import itertools
 import json
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -21,6 +21,8 @@ from bindery.store.actions import AddFile
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 
+#: How stages begin that tasks went through side by side: sums over tasks, within the time of the stage "tasks".
+TASK_STAGE: Final = "task "
 _COMMITTED: Final = "committed_at"
 _EVERY: Final = pc.scalar(True)
 _COUNTS: Final = pa.map_(pa.string(), pa.int64())
@@ -244,11 +246,18 @@ def read_manifest(
 
 
 def newest_batches(
-    data: DataDir, *, columns: Sequence[str] | None = None, files: Iterable[AddFile] | None = None
+    data: DataDir,
+    *,
+    columns: Sequence[str] | None = None,
+    files: Iterable[AddFile] | None = None,
+    kept: MutableMapping[str, list[dict[str, Any]]] | None = None,
+    most: int | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Manifest rows, the newest commit first; `columns` beside the commit time, all of them by default.
 
-    `files` are those of an older version of the table, where that is meant.
+    `files` are those of an older version of the table, or some of them, where that is meant. Rows of a file that is in
+    `kept`, by its path, are not read again, and those that are read are put there: the newest `most` of each file, for
+    whoever takes no more.
     A file is opened when all of what is newer has been taken: whoever stops early has read little, however
     long the manifest is, and however its rows are spread over files.
     """
@@ -263,7 +272,13 @@ def newest_batches(
     while waiting:
         _, _, first = heapq.heappop(waiting)
         if isinstance(first, AddFile):
-            for row in _read_file(data, first, _EVERY, schema):
+            rows = None if kept is None else kept.get(first.path)
+            if rows is None:
+                every = _read_file(data, first, _EVERY, schema)
+                rows = sorted(every, key=lambda row: row[_COMMITTED], reverse=True)[:most]
+                if kept is not None:
+                    kept[first.path] = rows
+            for row in rows:
                 heapq.heappush(waiting, (-row[_COMMITTED].timestamp(), next(number), row))
         else:
             yield first
@@ -275,18 +290,18 @@ def _files(data: DataDir) -> Iterable[AddFile]:
     return tables.files_of(tables.open_log(data.manifest, MANIFEST, files=True)).values()
 
 
-def newest_files(data: DataDir) -> list[AddFile]:
-    """The files that may have the newest batch of some stream: of those that have one stream alone, its newest."""
+def newest_files(files: Iterable[AddFile], *, each: int) -> list[AddFile]:
+    """The files that may have the newest batches of a stream: of those that have one stream alone its newest `each`."""
     mixed: list[AddFile] = []
-    newest: dict[str, AddFile] = {}
-    for file in _files(data):
+    alone: dict[str, list[AddFile]] = {}
+    for file in files:
         low, high = (bounds.get("stream") for bounds in _bounds(file))
         # a bound that other writers cut short stands for many streams
         if low is None or low != high or len(low) >= _CUT:
             mixed.append(file)
-        elif low not in newest or _newest_commit(file) > _newest_commit(newest[low]):
-            newest[low] = file
-    return [*mixed, *newest.values()]
+        else:
+            alone.setdefault(low, []).append(file)
+    return [*mixed, *(file for own in alone.values() for file in heapq.nlargest(each, own, key=_newest_commit))]
 
 
 def _bounds(file: AddFile) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

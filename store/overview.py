@@ -5,21 +5,21 @@ Reads what is on record, and nothing of it while it changes: the manifest, the n
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from bindery.router.error_text import counted
 from bindery.router.errors import UnusablePin
-from bindery.router.model import Topology
+from bindery.router.model import DEFAULT_VHOST, Topology
 from bindery.router.moments import iso
 from bindery.store import effects, tables
 from bindery.store.jobs import Found, JobRegistry
 from bindery.store.kept_totals import manifest_totals
 from bindery.store.log import TableLog
-from bindery.store.manifest import newest_batches, newest_files
+from bindery.store.manifest import TASK_STAGE
+from bindery.store.newest import NewestBatches
 from bindery.store.paths import DataDir
 from bindery.store.pins import Pin, Pins
 from bindery.store.places import at
@@ -27,26 +27,13 @@ from bindery.store.streams import StreamEpoch, epochs
 from bindery.store.topology import TopologyStore
 from bindery.store.totals import Totals
 
-#: Rows of the manifest, newest first, among which the last batch of each stream is looked for.
-_NEWEST_ROWS: Final = 1_024
 #: A batch that was begun so long ago, and is not committed, is worth a word where nobody is known to be at it.
 _UNFINISHED: Final = timedelta(minutes=1)
-_LAST: Final = (
-    "stream",
-    "batch_id",
-    "topology_version",
-    "clock",
-    "records",
-    "copies",
-    "unroutable",
-    "unparsable",
-    "timings_ms",
-)
 
 
 @dataclass(frozen=True, slots=True)
-class LastBatch:
-    """The newest batch of a stream: times in UTC, `milliseconds` by stage, `unroutable` messages by reason.
+class Batch:
+    """A batch of a stream: times in UTC, `milliseconds` by stage, `unroutable` messages by reason.
 
     unparsable  messages whose bodies filters could not read, as the manifest counts them
     """
@@ -61,27 +48,62 @@ class LastBatch:
     unparsable: list[dict[str, Any]]
     milliseconds: dict[str, float]
 
+    @property
+    def duration(self) -> timedelta:
+        """How long it took; what single tasks did is within the time of all of them, where that was measured."""
+        spent = self.milliseconds
+        own = (stage for stage in spent if "tasks" not in spent or not stage.startswith(TASK_STAGE))
+        return timedelta(milliseconds=sum(spent[stage] for stage in own))
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        return {
+            "batch_id": self.number,
+            "topology_version": self.topology_version,
+            "begun_at": iso(self.begun_at),
+            "committed_at": iso(self.committed_at),
+            "records": self.records,
+            "copies": self.copies,
+            "unroutable": self.unroutable,
+            "unparsable": self.unparsable,
+            "duration_ms": round(self.duration / timedelta(milliseconds=1), 1),
+            "milliseconds": {stage: round(spent, 1) for stage, spent in self.milliseconds.items()},
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
     """One stream.
 
-    batches, records, copies, unroutable   of all its time
-    committed_at                           when it last committed a batch
-    last                                   its last batch, unless its row was merged with very many later ones of others
-    begun                                  number of a batch that is pinned and not committed, and since when
-    job                                    the job of that stream, where one was submitted
+    batches, records, copies, reasons, unparsable   of all its time: `reasons` why messages reached no queue,
+                                                    `unparsable` bodies that filters could not read
+    committed_at                                    when it last committed a batch
+    newest                                          its newest batches, the last one first; those whose rows were merged
+                                                    with very many later ones of others are left out
+    begun                                           number of a batch that is pinned and not committed, and since when
+    job                                             the job of that stream, where one was submitted
     """
 
     stream: str
     batches: int = 0
     records: int = 0
     copies: int = 0
-    unroutable: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+    unparsable: list[dict[str, Any]] = field(default_factory=list)
     committed_at: datetime | None = None
-    last: LastBatch | None = None
+    newest: tuple[Batch, ...] = ()
     begun: tuple[int, datetime] | None = None
     job: Found | None = None
+
+    @property
+    def last(self) -> Batch | None:
+        """Its last batch."""
+        return self.newest[0] if self.newest else None
+
+    @property
+    def unroutable(self) -> int:
+        """How many messages reached no queue."""
+        return sum(self.reasons.values())
 
     @property
     def state(self) -> str:
@@ -91,30 +113,25 @@ class StreamState:
     def as_data(self, now: datetime) -> dict[str, Any]:
         """JSON-ready data; times in ISO 8601, `age_seconds` since the last commit."""
         last, progress = self.last, _progress(self.job)
+        waiting = progress.get("waiting") if self.job is not None and self.job.alive else None
         return {
             "stream": self.stream,
+            "vhost": None if self.job is None else self.job.record.document.get("vhost", DEFAULT_VHOST),
             "state": self.state,
             "batches": self.batches,
             "records": self.records,
             "copies": self.copies,
             "unroutable": self.unroutable,
+            "reasons": self.reasons,
+            "unparsable": self.unparsable,
             "committed_at": None if self.committed_at is None else iso(self.committed_at),
             "age_seconds": None if self.committed_at is None else round((now - self.committed_at).total_seconds(), 3),
             "lag": progress.get("lag"),
             "rows_per_second": progress.get("rows_per_second"),
-            "last_batch": None
-            if last is None
-            else {
-                "batch_id": last.number,
-                "topology_version": last.topology_version,
-                "begun_at": iso(last.begun_at),
-                "committed_at": iso(last.committed_at),
-                "records": last.records,
-                "copies": last.copies,
-                "unroutable": last.unroutable,
-                "unparsable": last.unparsable,
-                "milliseconds": {stage: round(spent, 1) for stage, spent in last.milliseconds.items()},
-            },
+            "waiting": None
+            if waiting is None
+            else {"since": iso(datetime.fromtimestamp(waiting["since"], UTC)), "reason": waiting["reason"]},
+            "last_batch": None if last is None else last.as_data(),
             "begun": None if self.begun is None else {"batch_id": self.begun[0], "since": iso(self.begun[1])},
             "wrong": list(self.wrong(now)),
         }
@@ -173,8 +190,13 @@ class Overview:
         }
 
 
-def overview(data: DataDir, topology: Topology | None = None, totals: Totals | None = None) -> Overview:
-    """How a data directory stands; whoever follows its topology and the totals of its manifest has them at hand.
+def overview(
+    data: DataDir,
+    topology: Topology | None = None,
+    totals: Totals | None = None,
+    newest: NewestBatches | None = None,
+) -> Overview:
+    """How a data directory stands; whoever follows its topology and its manifest has what they say at hand.
 
     Raises UnsupportedTable for tables of a newer version or damaged records.
     """
@@ -182,7 +204,7 @@ def overview(data: DataDir, topology: Topology | None = None, totals: Totals | N
     known = {one.stream: one for one in epochs(data)}  # the newest epoch of each, as they are in order
     jobs = {one.record.stream: one for one in JobRegistry(data).all()}
     totals = manifest_totals(data).totals() if totals is None else totals
-    last = _last_batches(data, set(totals.batches))
+    batches = (NewestBatches(data, each=1) if newest is None else newest).of(totals.batches)
     manifest = TableLog(data.manifest) if tables.exists(data.manifest) else None
     return Overview(
         data.root,
@@ -194,7 +216,7 @@ def overview(data: DataDir, topology: Topology | None = None, totals: Totals | N
             _stream(
                 name,
                 totals,
-                last.get(name),
+                batches.get(name, ()),
                 begun=None if name not in known else _begun(data, known[name], manifest),
                 job=jobs.get(name),
             )
@@ -204,7 +226,12 @@ def overview(data: DataDir, topology: Topology | None = None, totals: Totals | N
 
 
 def _stream(
-    name: str, totals: Totals, row: dict[str, Any] | None, *, begun: tuple[int, datetime] | None, job: Found | None
+    name: str,
+    totals: Totals,
+    newest: Iterable[dict[str, Any]],
+    *,
+    begun: tuple[int, datetime] | None,
+    job: Found | None,
 ) -> StreamState:
     committed = totals.committed.get(name)
     return StreamState(
@@ -212,26 +239,17 @@ def _stream(
         batches=totals.batches[name],
         records=totals.records[name],
         copies=totals.copies[name],
-        unroutable=sum(number for (stream, _), number in totals.unroutable.items() if stream == name),
+        reasons={reason: number for (stream, reason), number in totals.unroutable.items() if stream == name},
+        unparsable=totals.unparsable_of(name),
         committed_at=None if committed is None else datetime.fromtimestamp(committed, UTC),
-        last=None if row is None else _last(row),
+        newest=tuple(_batch(row) for row in newest),
         begun=begun,
         job=job,
     )
 
 
-def _last_batches(data: DataDir, wanted: set[str]) -> dict[str, dict[str, Any]]:
-    """The newest row of each stream, among a bounded number of rows."""
-    found: dict[str, dict[str, Any]] = {}
-    for row in itertools.islice(newest_batches(data, columns=_LAST, files=newest_files(data)), _NEWEST_ROWS):
-        found.setdefault(row["stream"], row)
-        if found.keys() >= wanted:
-            break
-    return found
-
-
-def _last(row: dict[str, Any]) -> LastBatch:
-    return LastBatch(
+def _batch(row: dict[str, Any]) -> Batch:
+    return Batch(
         row["batch_id"],
         row["topology_version"],
         row["clock"],

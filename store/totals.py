@@ -38,7 +38,7 @@ class Totals:
     invalid                    (stream, kind) -> records that are no messages
     filter_unknowns            filter text -> evaluations that met run-time trouble
     filter_errors              filter text -> evaluations that failed because of a defect
-    unparsable                 (exchange or queue, vhost, name, reason) -> messages with an unreadable body
+    unparsable                 (stream, exchange or queue, vhost, name, reason) -> messages with an unreadable body
     requests                   (stream, kind) -> requests to an object store
     exchanges                  (vhost, exchange) -> messages published to it
     bindings                   id of a binding or divert -> messages that it matched
@@ -54,7 +54,7 @@ class Totals:
     unroutable: Counter[tuple[str, str]] = field(default_factory=Counter)
     filter_unknowns: Counter[str] = field(default_factory=Counter)
     filter_errors: Counter[str] = field(default_factory=Counter)
-    unparsable: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    unparsable: Counter[tuple[str, str, str, str, str]] = field(default_factory=Counter)
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     invalid: Counter[tuple[str, str]] = field(default_factory=Counter)
     exchanges: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -66,6 +66,14 @@ class Totals:
     def copy(self) -> Totals:
         """The same totals, to be added to."""
         return Totals(**{one.name: getattr(self, one.name).copy() for one in fields(self)})
+
+    def unparsable_of(self, stream: str) -> list[dict[str, Any]]:
+        """Messages of a stream whose bodies filters could not read, by object (kind, vhost, name) and reason."""
+        return [
+            {"kind": kind, "vhost": vhost, "name": name, "reason": reason, "messages": number}
+            for (own, kind, vhost, name, reason), number in sorted(self.unparsable.items())
+            if own == stream
+        ]
 
     def add(self, rows: pa.Table) -> None:
         """Add rows of the manifest's schema, as many as there are, column by column."""
@@ -90,8 +98,10 @@ class Totals:
             self.filter_unknowns[one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "filter_errors"), ["key"]):
             self.filter_errors[one["key"]] += one["value_sum"]
-        for one in _sums(_flat(rows, "unparsable"), ["kind", "vhost", "name", "reason"]):
-            self.unparsable[one["kind"], one["vhost"], one["name"], one["reason"]] += one["messages_sum"]
+        place = [_STREAM, "kind", "vhost", "name", "reason"]
+        for one in _sums(_flat(rows, "unparsable"), place):
+            stream, kind, vhost, name, reason = (one[column] for column in place)
+            self.unparsable[stream, kind, vhost, name, reason] += one["messages_sum"]
         for one in _sums(_flat(rows, "requests"), [_STREAM, "key"]):
             self.requests[one[_STREAM], one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "invalid"), [_STREAM, "key"]):

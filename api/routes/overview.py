@@ -12,12 +12,13 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
-from fastapi import Path, Request, Response
+from fastapi import Path, Query, Request, Response
 
 from bindery import __version__
 from bindery.api.answers import answer, no_content, put_answer
 from bindery.api.bodies import Body, documented
-from bindery.api.control_plane import ControlPlane
+from bindery.api.control_plane import NEWEST_BATCHES, ControlPlane
+from bindery.api.counts import Held
 from bindery.api.deps import (
     AdministratorUser,
     ManagementUser,
@@ -37,6 +38,7 @@ from bindery.api.scope import visible_vhost, visible_vhosts
 from bindery.api.statistics import with_rates
 from bindery.router.model import EXCHANGE_TYPES, Setting
 from bindery.router.model.objects import GLOBAL_PARAMETER
+from bindery.router.moments import iso
 from bindery.store import overview as streams
 
 router = resource("overview")
@@ -87,6 +89,12 @@ _QUEUE_LENGTHS: Final = (
 )
 _STARTED: Final = time.monotonic()
 _CLUSTER_NAME: Final = "cluster_name"
+
+
+OneStream = Annotated[str | None, Query(description="this stream alone")]
+Batches = Annotated[
+    int, Query(description="how many of its newest batches are told of each stream", ge=0, le=NEWEST_BATCHES)
+]
 
 
 class ClusterNameBody(Body):
@@ -176,12 +184,26 @@ def overview(plane: Plane, user: ManagementUser, listing: ListingParameters) -> 
 
 
 @router.get("/status", summary="Show the streams", response_model=Document)
-def status(plane: Plane, _: MonitoringUser) -> Response:
+def status(plane: Plane, _: MonitoringUser, stream: OneStream = None, batches: Batches = 0) -> Response:
     """How each stream stands: what it did, its last batch by stage, its lag, and what is wrong, in sentences.
 
-    As `bindery status` says it.
+    As `bindery status` says it; `held` is what all queues hold together, and when one of them changed last. `batches`
+    adds `newest` to each stream: so many of its newest batches, the last first.
     """
-    return answer(streams.overview(plane.data, plane.topology(), plane.totals.totals()).as_data(datetime.now(UTC)))
+    topology = plane.topology()
+    found = streams.overview(plane.data, topology, plane.totals.totals(), plane.newest)
+    shown = found.as_data(datetime.now(UTC))
+    if batches:
+        for item, state in zip(shown["streams"], found.streams, strict=True):
+            item["newest"] = [one.as_data() for one in state.newest[:batches]]
+    held = sum(plane.counts.held_in(topology).values(), Held())
+    shown["held"] = {
+        "messages": held.messages,
+        "bytes": held.size,
+        "changed_at": iso(datetime.fromtimestamp(held.changed, UTC)) if held.changed else None,
+    }
+    shown["streams"] = [item for item in shown["streams"] if stream in (None, item["stream"])]
+    return answer(shown)
 
 
 @router.get("/cluster-name", summary="Show the cluster name", response_model=NameItem)

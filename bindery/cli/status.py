@@ -60,7 +60,7 @@ def status(
 def _row(one: StreamState, now: datetime) -> tuple[object, ...]:
     last = one.last
     committed = None if one.committed_at is None else iso(one.committed_at)
-    spent = None if last is None else round(sum(last.milliseconds.values()) / 1000, 2)
+    spent = None if last is None else round(last.duration.total_seconds(), 2)
     since = "" if one.committed_at is None else ago(now - one.committed_at)
     return (
         one.stream, one.state, one.batches, one.records, one.copies, one.unroutable, committed, since, spent,

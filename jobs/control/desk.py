@@ -189,6 +189,7 @@ class Desk:
                     for (name, stage), (seconds, batches) in totals.stages.items()
                     if name == stream
                 },
+                "unparsable": totals.unparsable_of(stream),
             },
             "error": None,
         }
@@ -218,6 +219,7 @@ class Desk:
             "copies": 0,
             "unroutable": {},
             "stages": {},
+            "unparsable": [],
             "position": None if found is None else {**asdict(found.position), "moved_at": found.moved_ms},
         }
 

@@ -279,7 +279,7 @@ def test_a_submitted_forwarder_shows_how_far_it_is_from_run_to_run(queue: Queue)
     kafka = MockKafka()
     target = {"queue": "orders", "to": "kafka", "bootstrap_servers": kafka.address, "topic": kafka.topic()}
     document = {"stream": "out", "forward": target, "trigger": "available-now"}
-    nothing = {"batches": 0, "copies": 0, "unroutable": {}, "stages": {}}
+    nothing = {"batches": 0, "copies": 0, "unroutable": {}, "stages": {}, "unparsable": []}
     server = Server(Path(queue.data.root), jobs=JobSettings(roots=(f"kafka://{kafka.address}",))).start()
     client = server.client()
 

@@ -141,7 +141,14 @@ def test_a_job_is_submitted_shown_stopped_restarted_and_forgotten(service: Servi
     job = service.until("idle", "a/b ✓")
     assert job["run"]["number"] == 1
     assert (job["lag"], job["rows_per_second"], job["submitted_by"]) == ({"seconds": 0}, 12.5, USER)
-    assert job["progress"] == {"batches": 0, "records": 0, "copies": 0, "unroutable": {}, "stages": {}}
+    assert job["progress"] == {
+        "batches": 0,
+        "records": 0,
+        "copies": 0,
+        "unroutable": {},
+        "stages": {},
+        "unparsable": [],
+    }
     assert job["document"] == service.document("a/b ✓")
     assert [item["stream"] for item in client.get("/jobs").json] == ["a/b ✓"]
     document = service.server.app.openapi()

@@ -127,7 +127,7 @@ def test_what_does_not_fit_is_not_believed(data: DataDir, store: TopologyStore, 
         "cut": {},
         "other version": {"version": kept["version"] + 1},
         "other entry": {"entry": "0"},
-        "other format": {"format": 2},
+        "other format": {"format": 1},
         "no counts": {"totals": {}},
     }[damage]
     content = json.dumps(kept | change).encode()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bindery.store import overview as module
+from bindery.store import newest as module
 from bindery.store.commit import BatchCommitter, BatchCounts
 from bindery.store.jobs import JobRecord, JobRegistry, Process, Run, RunStatus
 from bindery.store.maintenance import maintain
@@ -70,6 +70,41 @@ def test_a_batch_that_is_begun_and_not_committed_is_wrong_unless_a_job_is_at_it(
         "2 of 4 records of the last batch reached no queue: no-binding 2",
         "filters of exchange 'orders' could not read 3 bodies of the last batch: syntax",
     ]
+
+
+def test_the_newest_batches_are_read_once_each(data: DataDir, version: int) -> None:
+    newest = module.NewestBatches(data, each=3)
+
+    def look() -> dict[str, list[int]]:
+        return {one.stream: [batch.number for batch in one.newest] for one in overview(data, newest=newest).streams}
+
+    assert look() == {}
+    for stream, batches in (("long", 5), ("short", 1)):
+        epoch = register(data, stream, "1")
+        with BatchCommitter(data, stream=stream, app_id=epoch.app_id) as committer:
+            for number in range(batches):
+                deliver(data, committer, number, version, "a")
+    assert look() == {"long": [4, 3, 2], "short": [0]}
+    assert newest.files_read == 4
+    assert look() == {"long": [4, 3, 2], "short": [0]}
+    assert newest.files_read == 4
+    with BatchCommitter(data, stream="short", app_id=epoch.app_id) as committer:
+        deliver(data, committer, 1, version, "a")
+    assert look() == {"long": [4, 3, 2], "short": [1, 0]}
+    assert newest.files_read == 5
+    assert maintain(data, Policy(fan_in=2)).tables[-1].error is None
+    assert look() == {"long": [4, 3, 2], "short": [1, 0]}
+
+
+def test_a_batch_takes_as_long_as_its_stages_and_tasks_run_side_by_side(data: DataDir, version: int) -> None:
+    epoch = register(data, "s", "1")
+    with BatchCommitter(data, stream="s", app_id=epoch.app_id) as committer:
+        counts = BatchCounts(timings_ms={"prepare": 5, "tasks": 20, "task read": 30, "task write": 8})
+        committer.commit(0, committer.pin(0, version, 1_000), [], counts)
+    last = one(data).last
+    assert last is not None
+    whole = last.milliseconds["prepare"] + last.milliseconds["tasks"] + last.milliseconds["commit"]
+    assert last.duration == timedelta(milliseconds=whole)
 
 
 def test_the_first_batch_of_another_epoch_is_not_mistaken_for_an_old_one(data: DataDir, version: int) -> None:

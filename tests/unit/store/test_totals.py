@@ -38,7 +38,10 @@ def reference(rows: list[dict[str, Any]]) -> Totals:
         out.filter_errors.update(dict(row["filter_errors"]))
         out.bindings.update(dict(row["bindings"]))
         out.unparsable.update(
-            {(one["kind"], one["vhost"], one["name"], one["reason"]): one["messages"] for one in row["unparsable"]}
+            {
+                (stream, one["kind"], one["vhost"], one["name"], one["reason"]): one["messages"]
+                for one in row["unparsable"]
+            }
         )
         out.exchanges.update({(one["vhost"], one["name"]): one["records"] for one in row["exchanges"]})
         for one in row["tables"]:

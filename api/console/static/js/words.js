@@ -33,6 +33,12 @@ export function duration(milliseconds) {
   return `${SHORT.format(milliseconds / 60_000)} min`;
 }
 
+/** 4 minutes */
+export function lasting(seconds) {
+  const [unit, size] = UNITS.find(([, length]) => seconds >= length) ?? UNITS.at(-1);
+  return counted(Math.trunc(seconds / size), unit);
+}
+
 /** 4 minutes ago */
 export function ago(time, now = Date.now()) {
   const seconds = (new Date(time).getTime() - now) / 1_000;
@@ -40,6 +46,12 @@ export function ago(time, now = Date.now()) {
   if (Math.abs(seconds) < 1) return "now";
   const [unit, size] = UNITS.find(([, length]) => Math.abs(seconds) >= length);
   return RELATIVE.format(Math.trunc(seconds / size), unit);
+}
+
+/** 12 /s, 0.4 /s */
+export function perSecond(value) {
+  if (value === null || value === undefined) return "–";
+  return `${value < 10 ? SHORT.format(value) : WHOLE.format(Math.round(value))} /s`;
 }
 
 /** The whole time, in the reader's zone. */

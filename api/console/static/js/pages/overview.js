@@ -3,36 +3,96 @@
 import { to } from "../address.js";
 import { ask, path } from "../api.js";
 import { h } from "../dom.js";
-import { named, object, panel, state, table, time } from "../parts.js";
-import { bytes, counted, duration, number, spoken } from "../words.js";
+import { fact, named, object, panel, state, table, time } from "../parts.js";
+import { rateOf, spark, stageBar } from "../plots.js";
+import { bytes, counted, lasting, number, perSecond, spoken } from "../words.js";
 import { version } from "./history.js";
 
+/** Batches that a stream's rate is told of. */
+const BATCHES = 30;
+/** Seconds from which on a stream counts as behind. */
+const BEHIND = 60;
+const ROWS = 12;
+/** Milliseconds in which the panels of the page share an answer. */
+const SHARED = 2_000;
+
 export function overview() {
-  return { title: "Overview", content: [h("h1", {}, "Overview"), streams(), h("div", { class: "halves" }, fullest(), changes())] };
+  const load = shared((live, signal) => ask(path("status"), { query: { batches: BATCHES }, live, signal }));
+  return {
+    title: "Overview",
+    content: [
+      h("h1", {}, "Overview"),
+      panel({ class: "bare", load, hidden: true, view: (found) => [health(found.streams), numbers(found)] }),
+      h("div", { class: "halves" }, changes(), fullest()),
+      panel({ title: "Streams", load, hidden: true, view: ({ streams }) => (streams.length ? streamTable(streams) : firstSteps()) }),
+      h("div", { class: "halves" }, noQueue(load), notRead(load)),
+    ],
+  };
 }
 
-function streams() {
-  return panel({
-    class: "bare",
-    load: (live, signal) => ask(path("status"), { live, signal }),
-    view: (status) => [health(status.streams), status.streams.length ? streamTable(status.streams) : firstSteps()],
-    hidden: true,
-  });
+/** One answer for all panels that ask at about the same time. */
+function shared(load) {
+  let last;
+  return (live, signal) => {
+    if (!last || Date.now() - last.at > SHARED) last = { at: Date.now(), answer: load(live, signal) };
+    return last.answer;
+  };
+}
+
+function names(streams) {
+  const shown = streams.slice(0, 3).map((one) => one.stream).join(", ");
+  return streams.length > 3 ? `${shown} and ${number(streams.length - 3)} more` : shown;
+}
+
+/** What keeps a stream from its work, in few words. */
+function waits(one) {
+  return one.waiting ? `, waiting: ${one.waiting.reason.split(":")[0]}` : "";
+}
+
+/** The streams in a sentence: "3 streams, 1 behind by 4 minutes: orders, waiting: no executor." */
+function sentence(streams) {
+  const failed = streams.filter((one) => one.state === "failed");
+  const behind = streams.filter((one) => !failed.includes(one) && (one.lag?.seconds ?? 0) >= BEHIND);
+  const waiting = streams.filter((one) => one.waiting && !behind.includes(one));
+  const others = streams.filter((one) => one.wrong.length && ![failed, behind, waiting].some((named) => named.includes(one)));
+  const parts = [];
+  if (failed.length) parts.push(`${number(failed.length)} failed: ${names(failed)}`);
+  if (behind.length) {
+    const longest = Math.max(...behind.map((one) => one.lag.seconds));
+    parts.push(`${number(behind.length)} behind by ${lasting(longest)}: ${names(behind)}${behind.length === 1 ? waits(behind[0]) : ""}`);
+  }
+  if (waiting.length) parts.push(`${number(waiting.length)} to begin: ${names(waiting)}${waits(waiting[0])}`);
+  if (others.length) parts.push(`${number(others.length)} to look at: ${names(others)}`);
+  return { kind: failed.length ? "bad" : parts.length ? "warn" : "good", words: parts.join("; ") || "all well" };
 }
 
 function health(streams) {
-  const wrong = streams.filter((one) => one.wrong.length);
   if (!streams.length) return h("p", { class: "health" }, state("off", "No stream has run yet."));
-  const words = `${counted(streams.length, "stream")}, `;
-  if (!wrong.length) return h("p", { class: "health" }, state("good", words + "all well."));
+  const { kind, words } = sentence(streams);
   return [
-    h("p", { class: "health" }, state("warn", words + `${wrong.length} to look at.`)),
-    h(
-      "ul",
-      { class: "wrong" },
-      wrong.flatMap((one) => one.wrong.map((sentence) => h("li", {}, h("b", { dir: "auto" }, one.stream), ": ", sentence, "."))),
-    ),
+    h("p", { class: "health" }, state(kind, `${counted(streams.length, "stream")}, ${words}.`)),
+    streams.some((one) => one.wrong.length)
+      ? h(
+          "ul",
+          { class: "wrong" },
+          streams.flatMap((one) => one.wrong.map((said) => h("li", {}, h("b", { dir: "auto" }, one.stream), ": ", said, "."))),
+        )
+      : null,
   ];
+}
+
+/** What there is, in numbers. */
+function numbers({ topology, held }) {
+  return h(
+    "dl",
+    { class: "facts" },
+    fact("Exchanges", number(topology.exchanges)),
+    fact("Bindings", number(topology.bindings)),
+    fact("Queues", number(topology.queues)),
+    fact("Messages in queues", number(held.messages)),
+    fact("Size", bytes(held.bytes)),
+    fact("Last change of a queue", time(held.changed_at)),
+  );
 }
 
 function firstSteps() {
@@ -41,8 +101,8 @@ function firstSteps() {
     { class: "empty" },
     "A job reads records, routes them as messages, and writes one table for each queue. Start one with ",
     h("code", {}, "bindery route"),
-    " or ",
-    h("code", {}, "bindery jobs submit"),
+    " or on the page ",
+    h("a", { href: to(["jobs"]) }, "Jobs"),
     "; it shows up here.",
   );
 }
@@ -55,12 +115,12 @@ function streamTable(streams) {
     columns: [
       { title: "Stream", cell: (one) => (one.state === "no job" ? h("b", { dir: "auto" }, one.stream) : named(one.stream, to(["jobs", one.stream]))) },
       { title: "State", cell: (one) => jobState(one) },
-      { title: "Records", number: true, cell: (one) => number(one.records) },
-      { title: "Copies", number: true, cell: (one) => number(one.copies) },
-      { title: "No queue", number: true, cell: (one) => (one.unroutable ? h("a", { href: to(["unroutable", one.vhost ?? "/"]) }, number(one.unroutable)) : "0") },
-      { title: "Records/s", number: true, cell: (one) => (one.rows_per_second ? number(Math.round(one.rows_per_second)) : "–") },
+      { title: "Rate, newest batches", cell: (one) => rate(one) },
+      { title: "Lag", cell: (one) => lag(one.lag) },
       { title: "Last batch", cell: (one) => time(one.committed_at) },
-      { title: "By stage", cell: (one) => stages(one.last_batch?.milliseconds) },
+      { title: "By stage", cell: (one) => (one.last_batch ? stageBar(one.last_batch) : "–") },
+      { title: "Messages", number: true, cell: (one) => number(one.records) },
+      { title: "Copies", number: true, cell: (one) => number(one.copies) },
     ],
   });
 }
@@ -70,28 +130,23 @@ function jobState(one) {
   return state(one.wrong.length && one.state !== "failed" ? "warn" : kinds[one.state] ?? "off", one.state);
 }
 
-/** The stages of a batch as parts of one bar; the words are for those who do not see it. */
-function stages(milliseconds) {
-  const spent = Object.entries(milliseconds ?? {}).filter(([, value]) => value > 0);
-  const whole = spent.reduce((sum, [, value]) => sum + value, 0);
-  if (!whole) return "–";
-  const words = spent.map(([stage, value]) => `${spoken(stage)} ${duration(value)}`).join(", ");
-  let left = 0;
-  return h(
-    "span",
-    { class: "stages", title: words },
-    h(
-      "svg",
-      { viewBox: "0 0 100 8", preserveAspectRatio: "none", role: "img", "aria-label": words },
-      spent.map(([, value], place) => {
-        const width = (100 * value) / whole;
-        const part = h("rect", { x: left, y: 0, width: Math.max(width - 0.6, 0.4), height: 8, class: `series-${place % 6}` });
-        left += width;
-        return part;
-      }),
-    ),
-    duration(whole),
-  );
+function rate(one) {
+  if (!one.newest.length) return "–";
+  const sizes = one.newest.map((batch) => batch.records).reverse();
+  const words = `${counted(sizes.length, "batch", "batches")} of ${number(Math.min(...sizes))} to ${number(Math.max(...sizes))} messages`;
+  return h("span", { class: "rate" }, spark(sizes, words), h("span", { title: one.rows_per_second ? `routed at ${perSecond(one.rows_per_second)}` : null }, perSecond(rateOf(one.newest))));
+}
+
+/** How far a stream is behind; what is still to be read where its source knows. */
+function lag(found) {
+  if (!found) return "–";
+  const left = [
+    found.files ? counted(found.files, "file") : null,
+    found.bytes ? bytes(found.bytes) : null,
+    found.offsets ? counted(found.offsets, "message") : null,
+  ].filter(Boolean);
+  const behind = found.seconds >= 1 ? lasting(found.seconds) : "none";
+  return h("span", {}, left.length ? `${behind}, ${left.join(", ")}` : behind);
 }
 
 function fullest() {
@@ -133,4 +188,49 @@ function changes() {
     hidden: true,
     view: ({ versions }) => (versions.length ? h("ol", { class: "log" }, versions.map(version)) : null),
   });
+}
+
+function noQueue(load) {
+  return panel({
+    title: "Reached no queue",
+    load,
+    hidden: true,
+    empty: "Every message of a stream has reached a queue.",
+    view: ({ streams }) => {
+      const rows = streams
+        .flatMap((one) => Object.entries(one.reasons).map(([reason, messages]) => ({ one, reason, messages })))
+        .sort((one, other) => other.messages - one.messages);
+      return rows.length
+        ? counts("Reached no queue", rows, [
+            { title: "Reason", cell: ({ one, reason }) => h("a", { href: to(["unroutable", one.vhost ?? "/"], { reason }) }, spoken(reason)) },
+            { title: "Stream", cell: ({ one }) => named(one.stream) },
+          ])
+        : null;
+    },
+  });
+}
+
+function notRead(load) {
+  return panel({
+    title: "Bodies that filters could not read",
+    load,
+    hidden: true,
+    empty: "None: each body that a filter asked for could be read.",
+    view: ({ streams }) => {
+      const rows = streams.flatMap((one) => one.unparsable).sort((one, other) => other.messages - one.messages);
+      return rows.length
+        ? counts("Bodies that filters could not read", rows, [
+            { title: "At", cell: (one) => [one.kind, " ", object(one.kind, one.vhost, one.name)] },
+            { title: "Why", cell: (one) => spoken(one.reason.replaceAll("-", "_")) },
+          ])
+        : null;
+    },
+  });
+}
+
+function counts(caption, rows, columns) {
+  return [
+    table({ caption, rows: rows.slice(0, ROWS), columns: [...columns, { title: "Messages", number: true, cell: ({ messages }) => number(messages) }] }),
+    rows.length > ROWS ? h("p", { class: "muted" }, `and ${number(rows.length - ROWS)} more`) : null,
+  ];
 }
