@@ -34,13 +34,15 @@ _COLUMNS: Final = ("stream", "batch_id", "clock", "records", "tables")
 class Wanted:
     """Which messages are compared: of one stream (None: of all), of its batches from `first` to `last`, where stated.
 
-    The newest `messages` of them, by the order of their batches.
+    The newest `messages` of them, by the order of their batches; with what the topology of their time did with them,
+    or, with `present`, with what the newest one would do.
     """
 
     messages: int
     stream: str | None = None
     first: int | None = None
     last: int | None = None
+    present: bool = False
 
     def holds(self, batch: Mapping[str, Any]) -> bool:
         """Whether a batch is one of those."""
@@ -103,7 +105,10 @@ def replay_newest(
     if not chosen:
         return looked
     router = Router.compile(proposed, vhost)
-    replayer = Replayer(store, vhost, router, Span(wanted.stream), may_see=may_read, before_routing=go_on)
+    before = present if wanted.present else None
+    replayer = Replayer(
+        store, vhost, router, Span(wanted.stream), present=before, may_see=may_read, before_routing=go_on
+    )
     held = {table["name"] for batch in chosen for table in _tables(batch, vhost) if table["kind"] == "queue"}
     queues = sorted(name for name in held if (vhost, name) in present.queues)
     readable = [name for name in queues if may_read(name)]

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from bindery.jobs.comparison import EXAMPLES, Comparison, Example
 from bindery.router.engine import REASONS, Deliveries, Router
 from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA, from_batch
+from bindery.router.model import Topology
 from bindery.store.recorded import UNREADABLE
 from bindery.store.routed_files import Identities, RoutedFile, batches_of, identities_of
 from bindery.store.stream_names import OF_PLANS
@@ -70,8 +71,9 @@ class _Group:
 class Replayer:
     """Compares groups of files; one per task, so that past versions compile once.
 
-    `may_see` says of an exchange whether unroutable messages that were published to it are compared; `before_routing`
-    is called before each portion, and what it raises ends the comparison.
+    With `present` a message is compared with what that topology does with it, not with what became of it. `may_see`
+    says of an exchange whether unroutable messages that were published to it are compared; `before_routing` is called
+    before each portion, and what it raises ends the comparison.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Replayer:
         proposed: Router,
         span: Span,
         *,
+        present: Topology | None = None,
         may_see: Callable[[str], bool] | None = None,
         before_routing: Callable[[], None] = lambda: None,
     ) -> None:
@@ -90,6 +93,7 @@ class Replayer:
         self._span = span
         self._may_see = may_see
         self._before_routing = before_routing
+        self._present = present
         self._past: dict[int, Router] = {}
 
     def compare(
@@ -138,6 +142,8 @@ class Replayer:
         """Rows of one table; those of one version and clock go together."""
         versions = rows.column("routing").field("topology_version").to_numpy()
         clocks = rows.column("routed_at").cast(pa.int64()).to_numpy() // 1000
+        if self._present is not None:
+            versions = np.full(rows.num_rows, self._present.version)
         for version, clock in np.unique(np.stack([versions, clocks], axis=1), axis=0).tolist():
             chosen = np.flatnonzero((versions == version) & (clocks == clock))
             part = rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen))
@@ -145,12 +151,15 @@ class Replayer:
             self._before_routing()
             before = _Side(self._router(version), messages, clock)
             after = _Side(self._proposed, messages, clock)
-            _compare(group, part, before, after, (version, clock), queue)
+            _compare(group, part, before, after, (version, clock))
+            if queue is not None and self._present is None:
+                group.found.unexplained += part.num_rows - len(before.rows.get(queue, _NO_ROWS))
 
     def _router(self, version: int) -> Router:
         found = self._past.get(version)
         if found is None:
-            found = self._past[version] = Router.compile(self._store.load(version=version), self._vhost)
+            topology = self._store.load(version=version) if self._present is None else self._present
+            found = self._past[version] = Router.compile(topology, self._vhost)
         return found
 
 
@@ -201,7 +210,6 @@ def _compare(
     before: _Side,
     after: _Side,
     routed: tuple[int, int],
-    queue: str | None,
 ) -> None:
     found = group.found
     found.messages += rows.num_rows
@@ -209,8 +217,6 @@ def _compare(
     found.unroutable_after.update(after.reasons())
     group.queues_before.update(before.queues)
     group.queues_after.update(after.queues)
-    if queue is not None:
-        found.unexplained += rows.num_rows - len(before.rows.get(queue, _NO_ROWS))
     for name in before.rows.keys() | after.rows.keys():
         old, new = before.rows.get(name, _NO_ROWS), after.rows.get(name, _NO_ROWS)
         same = np.intersect1d(old, new, assume_unique=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Request, Response
 from pydantic import Field
@@ -46,6 +46,9 @@ class ReplayBody(OwnBody):
         None, description="a document of definitions or a change: an object, or the text of one in JSON or YAML"
     )
     prune: bool = Field(False, description="with change: what the document does not name goes")
+    compared_with: Literal["then", "now"] = Field(
+        "then", description="what became of the messages, or what the newest topology would do with them"
+    )
     messages: Annotated[Count, Field(ge=1, le=MAX_MESSAGES)] = Field(MESSAGES, description="how many, the newest first")
     stream: str | None = Field(None, description="only messages of this stream")
     first_batch: Annotated[Count, Field(ge=0)] | None = Field(None, description="with stream: from this batch on")
@@ -76,7 +79,7 @@ async def replay(
         raise bad_request("one of version and change is needed")
     if body.stream is None and (body.first_batch is not None or body.last_batch is not None):
         raise bad_request("batches are those of a stream: say stream")
-    wanted = Wanted(body.messages, body.stream, body.first_batch, body.last_batch)
+    wanted = Wanted(body.messages, body.stream, body.first_batch, body.last_batch, present=body.compared_with == "now")
 
     def work(gone: Callable[[], bool]) -> dict[str, Any]:
         proposed = _proposed(plane, user, vhost, body)

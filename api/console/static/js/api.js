@@ -31,8 +31,8 @@ export function path(...segments) {
   return "api/" + segments.map(encodeURIComponent).join("/");
 }
 
-/** Ask the API. `live` marks what nobody has asked for: it does not keep the session alive. */
-export async function ask(url, { method = "GET", query = {}, body, live = false, signal } = {}) {
+/** Ask the API. `live` marks what nobody has asked for: it does not keep the session alive. `text` is a body as it is. */
+export async function ask(url, { method = "GET", query = {}, body, text: document_, live = false, signal } = {}) {
   const stated = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const text = stated.length ? "?" + new URLSearchParams(stated) : "";
   let answer;
@@ -42,7 +42,7 @@ export async function ask(url, { method = "GET", query = {}, body, live = false,
       signal,
       credentials: "same-origin",
       headers: { "x-bindery-console": live ? "live" : "asked" },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: document_ ?? (body === undefined ? undefined : JSON.stringify(body)),
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;

@@ -7,16 +7,22 @@ import { ask, Problem, SESSION, whenLoggedOut } from "./api.js";
 import { fill, h } from "./dom.js";
 import { dialog, notice } from "./parts.js";
 import { access } from "./pages/access.js";
+import { applyDocument } from "./pages/apply.js";
+import { diverts } from "./pages/diverts.js";
 import { exchange, exchanges } from "./pages/exchanges.js";
 import { filters } from "./pages/filters.js";
 import { history as versions, oneVersion } from "./pages/history.js";
 import { job, jobs } from "./pages/jobs.js";
+import { lint } from "./pages/lint.js";
 import { login } from "./pages/login.js";
 import { overview } from "./pages/overview.js";
+import { policies } from "./pages/policies.js";
 import { queue, queues } from "./pages/queues.js";
+import { replay } from "./pages/replay.js";
 import { topology } from "./pages/topology.js";
 import { tryMessage } from "./pages/try.js";
 import { unroutable } from "./pages/unroutable.js";
+import { vhostList } from "./pages/vhost_list.js";
 
 /** Pages by the first segment of their address; a page gets its other segments, the query and the session. */
 const PAGES = {
@@ -27,6 +33,12 @@ const PAGES = {
   try: tryMessage,
   filters,
   unroutable,
+  diverts,
+  policies,
+  lint,
+  apply: applyDocument,
+  vhosts: vhostList,
+  replay,
   jobs: either(jobs, job, 1),
   history: either(versions, oneVersion, 1),
   access,
@@ -40,6 +52,7 @@ const PLACES = [
   ["Try a message", "try", "m"],
   ["Filters", "filters", "f"],
   ["Unroutable", "unroutable", "u"],
+  ["Replay", "replay", "r"],
   ["Jobs", "jobs", "j", "monitoring"],
   ["History", "history", "h", "monitoring"],
   ["Access", "access", "a", "administrator"],

@@ -1,8 +1,12 @@
 /** Bindings, as a table on the pages of the objects that they join, with what adds and takes away one. */
 
-import { ask, path, Problem } from "../api.js";
+import { ask, path } from "../api.js";
+import { changeDialog } from "../changes.js";
 import { h } from "../dom.js";
+import { filteredArguments } from "../forms.js";
 import { action, DEFAULT_EXCHANGE, dialog, field, object, table } from "../parts.js";
+
+export { read, Wrong } from "../written.js";
 
 /** Arguments of a binding or an object, each on a line of its own; none: a dash. */
 export function argumentsOf(values) {
@@ -39,7 +43,10 @@ export function bindingTable({ caption, bindings, here, far, onchange }) {
   if (onchange) {
     columns.push({
       title: h("span", { class: "unseen" }, "actions"),
-      cell: (one) => (one.source === "" ? null : action("Unbind", () => unbind(one, onchange), { kind: "small" })),
+      cell: (one) =>
+        one.source === ""
+          ? null
+          : h("div", { class: "buttons" }, action("Change", () => rebind(one, onchange), { kind: "small" }), action("Unbind", () => unbind(one, onchange), { kind: "small" })),
     });
   }
   return table({ caption, columns, rows: bindings, key: (one) => `${one.source}\n${one.destination_type}\n${one.destination}\n${one.properties_key}` });
@@ -74,6 +81,33 @@ function unbind(one, onchange) {
   });
 }
 
+const KNOWN = ["x-match", "x-replacement-routing-key"];
+
+function entry({ source, destination, destination_type: kind, routing_key: key, arguments: values }) {
+  return { source, destination, destination_type: kind, routing_key: key, arguments: values };
+}
+
+/** A dialog that gives a binding another key or other arguments, in one version: one goes and another comes. */
+function rebind(one, onchange) {
+  const key = h("input", { class: "mono", spellcheck: "false", value: one.routing_key });
+  const more = filteredArguments(one.arguments, { of: "binding", known: KNOWN });
+  changeDialog({
+    title: "Change the binding",
+    vhost: one.vhost,
+    body: [
+      h("p", {}, "From ", h("b", { dir: "auto" }, one.source), " to ", one.destination_type === "exchange" ? "exchange " : "", h("b", { dir: "auto" }, one.destination)),
+      field("Routing key", key),
+      more.element,
+    ],
+    change: () => {
+      const [was, is] = [entry(one), entry({ ...one, routing_key: key.value, arguments: more.read() })];
+      return JSON.stringify(was) === JSON.stringify(is) ? null : { delete: { bindings: [was] }, add: { bindings: [is] } };
+    },
+    confirm: "Change",
+    ondone: onchange,
+  });
+}
+
 /** A dialog that binds an exchange or a queue. source and destination: fixed where they are given. */
 export function bind({ vhost, source, destination, destinationType, ondone }) {
   const from = h("input", { value: source ?? "", readonly: source !== undefined, required: true });
@@ -81,46 +115,23 @@ export function bind({ vhost, source, destination, destinationType, ondone }) {
   const kind = h("select", { disabled: destination !== undefined }, h("option", { value: "queue" }, "queue"), h("option", { value: "exchange" }, "exchange"));
   kind.value = destinationType ?? "queue";
   const key = h("input", { class: "mono", spellcheck: "false" });
-  const selector = h("textarea", { rows: 2, class: "mono", spellcheck: "false" });
-  const more = h("textarea", { rows: 3, class: "mono", spellcheck: "false", placeholder: '{"x-match": "all", "region": "EU"}' });
-  dialog({
+  const more = filteredArguments({}, { of: "binding", known: KNOWN });
+  changeDialog({
     title: "New binding",
+    vhost,
     body: [
       field("From exchange", from),
       field("To", kind),
       field("Name", target),
       field("Routing key", key, "a topic exchange reads * as one word and # as any number of them"),
-      field("Selector", selector, "JMS: price > 10 AND region = 'EU'. Empty: every message that the key lets through"),
-      field("More arguments", more, "a JSON object"),
+      more.element,
     ],
-    confirm: "Bind",
-    work: async () => {
-      const stated = read(more.value);
-      if (selector.value.trim()) stated["x-filter-jms-selector"] = selector.value;
-      const body = { routing_key: key.value, arguments: stated };
-      await ask(path("bindings", vhost, "e", from.value, kind.value === "queue" ? "q" : "e", target.value), { method: "POST", body });
-      ondone();
-      return "bound";
+    change: () => {
+      if (!from.value || !target.value) return null;
+      const ends = { source: from.value, destination: target.value, destination_type: kind.value };
+      return { definitions: { bindings: [{ ...ends, routing_key: key.value, arguments: more.read() }] } };
     },
+    confirm: "Bind",
+    ondone,
   });
-}
-
-/** A JSON object that somebody has written; nothing is an empty one. Raises a Problem in words for anything else. */
-export function read(text) {
-  if (!text.trim()) return {};
-  let value;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    throw new Wrong(`This is no JSON: ${error.message}`);
-  }
-  if (value === null || typeof value !== "object" || Array.isArray(value)) throw new Wrong("A JSON object is needed: {…}");
-  return value;
-}
-
-/** What is wrong with what was written, found before it was sent. */
-export class Wrong extends Problem {
-  constructor(reason) {
-    super(400, reason);
-  }
 }

@@ -4,11 +4,15 @@ import { go, to } from "../address.js";
 import { ask, path } from "../api.js";
 import { fill, h } from "../dom.js";
 import { action, DEFAULT_EXCHANGE, dialog, fact, field, named, object, panel, rightsOf } from "../parts.js";
-import { argumentsOf, bind, bindingTable, read, Wrong } from "./bindings.js";
+import { changeDialog } from "../changes.js";
+import { argumentsField } from "../forms.js";
+import { argumentsOf, bind, bindingTable, Wrong } from "./bindings.js";
+import { findings, markedLists } from "./lint.js";
 import { listPage } from "./list.js";
 import { vhostField } from "./vhosts.js";
 
 const TYPES = ["direct", "topic", "fanout", "headers"];
+const KNOWN = ["alternate-exchange", "alternate-binding", "unroutable-message-behaviour", "x-payload", "x-payload-schema"];
 
 export function exchanges(_, query) {
   return listPage({
@@ -25,6 +29,7 @@ export function exchanges(_, query) {
       { title: "Type", key: "type", cell: (one) => one.type + (one.internal ? ", internal" : "") },
       { title: "Arguments", cell: (one) => argumentsOf(one.arguments) },
     ],
+    marks: markedLists("exchange"),
   });
 }
 
@@ -32,14 +37,22 @@ async function create() {
   const vhost = await vhostField();
   const name = h("input", { required: true, spellcheck: "false" });
   const type = h("select", {}, TYPES.map((one) => h("option", { value: one }, one)));
-  const more = h("textarea", { rows: 3, class: "mono", spellcheck: "false", placeholder: '{"alternate-exchange": "others"}' });
+  const internal = h("input", { type: "checkbox" });
+  const passing = h("input", { type: "checkbox" });
+  const more = argumentsField({}, KNOWN);
   type.value = "topic";
   dialog({
     title: "New exchange",
-    body: [field("Vhost", vhost), field("Name", name), field("Type", type), field("Arguments", more, "a JSON object")],
+    body: [
+      field("Vhost", vhost),
+      field("Name", name),
+      field("Type", type),
+      h("div", { class: "checks" }, h("label", {}, internal, " internal: only other exchanges send to it"), h("label", {}, passing, " goes with its last binding")),
+      more.element,
+    ],
     confirm: "Create",
     work: async () => {
-      const body = { type: type.value, durable: true, arguments: read(more.value) };
+      const body = { type: type.value, durable: true, internal: internal.checked, auto_delete: passing.checked, arguments: more.read() };
       await ask(path("exchanges", vhost.value, name.value), { method: "PUT", body });
       go(["exchanges", vhost.value, name.value]);
       return "created";
@@ -47,7 +60,26 @@ async function create() {
   });
 }
 
-export function exchange([vhost, segment]) {
+/** Another type and other arguments: an exchange that exists gets them, its bindings stay. */
+function change(item, ondone) {
+  const type = h("select", {}, TYPES.map((one) => h("option", { value: one }, one)));
+  type.value = item.type;
+  const internal = h("input", { type: "checkbox", checked: item.internal });
+  const more = argumentsField(item.arguments, KNOWN);
+  changeDialog({
+    title: `Change exchange ${item.name}`,
+    vhost: item.vhost,
+    body: [field("Type", type), h("div", { class: "checks" }, h("label", {}, internal, " internal: only other exchanges send to it")), more.element],
+    change: () => {
+      const { name, durable, auto_delete: passing } = item;
+      return { change: { exchanges: [{ name, durable, auto_delete: passing, type: type.value, internal: internal.checked, arguments: more.read() }] } };
+    },
+    confirm: "Change",
+    ondone,
+  });
+}
+
+export function exchange([vhost, segment], _, session) {
   const where = path("exchanges", vhost, segment);
   const name = segment === DEFAULT_EXCHANGE ? "" : segment;
   const parts = [];
@@ -95,15 +127,22 @@ export function exchange([vhost, segment]) {
         { class: "actions" },
         h("a", { class: "button", href: to(["try"], { vhost, exchange: name }) }, "Try a message"),
         rights.read && name !== "" ? action("Bind to …", () => bind({ vhost, source: name, ondone: again })) : null,
+        rights.configure && name !== "" && !name.startsWith("amq.") ? action("Change", () => change(item, again)) : null,
+        historyLink(session, { kind: "exchange", vhost, name }),
         rights.configure && name !== "" && !name.startsWith("amq.")
           ? action("Delete", () => remove(vhost, name), { kind: "danger" })
           : null,
       ),
     ],
   });
-  parts.push(head, ways("source", "destination", "What it sends on", "Nothing leaves it: bind a queue to it."));
+  parts.push(head, findings("exchange", vhost, name), ways("source", "destination", "What it sends on", "Nothing leaves it: bind a queue to it."));
   if (name !== "") parts.push(ways("destination", "source", "What comes from other exchanges", "No exchange leads here."));
   return { title: name || "default exchange", content: [crumbs("exchanges", "Exchanges", name || "(default exchange)"), parts] };
+}
+
+/** The way to what happened to an object, for those who may see it. */
+export function historyLink(session, object_) {
+  return session.roles.includes("monitoring") ? h("a", { class: "button", href: to(["history"], object_) }, "History") : null;
 }
 
 /** A heading that leads back to the list. */

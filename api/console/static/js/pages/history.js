@@ -1,6 +1,6 @@
 /** The history of the topology: who changed what, what a version changed, and the way back. */
 
-import { to } from "../address.js";
+import { go, to } from "../address.js";
 import { ask, path } from "../api.js";
 import { h } from "../dom.js";
 import { action, code, dialog, named, notice, panel, time } from "../parts.js";
@@ -18,32 +18,93 @@ function whatChanged({ counts, changes }) {
   return numbers.map(({ change, kind, count }) => `${counted(count, kind)} ${change}`).join(", ") || "nothing";
 }
 
-/** A version in a list. */
-export function version(one) {
+/** A version in a list; with the session of somebody who may, the way back to it. */
+export function version(one, { session, newest } = {}) {
   return h(
     "li",
     { key: one.version },
     h("a", { class: "mono", href: to(["history", one.version]) }, one.version),
     h("span", { dir: "auto" }, one.reason || whatChanged(one)),
+    session?.roles.includes("administrator") && one.version !== newest ? action("Roll back …", () => rollback(one.version, newest), { kind: "small" }) : null,
     h("small", {}, h("b", { dir: "auto" }, one.author || "unknown"), " ", time(one.timestamp)),
   );
 }
 
-export function history(_, query) {
+/** Kinds of objects that have a history. */
+const KINDS = ["exchange", "queue", "binding", "divert", "policy", "vhost"];
+
+export function history(_, query, session) {
+  if (query.from !== undefined && query.to !== undefined) return between(query);
+  const { author, kind, vhost, name, before } = query;
   return {
     title: "History",
     content: [
       h("div", { class: "heading" }, h("h1", {}, "History of the topology")),
+      filters(query),
       panel({
         class: "bare",
-        load: (live, signal) => ask(path("topology", "versions"), { query: { limit: VERSIONS, before: query.before }, live, signal }),
-        view: ({ versions }) => {
-          const last = versions.at(-1)?.version;
+        load: (live, signal) => ask(path("topology", "versions"), { query: { limit: VERSIONS, before, author, kind, vhost, name }, live, signal }),
+        view: (found) => {
+          const { versions, newest, looked_back_to: last } = found;
           return [
-            h("ol", { class: "log" }, versions.map(version)),
-            h("div", { class: "foot" }, h("span", {}), last > 0 ? h("a", { href: to(["history"], { before: last }) }, "older →") : null),
+            versions.length
+              ? h("ol", { class: "log" }, versions.map((one) => version(one, { session, newest })))
+              : h("p", { class: "empty" }, last > 0 ? `No such change in versions ${number(last)} to ${number(newest)}.` : "No such change."),
+            h("div", { class: "foot" }, h("span", {}), last > 0 ? h("a", { href: to(["history"], { ...query, before: last }) }, "older →") : null),
           ];
         },
+      }),
+    ],
+  };
+}
+
+/** Which versions are listed, and two that are compared. */
+function filters(query) {
+  const author = h("input", { type: "search", value: query.author ?? "", placeholder: "by anybody", "aria-label": "Changes by", spellcheck: "false" });
+  const kind = h("select", { "aria-label": "Kind of object" }, h("option", { value: "" }, "of anything"), KINDS.map((one) => h("option", { value: one }, `of a ${one}`)));
+  const name = h("input", { value: query.name ?? "", placeholder: "of any name", "aria-label": "Name of the object", spellcheck: "false" });
+  kind.value = query.kind ?? "";
+  const [from, until] = ["from", "to"].map((end) => h("input", { class: "short", value: query[end] ?? "", inputmode: "numeric", pattern: "[0-9]+", required: true, "aria-label": `Compare ${end} version` }));
+  return h(
+    "div",
+    { class: "halves filters" },
+    h(
+      "form",
+      { class: "filter", onsubmit: (event) => (event.preventDefault(), go(["history"], { author: author.value, kind: kind.value, name: name.value, vhost: name.value ? query.vhost : undefined })) },
+      author,
+      kind,
+      name,
+      h("button", { class: "button" }, "Show"),
+    ),
+    h(
+      "form",
+      { class: "filter compare", onsubmit: (event) => (event.preventDefault(), go(["history"], { from: from.value, to: until.value })) },
+      h("span", {}, "Compare"),
+      from,
+      h("span", {}, "with"),
+      until,
+      h("button", { class: "button" }, "Compare"),
+    ),
+  );
+}
+
+/** What lies between two versions. */
+function between(query) {
+  const { from, to: until, vhost } = query;
+  return {
+    title: `Versions ${from} and ${until}`,
+    content: [
+      crumbs("history", "History", `from version ${from} to ${until}`),
+      filters(query),
+      panel({
+        class: "bare",
+        every: 0,
+        load: (live, signal) => ask(path("topology", "diff"), { query: { from, to: until, vhost, limit: CHANGES }, live, signal }),
+        view: (found) => [
+          h("p", {}, found.total ? whatChanged(found) : "Nothing differs.", " ", h("a", { href: to(["history"], { from: until, to: from, vhost }) }, "The other way round")),
+          found.changes.map(changed),
+          found.total > found.changes.length ? h("p", { class: "muted" }, `and ${counted(found.total - found.changes.length, "further change")}`) : null,
+        ],
       }),
     ],
   };
@@ -64,7 +125,13 @@ export function oneVersion([number_], _, session) {
       h("p", {}, h("b", { dir: "auto" }, found.author || "unknown"), " ", time(found.timestamp), found.reason ? [": ", h("span", { dir: "auto" }, found.reason)] : null),
       h("p", { class: "muted" }, whatChanged({ counts: found.counts, changes: found.changes })),
       session.roles.includes("administrator") && found.version !== newest
-        ? h("div", { class: "actions" }, action("Roll back to this …", () => rollback(found.version, newest), { kind: "danger" }))
+        ? h(
+            "div",
+            { class: "actions" },
+            action("Roll back to this …", () => rollback(found.version, newest), { kind: "danger" }),
+            h("a", { class: "button", href: to(["history"], { from: found.version, to: newest }) }, "Compare with now"),
+            h("a", { class: "button", href: to(["replay", "/"], { version: found.version }) }, "Replay under this"),
+          )
         : null,
       found.changes.map(changed),
       found.total > found.changes.length ? h("p", { class: "muted" }, `and ${counted(found.total - found.changes.length, "further change")}`) : null,
@@ -88,7 +155,8 @@ function changed(one) {
   );
 }
 
-function rollback(target, newest) {
+/** A dialog that says what going back to a version would do, and does it. */
+export function rollback(target, newest) {
   const told = h("div", {}, "Comparing …");
   told.isOwn = true;
   ask(path("topology", "diff"), { query: { from: newest, to: target, limit: CHANGES } }).then(

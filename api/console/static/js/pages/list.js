@@ -11,9 +11,9 @@ const DELAY = 250;
 
 /**
  * A page with a list. resource: "queues"; noun: "queue"; columns as of a table; fields: what is asked for;
- * create: a button that makes one more.
+ * create: a button that makes one more; marks(items, live, signal): gives mark(item), what stands beside a name.
  */
-export function listPage({ resource, noun, title, columns, fields, query, create, empty }) {
+export function listPage({ resource, noun, title, columns, fields, query, create, empty, marks }) {
   const page = Number(query.page ?? 1);
   const reverse = query.reverse === "true";
   const move = (changed, options) => go([resource], { ...query, page: undefined, ...changed }, options);
@@ -45,14 +45,17 @@ export function listPage({ resource, noun, title, columns, fields, query, create
       h("div", { class: "heading" }, h("h1", {}, title), search, create),
       panel({
         class: "bare",
-        load: (live, signal) => ask(path(resource), { query: asked, live, signal }),
+        load: async (live, signal) => {
+          const list = await ask(path(resource), { query: asked, live, signal });
+          return { ...list, mark: marks ? await marks(list.items, live, signal) : () => null };
+        },
         empty: query.name ? `No ${noun} has ${JSON.stringify(query.name)} in its name.` : empty,
         view: (list) =>
           list.items.length
             ? [
                 table({
                   caption: title,
-                  columns,
+                  columns: marks ? [{ ...columns[0], cell: (one) => [columns[0].cell(one), list.mark(one)] }, ...columns.slice(1)] : columns,
                   rows: list.items,
                   key: (one) => `${one.vhost}\n${one.name}`,
                   sorted: {

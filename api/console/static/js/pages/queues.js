@@ -5,14 +5,18 @@ import { ask, path } from "../api.js";
 import { h } from "../dom.js";
 import { action, code, dialog, fact, field, named, object, panel, rightsOf, time } from "../parts.js";
 import { bytes, counted, number } from "../words.js";
-import { argumentsOf, bind, bindingTable, read, Wrong } from "./bindings.js";
-import { crumbs } from "./exchanges.js";
+import { changeDialog } from "../changes.js";
+import { filteredArguments } from "../forms.js";
+import { argumentsOf, bind, bindingTable, Wrong } from "./bindings.js";
+import { crumbs, historyLink } from "./exchanges.js";
+import { findings, markedLists } from "./lint.js";
 import { listPage } from "./list.js";
 import { vhostField } from "./vhosts.js";
 
 const SHOWN = 50;
 /** Characters of a body that are asked for. */
 const BODY = 4_000;
+const KNOWN = ["x-payload", "x-payload-schema", "x-owner-connection"];
 const DIALECTS = ["jms", "artemis", "apache", "amqp-sql"];
 
 export function queues(_, query) {
@@ -32,27 +36,43 @@ export function queues(_, query) {
       { title: "Last change", cell: (one) => (one.messages ? time(one.idle_since) : "–") },
       { title: "Arguments", cell: (one) => argumentsOf(one.arguments) },
     ],
+    marks: markedLists("queue"),
   });
 }
 
 async function create() {
   const vhost = await vhostField();
   const name = h("input", { required: true, spellcheck: "false" });
-  const more = h("textarea", { rows: 3, class: "mono", spellcheck: "false", placeholder: '{"x-filter-jms-selector": "price > 10"}' });
+  const more = filteredArguments({}, { of: "queue", known: KNOWN });
   dialog({
     title: "New queue",
-    body: [field("Vhost", vhost), field("Name", name), field("Arguments", more, "a JSON object")],
+    body: [field("Vhost", vhost), field("Name", name), more.element],
     confirm: "Create",
     work: async () => {
-      const body = { durable: true, arguments: read(more.value) };
-      await ask(path("queues", vhost.value, name.value), { method: "PUT", body });
+      await ask(path("queues", vhost.value, name.value), { method: "PUT", body: { durable: true, arguments: more.read() } });
       go(["queues", vhost.value, name.value]);
       return "created";
     },
   });
 }
 
-export function queue([vhost, name], query) {
+/** Another filter and other arguments: its messages stay as they are. */
+function change(vhost, item, ondone) {
+  const more = filteredArguments(item.arguments, { of: "queue", known: KNOWN });
+  changeDialog({
+    title: `Change queue ${item.name}`,
+    vhost,
+    body: [h("p", { class: "muted" }, "It holds for what is routed from now on; messages that are there stay."), more.element],
+    change: () => {
+      const { name, durable, auto_delete: passing } = item;
+      return { change: { queues: [{ name, durable, auto_delete: passing, arguments: more.read() }] } };
+    },
+    confirm: "Change",
+    ondone,
+  });
+}
+
+export function queue([vhost, name], query, session) {
   const where = path("queues", vhost, name);
   const parts = [];
   const again = () => parts.forEach((part) => part.again());
@@ -63,8 +83,9 @@ export function queue([vhost, name], query) {
         const [item, rights] = await Promise.all([ask(where, { live, signal }), rightsOf(vhost, name, signal)]);
         return { item, rights };
       },
-      view: ({ item, rights }) => facts(vhost, name, item, rights, again),
+      view: ({ item, rights }) => facts(vhost, name, item, rights, again, session),
     }),
+    findings("queue", vhost, name),
     messages(vhost, name, query),
     panel({
       title: "What leads here",
@@ -85,7 +106,7 @@ export function queue([vhost, name], query) {
   return { title: name, content: [crumbs("queues", "Queues", name), parts] };
 }
 
-function facts(vhost, name, item, rights, again) {
+function facts(vhost, name, item, rights, again, session) {
   return [
     h(
       "dl",
@@ -102,6 +123,8 @@ function facts(vhost, name, item, rights, again) {
       { class: "actions" },
       h("a", { class: "button", href: to(["try"], { vhost, queue: name }) }, "Why not here?"),
       rights.write ? action("Bind to an exchange …", () => bind({ vhost, destination: name, destinationType: "queue", ondone: again })) : null,
+      rights.configure ? action("Change", () => change(vhost, item, again)) : null,
+      historyLink(session, { kind: "queue", vhost, name }),
       rights.read && item.messages ? action("Purge", () => purge(vhost, name, item.messages, again), { kind: "danger" }) : null,
       rights.configure ? action("Delete", () => remove(vhost, name, item.messages), { kind: "danger" }) : null,
     ),

@@ -6,6 +6,8 @@ import { h } from "../dom.js";
 import { HEIGHT, placed, WIDTH } from "../graph.js";
 import { DEFAULT_EXCHANGE, panel } from "../parts.js";
 import { counted, number, shortened, spoken } from "../words.js";
+import { marksOf } from "./lint.js";
+import { sections } from "./sections.js";
 import { vhostChoice } from "./vhosts.js";
 
 const OBJECTS = 200;
@@ -36,9 +38,14 @@ export function topology([vhost = "/"], query) {
         search,
         vhostChoice("topology", vhost),
       ),
+      sections(vhost, "topology"),
       panel({
         class: "bare",
-        load: (live, signal) => ask(path("graph", vhost), { query: { ...around, hops: focused ? 2 : undefined, limit: OBJECTS }, live, signal }),
+        load: async (live, signal) => {
+          const graph = await ask(path("graph", vhost), { query: { ...around, hops: focused ? 2 : undefined, limit: OBJECTS }, live, signal });
+          const objects = [["exchange", graph.exchanges], ["queue", graph.queues]].flatMap(([kind, list]) => list.map(({ name }) => ({ kind, vhost, name })));
+          return { ...graph, marks: await marksOf(objects, { live, signal }) };
+        },
         view: (graph) => shown(vhost, graph, query, focused),
         empty: "There is no queue yet, and no exchange but those that every vhost has.",
       }),
@@ -83,7 +90,7 @@ function drawing(vhost, graph, query) {
     "svg",
     { viewBox: `-8 -8 ${width + 16} ${height + 64}`, width: width + 16, height: height + 64, role: "group", "aria-label": "Exchanges on the left, queues on the right", class: edges.length > SAID ? "many" : null },
     edges.map(({ to: end, edge }, number) => arrow(ways[number], at.get(end), edge)),
-    nodes.map((node) => box(vhost, node, at.get(node.id), query)),
+    nodes.map((node) => box(vhost, node, at.get(node.id), query, graph.marks({ kind: node.kind, vhost, name: node.name }))),
   );
 }
 
@@ -101,16 +108,21 @@ function arrow(way, end, edge) {
   );
 }
 
-function box(vhost, node, { x, y }, query) {
+/** What is grave enough to be marked in the picture, with its sign. */
+const MARKS = { error: ["bad", "■"], warning: ["warn", "▲"] };
+
+function box(vhost, node, { x, y }, query, severities) {
+  const gravest = Object.keys(MARKS).find((one) => severities?.[one]);
   const chosen = query[node.kind] === node.name;
   const page = to([node.kind === "queue" ? "queues" : "exchanges", vhost, node.name || DEFAULT_EXCHANGE]);
   const shownName = shortened(node.name || "(default exchange)", LETTERS);
   return h(
     "svg:a",
-    { href: chosen ? page : to(["topology", vhost], { [node.kind]: node.name }), "aria-label": `${node.kind} ${node.name}${chosen ? ", open" : ""}` },
-    h("title", {}, node.name),
+    { href: chosen ? page : to(["topology", vhost], { [node.kind]: node.name }), "aria-label": `${node.kind} ${node.name}${gravest ? `, lint: ${gravest}` : ""}${chosen ? ", open" : ""}` },
+    h("title", {}, gravest ? `${node.name}: lint has ${gravest === "error" ? "an error" : "a warning"}` : node.name),
     h("rect", { class: ["node", node.kind, chosen && "chosen"], x, y, width: WIDTH, height: HEIGHT, rx: node.kind === "queue" ? 4 : 17 }),
     h("text", { x: x + 14, y: y + HEIGHT / 2 + 5 }, shownName),
+    gravest ? h("text", { class: ["sign", MARKS[gravest][0]], x: x + WIDTH - 4, y: y + 6, "text-anchor": "end" }, MARKS[gravest][1]) : null,
     node.type ? h("text", { class: "type", x: x + WIDTH - 14, y: y + HEIGHT / 2 + 4, "text-anchor": "end" }, node.type) : null,
   );
 }
