@@ -14,7 +14,7 @@ const CHANGES = 100;
 function whatChanged({ counts, changes }) {
   const numbers = Object.entries(counts).flatMap(([change, kinds]) => Object.entries(kinds).map(([kind, count]) => ({ change, kind, count })));
   const all = numbers.reduce((sum, one) => sum + one.count, 0);
-  if (all === 1 && changes.length) return `${changes[0].kind} ${shortened(changes[0].name)} ${changes[0].change}`;
+  if (all === 1 && changes.length) return `${nameOf(changes[0])} ${changes[0].change}`;
   return numbers.map(({ change, kind, count }) => `${counted(count, kind)} ${change}`).join(", ") || "nothing";
 }
 
