@@ -208,7 +208,8 @@ export function field(label, input, hint) {
 
 /**
  * A dialog that does something: `work()` may raise a Problem, which is shown in it; Escape and "cancel" close it, and
- * focus goes back to where it was. One without `work` tells something.
+ * focus goes back to where it was. It closes when the work is done, unless `work()` gives an element, which is shown in it.
+ * One without `work` tells something.
  */
 export function dialog({ title, body, confirm, kind = "primary", work }) {
   const before = document.activeElement;
@@ -227,8 +228,10 @@ export function dialog({ title, body, confirm, kind = "primary", work }) {
           const button = element.querySelector("button[type=submit]");
           button.disabled = true;
           try {
-            announce((await work()) ?? "done");
-            close();
+            const done = (await work()) ?? "done";
+            announce(done.textContent ?? done);
+            if (done instanceof Node) fill(trouble, done);
+            else close();
           } catch (error) {
             if (!(error instanceof Problem)) throw error;
             fill(trouble, notice(error));

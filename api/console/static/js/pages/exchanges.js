@@ -6,6 +6,7 @@ import { fill, h } from "../dom.js";
 import { action, DEFAULT_EXCHANGE, dialog, fact, field, named, object, panel, rightsOf } from "../parts.js";
 import { changeDialog } from "../changes.js";
 import { argumentsField } from "../forms.js";
+import { publishing } from "../publish.js";
 import { argumentsOf, bind, bindingTable, Wrong } from "./bindings.js";
 import { findings, markedLists } from "./lint.js";
 import { listPage } from "./list.js";
@@ -126,6 +127,7 @@ export function exchange([vhost, segment], _, session) {
         "div",
         { class: "actions" },
         h("a", { class: "button", href: to(["try"], { vhost, exchange: name }) }, "Try a message"),
+        rights.write && !item.internal ? publishing({ vhost, exchange: name }) : null,
         rights.read && name !== "" ? action("Bind to …", () => bind({ vhost, source: name, ondone: again })) : null,
         rights.configure && name !== "" && !name.startsWith("amq.") ? action("Change", () => change(item, again)) : null,
         historyLink(session, { kind: "exchange", vhost, name }),

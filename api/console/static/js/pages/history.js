@@ -18,6 +18,12 @@ function whatChanged({ counts, changes }) {
   return numbers.map(({ change, kind, count }) => `${counted(count, kind)} ${change}`).join(", ") || "nothing";
 }
 
+/** An object by its name, a binding, whose name is a number, by its ends. */
+function nameOf({ kind, name, source, destination, routing_key: key }) {
+  if (source === undefined) return `${kind} ${shortened(name)}`;
+  return `binding ${shortened(source) || "(default exchange)"} → ${shortened(destination)}${key ? ` by ${shortened(key)}` : ""}`;
+}
+
 /** A version in a list; with the session of somebody who may, the way back to it. */
 export function version(one, { session, newest } = {}) {
   return h(
