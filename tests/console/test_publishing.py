@@ -1,4 +1,4 @@
-"""Publishing in the console: what is written arrives as it was written, and the form says whether it reached a queue."""
+"""Publishing in the console: a message arrives as it was written, and the form says whether it reached a queue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def test_a_message_is_published_from_the_page_of_its_exchange(console: Watched, 
     form.get_by_label("Routing key").fill("eu.sports")
     form.get_by_role("button", name="Publish").click()
     expect(form.get_by_text("it is in a queue")).to_be_visible()
-    (got,) = client.post("/queues/%2F/readers/get", {"count": 5, "ackmode": "ack_requeue_true", "encoding": "auto"}).json
+    asked = {"count": 5, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    (got,) = client.post("/queues/%2F/readers/get", asked).json
     assert got["payload"] == "<b>goal</b>"
     assert got["properties"]["content_type"] == "text/plain"
     assert got["properties"]["headers"].items() >= {"edition": 7, "urgent": True}.items()
