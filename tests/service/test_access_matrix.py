@@ -96,18 +96,20 @@ RULES: Final = [
     (r"(POST|DELETE) /api/bindings/", Rule(permissions=("write", "read"))),
     (r"PUT /api/diverts/", Rule(permissions=ALL)),
     (r"DELETE /api/diverts/", Rule(permissions=("configure",))),
+    (r"POST /api/(plan|apply)/", Rule(permissions=("write", "read"))),  # of the binding that the document adds
     (r"POST /api/inbox/", Rule(permissions=("write",))),
     (r"POST /api/unroutable/.*/redrive", Rule(permissions=("write",))),
     (r"GET /api/unroutable/", Rule(permissions=("read",))),
 ]
 #: Routes about one vhost that do not say so in their path.
-IN_BODY: Final = {("POST", "/api/route"), ("POST", "/api/filters")}
+IN_BODY: Final = {("POST", "/api/route"), ("POST", "/api/filters"), ("POST", "/api/lint")}
 #: What somebody with every right gets where it may be an error all the same: such a job or row does not exist.
 OTHERWISE: Final = {
     r"POST /api/jobs$": (400,),
     r"\w+ /api/jobs/\{stream}": (404,),
     r"GET /api/queues/.*/rows/": (200, 404),  # its queue was emptied by an operation before
 }
+_CHANGE: Final = {"definitions": {"bindings": [{"source": "mtx-x", "destination": "mtx-t", "routing_key": "mtx.key"}]}}
 BODIES: Final[dict[str, Any]] = {
     "POST /api/users/bulk-delete": {"users": ["mtx-user"]},
     "PUT /api/exchanges/{vhost}/{name}": {"type": "topic", "durable": True},
@@ -121,6 +123,10 @@ BODIES: Final[dict[str, Any]] = {
     "POST /api/unroutable/{vhost}/redrive": {},
     "PUT /api/topic-permissions/{vhost}/{user}": {"exchange": "mtx-x", "write": ".*", "read": ".*"},
     "POST /api/topology/diff": {"queues": [{"name": "mtx-n", "vhost": "mtx-v", "durable": True}]},
+    "POST /api/plan/{vhost}": _CHANGE,
+    "POST /api/apply/{vhost}": _CHANGE,
+    "POST /api/replay/{vhost}": {"change": _CHANGE},
+    "POST /api/lint": {"objects": [{"kind": "exchange", "vhost": "mtx-v", "name": "mtx-y"}]},
     "POST /api/definitions": {"queues": [{"name": "mtx-n", "vhost": "mtx-v", "durable": True}]},
     "POST /api/definitions/{vhost}": {"queues": [{"name": "mtx-n", "durable": True}]},
     "PUT /api/vhost-limits/{vhost}/{name}": {"value": 1},

@@ -128,6 +128,7 @@ _SHOWN = (
     *("BindingItem", "DivertItem", "ExchangeItem", "PolicyItem", "QueueItem", "VhostItem", "OverviewItem"),
     *("UserItem", "PermissionItem", "TopicPermissionItem", "ParameterItem", "GlobalParameterItem"),
     *("VhostLimitsItem", "UserLimitsItem", "WhoAmI", "Health", "Capabilities", "Versions", "Explained"),
+    *("Planned", "Applied", "Replayed", "LintMarks"),
     *("GotMessage", "Routed", "Ingested", "MessageTotals", "BackingQueueStatus"),
 )
 

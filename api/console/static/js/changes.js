@@ -2,7 +2,7 @@
 
 import { go, to } from "./address.js";
 import { ask, path, Problem } from "./api.js";
-import { announce, fill, h } from "./dom.js";
+import { fill, h } from "./dom.js";
 import { dialog, field, named, notice } from "./parts.js";
 import { counted, number } from "./words.js";
 
@@ -248,8 +248,8 @@ function effect(vhost, text) {
   return h("p", {}, h("a", { href: to(["replay", vhost], inAddress(text)), onclick: (event) => event.target.closest("dialog").close() }, "What would it have done to the newest messages?"));
 }
 
-/** A dialog that applies a document whose plan was seen. */
-export function applyDialog({ vhost, text, prune, plan, ondone }) {
+/** A dialog that applies a document whose plan was seen, and leads to what was done: the way back is there. */
+export function applyDialog({ vhost, text, prune, plan, session }) {
   const reason = h("input", { autocomplete: "off" });
   const deletes = Object.keys(plan.counts.deleted ?? {}).length > 0 || plan.emptied.length > 0;
   dialog({
@@ -259,10 +259,8 @@ export function applyDialog({ vhost, text, prune, plan, ondone }) {
     kind: deletes ? "danger" : "primary",
     work: async () => {
       const done = await apply(vhost, text, { prune, expected: plan.base, reason: reason.value });
-      announce(`version ${done.version}`);
-      if (ondone) ondone(done);
-      else go(["history", done.version]);
-      return "applied";
+      go(session.roles.includes("monitoring") ? ["history", done.version] : ["topology", vhost]);
+      return `applied as version ${done.version}`;
     },
   });
 }

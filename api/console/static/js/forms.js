@@ -110,7 +110,7 @@ function stated(dialect, text, argument) {
 export function filteredArguments(values, { of, known }) {
   const argument = of === "queue" ? QUEUE_FILTER : SET;
   const [dialect, text, others] = taken(values, argument);
-  const choice = h("select", { "aria-label": "Dialect" }, (of === "queue" ? OF_QUEUES : OF_BINDINGS).map((one) => h("option", { value: one }, DIALECTS[one])));
+  const choice = h("select", {}, (of === "queue" ? OF_QUEUES : OF_BINDINGS).map((one) => h("option", { value: one }, DIALECTS[one])));
   choice.value = dialect;
   const filter = h("textarea", { rows: 2, class: "mono", spellcheck: "false", value: text });
   const more = argumentsField(others, known);

@@ -37,13 +37,13 @@ export function applyDocument([vhost = "/"], query, session) {
     ),
   );
   const parts = [h("div", { class: "heading" }, h("h1", {}, "Apply a document"), vhostChoice("apply", vhost)), sections(vhost, "apply"), form];
-  if (text !== null) parts.push(planned(vhost, text, query.prune === "true", area));
+  if (text !== null) parts.push(planned(vhost, text, query.prune === "true", area, session));
   else if (query.kept) parts.push(h("p", { class: "empty" }, "The document of this address was too long to stand in it, and is gone with the page that held it. Choose it again."));
   return { title: "Apply a document", content: parts };
 }
 
-function planned(vhost, text, prune, area) {
-  const part = panel({
+function planned(vhost, text, prune, area, session) {
+  return panel({
     title: "What it would do",
     every: 0,
     load: async (live, signal) => {
@@ -63,14 +63,13 @@ function planned(vhost, text, prune, area) {
               "div",
               { class: "actions" },
               doesSomething(plan)
-                ? action("Apply …", () => applyDialog({ vhost, text, prune, plan, ondone: (done) => (part.again(), done) }), { kind: "primary" })
+                ? action("Apply …", () => applyDialog({ vhost, text, prune, plan, session }), { kind: "primary" })
                 : null,
               doesSomething(plan) ? h("a", { class: "button", href: to(["replay", vhost], { ...inAddress(text), prune: prune ? "true" : undefined }) }, "Try it on the newest messages") : null,
             ),
             h("p", { class: "muted" }, `Compared with version ${plan.base} of the topology.`),
           ],
   });
-  return part;
 }
 
 async function exported(vhost) {

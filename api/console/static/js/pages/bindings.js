@@ -4,7 +4,7 @@ import { ask, path } from "../api.js";
 import { changeDialog } from "../changes.js";
 import { h } from "../dom.js";
 import { filteredArguments } from "../forms.js";
-import { action, DEFAULT_EXCHANGE, dialog, field, object, table } from "../parts.js";
+import { action, DEFAULT_EXCHANGE, dialog, field, object, rightsOf, table } from "../parts.js";
 
 export { read, Wrong } from "../written.js";
 
@@ -30,11 +30,25 @@ function ends(binding, here) {
   };
 }
 
+/** Names of far ends whose rights are asked for; beyond them the service says what is refused. */
+const ASKED = 40;
+
+/** Whether the user may change the far ends of bindings: a function of a binding. It asks once for each name. */
+export function farRights(vhost, far) {
+  const known = new Map();
+  return async (bindings, signal) => {
+    const names = [...new Set(bindings.map((one) => one[far]))].slice(0, ASKED).filter((name) => !known.has(name));
+    const rights = await Promise.all(names.map((name) => rightsOf(vhost, name || DEFAULT_EXCHANGE, signal)));
+    names.forEach((name, place) => known.set(name, rights[place][far === "source" ? "read" : "write"]));
+    return (one) => known.get(one[far]) ?? true;
+  };
+}
+
 /**
  * Bindings that leave or reach an object. here: {kind, name}; `far` says which end is the other one; `onchange` is
- * called after one was taken away, and is missing where the user may not do that.
+ * called after one was changed, and is missing where the user may not do that; `may` says it of each binding.
  */
-export function bindingTable({ caption, bindings, here, far, onchange }) {
+export function bindingTable({ caption, bindings, here, far, onchange, may }) {
   const columns = [
     { title: far === "source" ? "From" : "To", cell: (one) => ends(one, here)[far] ?? object(here.kind, one.vhost, here.name) },
     { title: "Routing key", cell: (one) => (one.routing_key === "" ? h("span", { class: "muted" }, "(empty)") : h("code", { dir: "auto" }, one.routing_key)) },
@@ -44,7 +58,7 @@ export function bindingTable({ caption, bindings, here, far, onchange }) {
     columns.push({
       title: h("span", { class: "unseen" }, "actions"),
       cell: (one) =>
-        one.source === ""
+        one.source === "" || !may(one)
           ? null
           : h("div", { class: "buttons" }, action("Change", () => rebind(one, onchange), { kind: "small" }), action("Unbind", () => unbind(one, onchange), { kind: "small" })),
     });

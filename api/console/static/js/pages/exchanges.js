@@ -7,7 +7,7 @@ import { action, DEFAULT_EXCHANGE, dialog, fact, field, named, object, panel, ri
 import { changeDialog } from "../changes.js";
 import { argumentsField } from "../forms.js";
 import { publishing } from "../publish.js";
-import { argumentsOf, bind, bindingTable, Wrong } from "./bindings.js";
+import { argumentsOf, bind, bindingTable, farRights, Wrong } from "./bindings.js";
 import { findings, markedLists } from "./lint.js";
 import { listPage } from "./list.js";
 import { vhostField } from "./vhosts.js";
@@ -85,25 +85,29 @@ export function exchange([vhost, segment], _, session) {
   const name = segment === DEFAULT_EXCHANGE ? "" : segment;
   const parts = [];
   const again = () => parts.forEach((part) => part.again());
-  const loaded = (end) => async (live, signal) => {
-    const [bindings, rights] = await Promise.all([
-      ask(`${where}/bindings/${end}`, { live, signal }),
-      rightsOf(vhost, segment, signal),
-    ]);
-    return { bindings, rights };
+  const loaded = (end, far) => {
+    const ofFar = farRights(vhost, far);
+    return async (live, signal) => {
+      const [bindings, rights] = await Promise.all([
+        ask(`${where}/bindings/${end}`, { live, signal }),
+        rightsOf(vhost, segment, signal),
+      ]);
+      return { bindings, rights, may: await ofFar(bindings, signal) };
+    };
   };
   const ways = (end, far, caption, empty) =>
     panel({
       title: caption,
-      load: loaded(end),
+      load: loaded(end, far),
       empty,
-      view: ({ bindings, rights }) =>
+      view: ({ bindings, rights, may }) =>
         bindings.length
           ? bindingTable({
               caption,
               bindings,
               here: { kind: "exchange", name },
               far,
+              may,
               onchange: (far === "source" ? rights.write : rights.read) && name !== "" ? again : undefined,
             })
           : null,

@@ -139,6 +139,9 @@ export function oneVersion([number_], _, session) {
             h("a", { class: "button", href: to(["replay", "/"], { version: found.version }) }, "Replay under this"),
           )
         : null,
+      session.roles.includes("administrator") && found.version === newest && newest > 1
+        ? h("div", { class: "actions" }, action("Undo this …", () => rollback(newest - 1, newest), { kind: "danger" }))
+        : null,
       found.changes.map(changed),
       found.total > found.changes.length ? h("p", { class: "muted" }, `and ${counted(found.total - found.changes.length, "further change")}`) : null,
     ],

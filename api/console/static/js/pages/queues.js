@@ -7,7 +7,7 @@ import { action, code, dialog, fact, field, named, object, panel, rightsOf, time
 import { bytes, counted, number } from "../words.js";
 import { changeDialog } from "../changes.js";
 import { filteredArguments } from "../forms.js";
-import { argumentsOf, bind, bindingTable, Wrong } from "./bindings.js";
+import { argumentsOf, bind, bindingTable, farRights, Wrong } from "./bindings.js";
 import { crumbs, historyLink } from "./exchanges.js";
 import { findings, markedLists } from "./lint.js";
 import { listPage } from "./list.js";
@@ -76,6 +76,7 @@ export function queue([vhost, name], query, session) {
   const where = path("queues", vhost, name);
   const parts = [];
   const again = () => parts.forEach((part) => part.again());
+  const ofSources = farRights(vhost, "source");
   parts.push(
     panel({
       class: "bare",
@@ -94,12 +95,13 @@ export function queue([vhost, name], query, session) {
           ask(`${where}/bindings`, { live, signal }),
           rightsOf(vhost, name, signal),
         ]);
-        return { bindings: bindings.filter((one) => one.source !== ""), rights };
+        const stated = bindings.filter((one) => one.source !== "");
+        return { bindings: stated, rights, may: await ofSources(stated, signal) };
       },
       empty: "No exchange is bound to it: only messages that name it reach it, by the default exchange.",
-      view: ({ bindings, rights }) =>
+      view: ({ bindings, rights, may }) =>
         bindings.length
-          ? bindingTable({ caption: "What leads here", bindings, here: { kind: "queue", name }, far: "source", onchange: rights.write ? again : undefined })
+          ? bindingTable({ caption: "What leads here", bindings, here: { kind: "queue", name }, far: "source", may, onchange: rights.write ? again : undefined })
           : null,
     }),
   );

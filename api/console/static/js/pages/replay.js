@@ -118,12 +118,12 @@ function outcome(vhost, query, change, area, session) {
     },
     view: ({ report, problem }) => (problem ? problemView(problem, change === null ? null : (line, column) => pointTo(area, line, column)) : compared(vhost, report, query)),
   });
-  return [found, change === null ? back(vhost, query, session) : promote(vhost, change, query.prune === "true")];
+  return [found, change === null ? back(vhost, query, session) : promote(vhost, change, query.prune === "true", session)];
 }
 
 /** The change itself, to be applied. */
-function promote(vhost, text, prune) {
-  const part = panel({
+function promote(vhost, text, prune, session) {
+  return panel({
     title: "Make it so",
     every: 0,
     hidden: true,
@@ -142,11 +142,10 @@ function promote(vhost, text, prune) {
         ? null
         : [
             planView(plan),
-            doesSomething(plan) ? h("div", { class: "actions" }, action("Apply …", () => applyDialog({ vhost, text, prune, plan, ondone: () => part.again() }), { kind: "primary" })) : null,
+            doesSomething(plan) ? h("div", { class: "actions" }, action("Apply …", () => applyDialog({ vhost, text, prune, plan, session }), { kind: "primary" })) : null,
             h("p", { class: "muted" }, `Compared with version ${plan.base} of the topology.`),
           ],
   });
-  return part;
 }
 
 /** The way to the version that was tried. */
