@@ -631,6 +631,25 @@ class JobItem(TypedDict, total=False):
     run: dict[str, JsonValue]
 
 
+@with_config(_LISTED)
+class JobProblem(TypedDict, total=False):
+    """What is wrong with a job document, and where in its text; the message begins with the key."""
+
+    code: str
+    message: str
+    hint: str
+    line: int
+    column: int
+
+
+@with_config(_EXACT)
+class JobCheck(TypedDict):
+    """What keeps a job from being submitted, nothing when it could be; its document, null where the text is none."""
+
+    errors: list[JobProblem]
+    document: dict[str, JsonValue] | None
+
+
 @with_config(_EXACT)
 class JobLog(TypedDict):
     """Lines of a run's log, the byte of it behind them, and the numbers of the runs whose logs there are."""

@@ -13,26 +13,27 @@ from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import RootModel
+from pydantic import Field, RootModel
 
 from bindery.api.answers import answer, created_at, no_content
 from bindery.api.auth import Identity
-from bindery.api.bodies import documented, read_object
+from bindery.api.bodies import OwnBody, documented, read_object
 from bindery.api.control_plane import ControlPlane
-from bindery.api.deps import AdministratorUser, MonitoringUser, Plane, resource
+from bindery.api.deps import AdministratorUser, MonitoringUser, Plane, json_body, resource
 from bindery.api.errors import ErrorBody, Refusal, not_found, object_not_found
-from bindery.api.items import JobItem, JobLog
+from bindery.api.items import JobCheck, JobItem, JobLog, JobProblem
 from bindery.api.raw_path import Segment
 from bindery.jobs.control.config import Job
 from bindery.jobs.control.desk import LOG_LINES
 from bindery.jobs.control.forward import Forward
-from bindery.router.errors import NotFound
+from bindery.jobs.control.job_text import TEXT_LIMIT, line_of, parse_job_text, refuse_aliases
+from bindery.router.errors import InvalidInput, NotFound
 from bindery.store.jobs import Found, JobConflict
 
 router = resource("jobs", own=True)
 
 #: Bytes of a job document.
-DOCUMENT_LIMIT: Final = 256 * 1024
+DOCUMENT_LIMIT: Final = TEXT_LIMIT
 _EXAMPLE: Final = {
     "stream": "orders",
     "vhost": "/",
@@ -40,6 +41,12 @@ _EXAMPLE: Final = {
     "message": {"exchange": "'orders'", "routing_key": "region", "application_properties": {"id": "id"}},
     "trigger": "10 seconds",
 }
+
+
+class JobTextBody(OwnBody):
+    """A job document as its author writes it."""
+
+    text: Annotated[str, Field(max_length=DOCUMENT_LIMIT)]
 
 
 class _Document(RootModel[Job | Forward]):
@@ -89,6 +96,28 @@ async def submit(request: Request, plane: Plane, user: AdministratorUser, new_ep
 
     stream = await run_in_threadpool(start)
     return created_at(Segment().to_string(stream))
+
+
+@router.post(
+    "/jobs/check",
+    summary="Check a job",
+    response_model=JobCheck,
+    openapi_extra=documented(JobTextBody, {"text": "stream: orders\nsource: {format: parquet, path: /srv/orders}"}),
+)
+def check(plane: Plane, _: AdministratorUser, body: Annotated[JobTextBody, json_body(JobTextBody)]) -> Response:
+    """Everything that is wrong with a job document, YAML or JSON as text, each with its place; nothing is started.
+
+    Without errors the `document` can be submitted.
+    """
+    try:
+        refuse_aliases(body.text, "document")
+        text = parse_job_text(body.text, "document")
+    except InvalidInput as error:
+        unread = {"code": error.code, "message": error.message, "line": line_of(error), "column": 1}
+        return answer({"errors": [unread | ({"hint": error.hint} if error.hint else {})], "document": None})
+    errors = [text.problem(error) for error in plane.desk.errors(text.content)]
+    shown = [{name: value for name, value in one.items() if name in JobProblem.__annotations__} for one in errors]
+    return answer({"errors": shown, "document": text.content})
 
 
 @router.get("/jobs/{stream:segment}", summary="Show a job", response_model=JobItem)

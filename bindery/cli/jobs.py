@@ -22,8 +22,8 @@ from bindery.router.spelling import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from bindery.cli.here import LocalJobs
-    from bindery.cli.job_file import JobDocument
     from bindery.cli.service import ServiceJobs
+    from bindery.jobs.control.job_text import JobText
 
     Jobs = LocalJobs | ServiceJobs
 
@@ -259,7 +259,7 @@ def _named(jobs: Jobs, given: str) -> str:
 # -- waiting -------------------------------------------------------------------------------------------
 
 
-def _await_begin(jobs: Jobs, stream: str, document: JobDocument) -> None:
+def _await_begin(jobs: Jobs, stream: str, document: JobText) -> None:
     """Wait until a job routes or has ended; exits with 1 and says why when it has failed."""
     ends = document.content.get("trigger") == "available-now"
     far_enough = _ENDED if ends else (*_ENDED, "running", "idle")

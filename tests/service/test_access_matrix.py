@@ -132,6 +132,7 @@ BODIES: Final[dict[str, Any]] = {
     "PUT /api/vhost-limits/{vhost}/{name}": {"value": 1},
     "PUT /api/user-limits/{name}/{limit}": {"value": 1},
     "POST /api/jobs": {"stream": 1},
+    "POST /api/jobs/check": {"text": "stream: 1"},
 }
 #: What stands for the parameter `name` below a collection.
 NAMES: Final = {

@@ -51,7 +51,10 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN if how == "deaf" else end)
 if how == "fails":
     say("failed", error={{"code": "stream_failed", "message": "no such column"}})
     sys.exit(1)
-if how == "waits":
+if how == "behind":
+    waiting = {{"since": time.time(), "reason": "no executor: the master is away"}}
+    say("running", progress={{"batches": 0, "lag": {{"seconds": 250, "files": 1200}}, "waiting": waiting}})
+elif how == "waits":
     say("running", progress={{"batches": 0, "waiting": {{"since": 5.25, "reason": "no executor: …"}}}})
 else:
     say("idle", progress={{"batches": 1, "lag": {{"seconds": 0}}, "rows_per_second": 12.5}})
@@ -436,3 +439,34 @@ def nested(depth: int) -> bytes:
 )
 def test_bodies_that_are_no_document_are_refused(service: Service, raw: bytes) -> None:
     assert service.client.call("POST", "/jobs", raw=raw).status == 400
+
+
+def test_a_document_is_checked_as_it_is_written_and_nothing_is_started(service: Service) -> None:
+    """The reader is that of `bindery route` and `bindery jobs submit`: YAML, or JSON."""
+    client = service.client
+    described = service.server.app.openapi()
+
+    def check(text: str) -> tuple[list[tuple[int, int, str]], Any]:
+        answer = client.post("/jobs/check", {"text": text})
+        assert answer.status == 200, answer.raw
+        schema = {"$ref": "#/components/schemas/JobCheck", "components": described["components"]}
+        assert list(Draft202012Validator(schema).iter_errors(answer.json)) == []
+        return [(one["line"], one["column"], one["message"]) for one in answer.json["errors"]], answer.json["document"]
+
+    good = f"stream: s  # a comment\nsource:\n  format: json\n  path: {service.input}\n  schema: a STRING\n"
+    errors, document = check(good)
+    assert errors == []
+    assert document == {"stream": "s", "source": {"format": "json", "path": str(service.input), "schema": "a STRING"}}
+    assert check(json.dumps(document, indent=1)) == ([], document)
+    wrong = good.replace("  format", "  fromat: x\n  format") + "vhost: gone\ntrigger: [\n"
+    assert check(wrong)[0] == [(9, 1, "not YAML: expected the node content, but found '<stream end>'")]
+    errors, _ = check(wrong.replace("trigger: [\n", "trigger: soon\n"))
+    assert [(line, column) for line, column, _ in errors] == [(3, 3), (8, 1)]
+    assert errors[0][2] == "source.fromat: unknown key"
+    outside = check(good.replace(str(service.input), "/etc"))[0]
+    assert outside == [(4, 3, "source.path: outside the folders that submitted jobs may read")]
+    bomb = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
+    assert check(bomb)[0] == [(2, 1, "an alias: write out what it stands for")]
+    assert check("- 1")[0][0][2] == "a job file is a map of keys"
+    assert client.post("/jobs/check", {"text": "x" * 300_000}).status == 400
+    assert client.get("/jobs").json == []

@@ -5,7 +5,7 @@
 import { ask, path, Problem } from "./api.js";
 import { to } from "./address.js";
 import { announce, fill, h } from "./dom.js";
-import { ago, exact, shortened } from "./words.js";
+import { ago, bytes, counted, exact, lasting, shortened } from "./words.js";
 
 /** What the default exchange, which has no name, is called in paths. */
 export const DEFAULT_EXCHANGE = "amq.default";
@@ -103,6 +103,18 @@ export function object(kind, vhost, name) {
 /** A term and what it stands for, in a list of class `facts`. */
 export function fact(term, description) {
   return h("div", {}, h("dt", {}, term), h("dd", {}, description));
+}
+
+/** How far a stream is behind; what is still to be read where its source knows. */
+export function lag(found) {
+  if (!found) return "–";
+  const left = [
+    found.files ? counted(found.files, "file") : null,
+    found.bytes ? bytes(found.bytes) : null,
+    found.offsets ? counted(found.offsets, "message") : null,
+  ].filter(Boolean);
+  const behind = found.seconds >= 1 ? lasting(found.seconds) : "none";
+  return h("span", {}, left.length ? `${behind}, ${left.join(", ")}` : behind);
 }
 
 /** A word for a state: never colour alone. */

@@ -7,7 +7,7 @@ import { duration, exact, number, spoken } from "./words.js";
 const STAGES = ["prepare", "tasks", "commit"];
 
 /** [stage, milliseconds] of a batch, in order, where something was measured. */
-export function stagesOf(milliseconds) {
+function stagesOf(milliseconds) {
   return STAGES.filter((stage) => milliseconds[stage] > 0).map((stage) => [stage, milliseconds[stage]]);
 }
 
@@ -38,7 +38,7 @@ export function stageBar({ milliseconds, duration_ms: whole }) {
 }
 
 /** What the colours of stages mean. */
-export function stageLegend() {
+function stageLegend() {
   return h(
     "p",
     { class: "legend" },
@@ -107,8 +107,8 @@ export function batchPlots(newest) {
     "div",
     { class: "plots" },
     columns({ title: "Time by stage,", batches, said: duration, words, parts: (batch) => stagesOf(batch.milliseconds).map(([stage, spent]) => [colour(stage), spent]) }),
-    columns({ title: "Messages,", batches, said: (value) => number(Math.round(value)), words, parts: (batch) => [["series-0", batch.records]] }),
     stageLegend(),
+    columns({ title: "Messages,", batches, said: (value) => number(Math.round(value)), words, parts: (batch) => [["series-5", batch.records]] }),
   );
 }
 

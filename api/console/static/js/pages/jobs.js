@@ -1,28 +1,27 @@
 /** Jobs: the list, and one with its progress and its log. */
 
 import { go, to } from "../address.js";
-import { ask, path } from "../api.js";
+import { ask, path, Problem } from "../api.js";
 import { fill, h } from "../dom.js";
-import { action, code, dialog, fact, field, named, panel, state, table, time } from "../parts.js";
-import { counted, duration, number, spoken } from "../words.js";
-import { read } from "./bindings.js";
+import { action, code, dialog, fact, lag, named, notice, panel, state, table, time } from "../parts.js";
+import { batchPlots } from "../plots.js";
+import { counted, exact, number, perSecond, spoken } from "../words.js";
 import { crumbs } from "./exchanges.js";
+import { submit } from "./submit.js";
 
 const KINDS = { running: "good", idle: "good", starting: "good", stopping: "warn", failed: "bad" };
 const LINES = 200;
-const EXAMPLE = `{
-  "stream": "orders",
-  "source": {"format": "json", "path": "/srv/orders", "schema": "id BIGINT, region STRING"},
-  "message": {"exchange": "'orders'", "routing_key": "region"},
-  "trigger": "10 seconds"
-}`;
+const BATCHES = 60;
+/** Milliseconds between two looks at a log. */
+const LOG_EACH = 2_000;
 
-export function jobs(_, __, session) {
+export function jobs(_, query, session) {
   const administers = session.roles.includes("administrator");
+  if (query.new && administers) return submit(query);
   return {
     title: "Jobs",
     content: [
-      h("div", { class: "heading" }, h("h1", {}, "Jobs"), administers ? action("Submit a job", () => submit(), { kind: "primary" }) : null),
+      h("div", { class: "heading" }, h("h1", {}, "Jobs"), administers ? h("a", { class: "button primary", href: to(["jobs"], { new: "files" }) }, "Submit a job") : null),
       panel({
         class: "bare",
         load: (live, signal) => ask(path("jobs"), { live, signal }),
@@ -37,8 +36,9 @@ export function jobs(_, __, session) {
                   { title: "Stream", cell: (one) => named(one.stream, to(["jobs", one.stream])) },
                   { title: "State", cell: (one) => state(KINDS[one.state] ?? "off", one.state) },
                   { title: "Vhost", cell: (one) => named(one.vhost) },
-                  { title: "Records", number: true, cell: (one) => number(one.progress?.records) },
-                  { title: "Records/s", number: true, cell: (one) => (one.rows_per_second ? number(Math.round(one.rows_per_second)) : "–") },
+                  { title: "Messages", number: true, cell: (one) => number(one.progress.records) },
+                  { title: "Routes", number: true, cell: (one) => perSecond(one.rows_per_second) },
+                  { title: "Lag", cell: (one) => lag(one.lag) },
                   { title: "Error", cell: (one) => (one.error ? one.error.message : "–") },
                 ],
               })
@@ -48,83 +48,80 @@ export function jobs(_, __, session) {
   };
 }
 
-function submit() {
-  const document = h("textarea", { class: "mono", rows: 14, spellcheck: "false", required: true, value: EXAMPLE });
-  dialog({
-    title: "Submit a job",
-    body: field("The job's document", document, "JSON; the service says what of it is wrong before anything starts"),
-    confirm: "Submit",
-    work: async () => {
-      const body = read(document.value);
-      await ask(path("jobs"), { method: "POST", body });
-      go(["jobs", body.stream]);
-      return "submitted";
-    },
-  });
-}
-
-export function job([stream], _, session) {
+export function job([stream], query, session) {
   const administers = session.roles.includes("administrator");
+  const trouble = h("div", {});
   const head = panel({
     class: "bare",
     load: (live, signal) => ask(path("jobs", stream), { live, signal }),
-    view: (item) => facts(item, administers, () => head.again()),
+    view: (item) => [facts(item, administers, () => head.again(), trouble), trouble],
   });
-  return { title: stream, content: [crumbs("jobs", "Jobs", stream), head, log(stream)] };
+  return { title: stream, content: [crumbs("jobs", "Jobs", stream), head, batches(stream), log(stream, query.run)] };
 }
 
-function facts(item, administers, again) {
+/** The newest batches as plots. */
+function batches(stream) {
+  return panel({
+    title: "The newest batches",
+    load: (live, signal) => ask(path("status"), { query: { stream, batches: BATCHES }, live, signal }),
+    empty: "No batch yet.",
+    view: ({ streams: [found] }) => (found?.newest.length ? batchPlots(found.newest) : null),
+  });
+}
+
+/** The last error, and what to do. */
+function failure(error) {
+  const advice = error.hint ?? "The log says more. Started again it goes on where it was; nothing is routed twice.";
+  return h(
+    "div",
+    { class: "notice bad", role: "alert" },
+    h("b", {}, error.message),
+    error.cause?.length ? h("div", {}, "because: ", error.cause.join("; ")) : null,
+    h("div", {}, advice),
+    error.log?.length ? code(error.log.join("\n")) : null,
+  );
+}
+
+function facts(item, administers, again, trouble) {
   const works = ["running", "idle", "starting", "stopping"].includes(item.state);
-  const call = (method, ...more) => async () => {
-    await ask(path("jobs", item.stream, ...more), { method });
+  const call = (method, more, query) => async () => {
+    fill(trouble);
+    try {
+      await ask(path("jobs", item.stream, ...more), { method, query });
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      fill(trouble, notice(error));
+    }
     again();
   };
+  const { progress } = item;
   return [
-    h("p", { class: "health" }, state(KINDS[item.state] ?? "off", item.state)),
-    item.error ? h("div", { class: "notice bad", role: "alert" }, item.error.message, item.error.hint ? ` (${item.error.hint})` : "") : null,
-    item.waiting ? h("div", { class: "notice quiet" }, `It waits: ${item.waiting.reason}`) : null,
+    h("p", { class: "health" }, state(KINDS[item.state] ?? "off", item.state), item.rows_per_second ? h("span", { class: "muted" }, ` routes ${perSecond(item.rows_per_second)}`) : null),
+    item.error ? failure(item.error) : null,
+    item.waiting ? h("div", { class: "notice quiet" }, `It waits since ${exact(item.waiting.since)}: ${item.waiting.reason}`) : null,
     h(
       "dl",
       { class: "facts" },
       fact("Vhost", named(item.vhost)),
       fact("Submitted", [h("b", { dir: "auto" }, item.submitted_by), " ", time(new Date(item.submitted_at).toISOString())]),
-      fact("Batches", number(item.progress?.batches)),
-      fact("Records", number(item.progress?.records)),
-      fact("Copies", number(item.progress?.copies)),
-      Object.entries(item.progress?.unroutable ?? {}).map(([reason, rows]) => fact(spoken(reason), number(rows))),
-      Object.entries(item.lag ?? {}).map(([what, value]) => fact(`Lag: ${spoken(what)}`, typeof value === "number" ? number(value) : JSON.stringify(value))),
+      fact("Batches", number(progress.batches)),
+      fact("Messages", number(progress.records)),
+      fact("Copies", number(progress.copies)),
+      item.lag ? fact("Lag", lag(item.lag)) : null,
+      Object.entries(progress.unroutable).map(([reason, rows]) => fact(spoken(reason), h("a", { href: to(["unroutable", item.vhost], { reason }) }, number(rows)))),
+      progress.unparsable.map((one) => fact(`Bodies not read by ${one.kind} ${one.name}: ${spoken(one.reason.replaceAll("-", "_"))}`, number(one.messages))),
     ),
-    stages(item.progress?.stages),
     administers
       ? h(
           "div",
           { class: "actions" },
-          works ? action("Stop after this batch", call("POST", "stop")) : action("Start again", call("POST", "restart"), { kind: "primary" }),
-          works ? action("Restart", call("POST", "restart")) : action("Forget", () => forget(item.stream), { kind: "danger" }),
+          works ? action("Stop after this batch", call("POST", ["stop"])) : action("Start again", call("POST", ["restart"]), { kind: "primary" }),
+          works ? action("Restart", call("POST", ["restart"])) : action("Forget", () => forget(item.stream), { kind: "danger" }),
+          item.state === "stopping" ? action("Kill", call("POST", ["stop"], { force: true }), { kind: "danger" }) : null,
         )
       : null,
     item.document ? h("details", {}, h("summary", {}, "Its document"), code(JSON.stringify(item.document, null, 2), { copy: true })) : null,
   ];
-}
-
-function stages(spent) {
-  const rows = Object.entries(spent ?? {});
-  if (!rows.length) return null;
-  const longest = Math.max(...rows.map(([, one]) => one.seconds));
-  return h(
-    "div",
-    { class: "bars" },
-    h("h2", {}, "Time by stage, since the stream began"),
-    rows.map(([stage, one], place) =>
-      h(
-        "div",
-        { class: "bar" },
-        h("span", {}, spoken(stage)),
-        h("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, h("rect", { width: (100 * one.seconds) / longest, height: 8, class: `series-${place % 6}` })),
-        h("span", { class: "number" }, duration(one.seconds * 1_000)),
-      ),
-    ),
-  );
 }
 
 function forget(stream) {
@@ -141,24 +138,46 @@ function forget(stream) {
   });
 }
 
-/** The end of the log, which grows in place. */
-function log(stream) {
+/** The end of a run's log, which grows in place and is followed while its end is in sight. */
+function log(stream, run) {
   const lines = [];
   let end = null;
-  const box = h("pre", { class: "code", tabindex: "0", dir: "auto", "aria-label": "log" });
+  let shown = null;
+  const box = h("pre", { class: "code", tabindex: "0", dir: "auto", role: "log", "aria-label": "log", "aria-live": "off" });
   box.isOwn = true;
   return panel({
     title: "Log",
+    every: LOG_EACH,
     load: async (live, signal) => {
-      const part = await ask(path("jobs", stream, "logs"), { query: { lines: LINES, after: end ?? undefined }, live, signal });
-      const atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 8;
-      lines.push(...part.lines);
-      lines.splice(0, lines.length - 5 * LINES);
-      end = part.end;
-      fill(box, lines.join("\n"));
-      if (atEnd) requestAnimationFrame(() => (box.scrollTop = box.scrollHeight));
-      return part;
+      const part = await ask(path("jobs", stream, "logs"), { query: { lines: LINES, run, after: end ?? undefined }, live, signal });
+      // another run has begun: its log is another one
+      if (shown !== null && part.run !== shown) {
+        lines.length = 0;
+        end = null;
+        shown = part.run;
+        return ask(path("jobs", stream, "logs"), { query: { lines: LINES, run }, live, signal }).then(taken);
+      }
+      return taken(part);
     },
-    view: (part) => [box, h("p", { class: "muted" }, `Run ${part.run}, the last ${counted(lines.length, "line")}.`)],
+    view: (part) => [
+      box,
+      h(
+        "p",
+        { class: "muted" },
+        `Run ${part.run}, the last ${counted(lines.length, "line")}.`,
+        part.runs.length > 1 ? [" Other runs: ", part.runs.filter((one) => one !== part.run).map((one) => [h("a", { href: to(["jobs", stream], { run: one }) }, one), " "])] : null,
+      ),
+    ],
   });
+
+  function taken(part) {
+    const atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 8;
+    lines.push(...part.lines);
+    lines.splice(0, lines.length - 5 * LINES);
+    end = part.end;
+    shown = part.run;
+    fill(box, lines.join("\n"));
+    if (atEnd) requestAnimationFrame(() => (box.scrollTop = box.scrollHeight));
+    return part;
+  }
 }

@@ -3,7 +3,7 @@
 import { to } from "../address.js";
 import { ask, path } from "../api.js";
 import { h } from "../dom.js";
-import { fact, named, object, panel, state, table, time } from "../parts.js";
+import { fact, lag, named, object, panel, state, table, time } from "../parts.js";
 import { rateOf, spark, stageBar } from "../plots.js";
 import { bytes, counted, lasting, number, perSecond, spoken } from "../words.js";
 import { version } from "./history.js";
@@ -135,18 +135,6 @@ function rate(one) {
   const sizes = one.newest.map((batch) => batch.records).reverse();
   const words = `${counted(sizes.length, "batch", "batches")} of ${number(Math.min(...sizes))} to ${number(Math.max(...sizes))} messages`;
   return h("span", { class: "rate" }, spark(sizes, words), h("span", { title: one.rows_per_second ? `routed at ${perSecond(one.rows_per_second)}` : null }, perSecond(rateOf(one.newest))));
-}
-
-/** How far a stream is behind; what is still to be read where its source knows. */
-function lag(found) {
-  if (!found) return "–";
-  const left = [
-    found.files ? counted(found.files, "file") : null,
-    found.bytes ? bytes(found.bytes) : null,
-    found.offsets ? counted(found.offsets, "message") : null,
-  ].filter(Boolean);
-  const behind = found.seconds >= 1 ? lasting(found.seconds) : "none";
-  return h("span", {}, left.length ? `${behind}, ${left.join(", ")}` : behind);
 }
 
 function fullest() {
