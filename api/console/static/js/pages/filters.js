@@ -3,19 +3,24 @@
 import { go } from "../address.js";
 import { ask, path, Problem } from "../api.js";
 import { h } from "../dom.js";
-import { action, field, notice, panel, state } from "../parts.js";
+import { dialectChoice, filterBox } from "../filter_box.js";
+import { action, field, panel, state } from "../parts.js";
 import { counted, number } from "../words.js";
 import { vhostField } from "./vhosts.js";
 
-const DIALECTS = ["jms", "artemis", "apache", "amqp-sql"];
 const JUDGED = 50;
 const RESULTS = { true: ["good", "accepts"], false: ["off", "does not accept"], unknown: ["warn", "cannot tell"] };
 
 export function filters(_, query) {
-  const text = h("textarea", { class: "mono", rows: 4, spellcheck: "false", value: query.filter ?? "", required: true, placeholder: "price > 10 AND region = 'EU'" });
-  const dialect = h("select", {}, DIALECTS.map((one) => h("option", { value: one }, one)));
-  dialect.value = query.dialect ?? "jms";
-  const queue = h("input", { value: query.queue ?? "", spellcheck: "false" });
+  const queue = h("input", { value: query.queue ?? "", spellcheck: "false", onchange: () => box.refresh() });
+  const dialect = dialectChoice(query.dialect, { "aria-label": null, onchange: () => box.refresh() });
+  const box = filterBox({
+    value: query.filter ?? "",
+    lines: 4,
+    input: { id: "filter-text", required: true, placeholder: "price > 10 AND region = 'EU'" },
+    dialect: () => dialect.value,
+    names: async () => (queue.value ? ask(path("queues", chosen.value, queue.value, "properties")) : null),
+  });
   const vhost = h("span", {});
   let chosen = { value: query.vhost ?? "/" };
   vhostField(query.vhost ?? "/").then((made) => vhost.replaceChildren(field("Vhost", (chosen = made))));
@@ -24,10 +29,10 @@ export function filters(_, query) {
     {
       onsubmit: (event) => {
         event.preventDefault();
-        go(["filters"], { filter: text.value, dialect: dialect.value, vhost: chosen.value, queue: queue.value });
+        go(["filters"], { filter: box.field.value, dialect: dialect.value, vhost: chosen.value, queue: queue.value });
       },
     },
-    field("Filter", text),
+    h("div", { class: "field" }, h("label", { for: "filter-text" }, "Filter"), box),
     field("Dialect", dialect),
     vhost,
     field("Queue", queue, "its first messages are judged"),
@@ -37,7 +42,7 @@ export function filters(_, query) {
     title: "Filters",
     content: [
       h("div", { class: "heading" }, h("h1", {}, "Filter workbench")),
-      h("div", { class: "try" }, form, query.filter ? outcome(query, text) : invitation()),
+      h("div", { class: "try" }, form, query.filter ? outcome(query, box) : invitation()),
     ],
   };
 }
@@ -46,7 +51,7 @@ function invitation() {
   return h("section", { class: "panel" }, h("div", { class: "content" }, h("p", { class: "empty" }, "Write a filter, name a queue, and see which of its messages it accepts, and what each part of it says of them.")));
 }
 
-function outcome(query, text) {
+function outcome(query, box) {
   const body = { filter: query.filter, dialect: query.dialect ?? "jms", vhost: query.vhost ?? "/", queue: query.queue || undefined, limit: JUDGED };
   return panel({
     every: 0,
@@ -55,25 +60,15 @@ function outcome(query, text) {
         return await ask(path("filters"), { method: "POST", body, live, signal });
       } catch (error) {
         if (!(error instanceof Problem) || !error.body.filter) throw error;
-        return { refused: error };
+        box.mark(error);
+        return { refused: true };
       }
     },
-    view: (found) => (found.refused ? refused(found.refused, query.filter) : checked(found, text)),
+    view: (found) => (found.refused ? h("p", { class: "empty" }, "The filter cannot be read: what is wrong stands below it.") : checked(found, box)),
   });
 }
 
-/** The text of a filter that cannot be read, with a mark where reading ended. */
-function refused(error, text) {
-  const { offset = 0, length = 0 } = error.body.filter;
-  const points = [...text];
-  const wrong = points.slice(offset, offset + Math.max(length, 1)).join("");
-  return [
-    notice(error),
-    h("pre", { class: "code" }, points.slice(0, offset).join(""), h("mark", { class: "culprit" }, wrong || "⟵ here"), points.slice(offset + Math.max(length, 1)).join("")),
-  ];
-}
-
-function checked(found, text) {
+function checked(found, box) {
   const results = new Map();
   for (const { result } of found.messages) results.set(result, (results.get(result) ?? 0) + 1);
   return [
@@ -82,18 +77,20 @@ function checked(found, text) {
       : h("p", { class: "verdict" }, state("good", "The filter can be read.")),
     h("p", { class: "muted" }, "Normal form: ", h("code", { dir: "auto" }, found.normal_form)),
     found.findings.length ? h("ul", { class: "wrong" }, found.findings.map((one) => h("li", {}, h("b", {}, one.code), " ", one.message))) : null,
-    found.seen.length ? [h("h2", {}, "Seen in the queue"), h("p", { class: "chips" }, found.seen.map((one) => property(one, text)))] : null,
+    found.seen.length ? [h("h2", {}, "Seen in the queue"), h("p", { class: "chips" }, found.seen.map((one) => property(one, box)))] : null,
     found.messages.length ? [h("h2", {}, "Its messages"), h("ol", { class: "messages" }, found.messages.map(judged))] : null,
   ];
 }
 
 /** A property that messages have; pressed, it is put into the filter. */
-function property({ name, families }, text) {
+function property({ name, families }, box) {
   const kinds = Object.keys(families).join(", ");
   return action(
     [h("span", { dir: "auto" }, name), " ", h("small", {}, kinds)],
     () => {
+      const { field: text } = box;
       text.setRangeText(name, text.selectionStart, text.selectionEnd, "end");
+      text.dispatchEvent(new Event("input"));
       text.focus();
     },
     { kind: "small", title: `put ${name} into the filter` },

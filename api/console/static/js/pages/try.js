@@ -153,7 +153,7 @@ function linkWords(link) {
 }
 
 /** A filter with the parts that kept it from being true marked in it, and what they read. */
-function filterVerdict(filter) {
+export function filterVerdict(filter) {
   return [
     h("div", {}, state(filter.result === "true" ? "good" : "off", `${filter.result}`), " ", h("code", { dir: "auto" }, marked(filter))),
     filter.culprits.map((one) => h("small", { dir: "auto" }, one.message)),

@@ -1,14 +1,18 @@
 /** Unroutable messages: by reason and key, the newest ones, and another try. */
 
 import { to } from "../address.js";
-import { ask, path } from "../api.js";
-import { h } from "../dom.js";
-import { action, code, dialog, fact, named, object, panel, state, table, time } from "../parts.js";
+import { ask, path, Problem } from "../api.js";
+import { fill, h } from "../dom.js";
+import { action, code, DEFAULT_EXCHANGE, dialog, fact, named, notice, object, panel, rightsOf, state, table, time } from "../parts.js";
 import { counted, number, spoken } from "../words.js";
+import { filterVerdict } from "./try.js";
 import { vhostChoice } from "./vhosts.js";
 
 const KEYS = 20;
 const SHOWN = 20;
+/** Queues that a message is compared with, and causes that are shown of those that came closest. */
+const COMPARED = 50;
+const CLOSEST = 3;
 /** Reasons of records that never were messages: they cannot be routed again. */
 const UNREADABLE = new Set(["invalid_record", "too_large"]);
 
@@ -17,8 +21,15 @@ export function unroutable([vhost = "/"], query) {
   const body = panel({
     class: "bare",
     every: 0,
-    load: (live, signal) => ask(path("unroutable", vhost), { query: { ...chosen, top: KEYS, show: SHOWN }, live, signal }),
-    view: (found) => (found.rows ? shown(vhost, chosen, found, () => body.again()) : null),
+    load: async (live, signal) => {
+      const [found, rights] = await Promise.all([
+        ask(path("unroutable", vhost), { query: { ...chosen, top: KEYS, show: SHOWN }, live, signal }),
+        // a redrive of all exchanges needs the right to each of them, this one too
+        rightsOf(vhost, chosen.exchange || DEFAULT_EXCHANGE, signal),
+      ]);
+      return { found, rights };
+    },
+    view: ({ found, rights }) => (found.rows ? shown(vhost, chosen, found, rights, () => body.again()) : null),
     empty: Object.values(chosen).some(Boolean) ? "No row is like that." : "Every message has reached a queue.",
   });
   return { title: "Unroutable", content: [heading(vhost), narrowed(vhost, chosen), body] };
@@ -41,7 +52,7 @@ function narrowed(vhost, chosen) {
   );
 }
 
-function shown(vhost, chosen, found, again) {
+function shown(vhost, chosen, found, rights, again) {
   const left = found.rows - found.redriven;
   return [
     h(
@@ -50,7 +61,7 @@ function shown(vhost, chosen, found, again) {
       left ? state("warn", `${counted(left, "row")} reached no queue.`) : state("good", "All of them were redriven."),
       found.redriven ? h("span", { class: "muted" }, ` ${counted(found.redriven, "row")} redriven since.`) : null,
     ),
-    left ? h("div", { class: "actions" }, action("Redrive …", () => redrive(vhost, chosen, again), { kind: "primary" })) : null,
+    left && rights.write ? h("div", { class: "actions" }, action("Redrive …", () => redrive(vhost, chosen, again), { kind: "primary" })) : null,
     h("h2", {}, "By reason"),
     table({
       caption: "By reason",
@@ -77,17 +88,21 @@ function shown(vhost, chosen, found, again) {
     }),
     found.distinct_keys > found.keys.length ? h("p", { class: "muted" }, `and ${counted(found.distinct_keys - found.keys.length, "further key")}`) : null,
     h("h2", {}, "The newest"),
-    h("ol", { class: "messages" }, (found.newest ?? []).map((row) => sample(vhost, row))),
+    h("p", { class: "muted" }, `${counted(found.newest.length, "row")} of ${number(found.rows)}, the last one first. Open one to see what came closest to taking it.`),
+    h("ol", { class: "messages" }, found.newest.map((row) => sample(vhost, row))),
   ];
 }
 
 function sample(vhost, row) {
+  const near = h("div", { class: "why" });
+  near.isOwn = true;
+  const isMessage = !UNREADABLE.has(row.reason);
   return h(
     "li",
     { key: row.row },
     h(
       "details",
-      {},
+      { ontoggle: (event) => event.currentTarget.open && isMessage && !near.childNodes.length && compare(vhost, row, near) },
       h("summary", {}, h("code", { dir: "auto" }, row.routing_key || "(no key)"), h("span", { class: "brief", dir: "auto" }, `${spoken(row.reason)}: ${row.detail}`), time(row.routed_at)),
       h(
         "dl",
@@ -100,9 +115,48 @@ function sample(vhost, row) {
       ),
       row.raw === null ? null : code(row.raw),
       row.fix ? h("p", {}, row.fix) : null,
-      UNREADABLE.has(row.reason) ? null : h("div", { class: "actions" }, h("a", { class: "button", href: to(["try"], { vhost, row: row.row }) }, "Why?")),
+      isMessage ? [near, h("div", { class: "actions" }, h("a", { class: "button", href: to(["try"], { vhost, row: row.row }) }, "Why?"))] : null,
     ),
   );
+}
+
+/** What came closest to taking a message, under the present topology: that is what a redrive would meet. */
+async function compare(vhost, row, near) {
+  fill(near, h("p", { class: "muted" }, "Looking for what came closest …"));
+  try {
+    const bindings = await ask(path("exchanges", vhost, row.exchange || DEFAULT_EXCHANGE, "bindings", "source")).catch((error) => {
+      // an exchange that is gone leads nowhere
+      if (error instanceof Problem && error.status === 404) return [];
+      throw error;
+    });
+    const queues = [...new Set(bindings.filter((one) => one.destination_type === "queue").map((one) => one.destination))].slice(0, COMPARED);
+    const { results } = await ask(path("route"), { method: "POST", body: { vhost, row: row.row, queues } });
+    fill(near, results.length ? closest(results[0], vhost) : null);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    fill(near, notice(error));
+  }
+}
+
+function closest(found, vhost) {
+  if (found.queues.length) {
+    return h("p", {}, state("good", "Under the present topology it reaches "), found.queues.map((queue, place) => [place ? ", " : " ", object("queue", vhost, queue)]), ": a redrive delivers it.");
+  }
+  const causes = found.why_not
+    .flatMap(({ queue, causes: [nearest] }) => (nearest ? [{ queue, ...nearest }] : []))
+    .sort((one, other) => distance(one) - distance(other));
+  if (!causes.length) return h("p", { class: "muted" }, "No binding of its exchange leads to a queue.");
+  return [
+    h("p", { class: "muted" }, "What came closest under the present topology:"),
+    causes.slice(0, CLOSEST).map((cause) =>
+      h("div", { class: "cause" }, h("div", {}, object("queue", vhost, cause.queue), ": ", h("span", { dir: "auto" }, cause.message)), (cause.filters ?? []).flatMap((filter) => filterVerdict(filter))),
+    ),
+  ];
+}
+
+/** How far a message was from a queue: a filter comes after the key, and of keys that is nearer of which more agreed. */
+function distance({ filters, matched = 0, asked = 0 }) {
+  return filters?.length ? 0 : asked ? 2 - matched / asked : 3;
 }
 
 async function redrive(vhost, chosen, again) {
@@ -127,11 +181,17 @@ async function redrive(vhost, chosen, again) {
 }
 
 function effect(would) {
-  if (!would.redriven) return h("p", {}, `None of ${counted(would.chosen, "row")} would reach a queue: the topology sends them nowhere yet.`);
+  const still = h(
+    "ul",
+    { class: "arguments" },
+    Object.entries(would.still_unroutable).map(([reason, rows]) => h("li", { class: "muted" }, `${counted(rows, "row")} would stay: ${spoken(reason)}`)),
+  );
+  if (!would.redriven) return h("div", {}, h("p", {}, `None of ${counted(would.chosen, "row")} would reach a queue: the topology sends them nowhere yet.`), still);
   return h(
     "div",
     {},
     h("p", {}, h("b", {}, `${number(would.redriven)} of ${counted(would.chosen, "row")} would reach a queue:`)),
     h("ul", { class: "arguments" }, Object.entries(would.queues).map(([queue, rows]) => h("li", {}, named(queue), " ", number(rows)))),
+    still,
   );
 }
