@@ -14,12 +14,15 @@ export SPARK_LOCAL_DIRS ?= $(SCRATCH)/bindery-spark
 # Processes of `make test`: one for what needs the Spark session (tests/lanes.py), the others for the rest
 WORKERS ?= 2
 
+# mkdocs-material advertises its successor in the terminal unless told not to
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
+
 # What the nightly run also asks of another object store than that of the tests, where there is one
 SECOND_OPINION := $(addprefix tests/unit/store/test_,s3_bed.py object_store.py commit.py log.py) -k "s3 or object_store"
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-files bench-commit bench-endurance \
-	bench-maintenance bench-storage bench-executors faults fuzz random mutate faults-real compose-check conformance clean
+	bench-maintenance bench-storage bench-executors docs docs-serve faults fuzz random mutate faults-real compose-check conformance clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +99,12 @@ bench-storage: $(STAMP) ## Small batches on a folder and on an object store: mak
 
 bench-executors: $(STAMP) ## Two executors of one core against one, on a cluster of this machine
 	$(BIN)/python -m benchmarks.bench_executors
+
+docs: $(STAMP) ## Build the documentation site into build/site: a warning fails; it is read from the file system, or served
+	$(MKDOCS) build --strict --quiet
+
+docs-serve: $(STAMP) ## Show the documentation at http://127.0.0.1:8000 while pages are written
+	$(MKDOCS) serve
 
 fuzz: $(STAMP) ## Fuzz the parsers (needs the fuzz extra: .venv/bin/pip install -e '.[fuzz]')
 	$(BIN)/python -m tests.fuzz

@@ -79,7 +79,8 @@ def blocks(page: str) -> list[Block]:
     for match in _FENCE.finditer(text):
         headings = re.findall(r"^#+ (.+)$", text[: match.start()], re.MULTILINE)
         line = text.count("\n", 0, match.start()) + 1
-        found.append(Block(page, line, match[2], match[3] or "", match[4], headings[-1] if headings else ""))
+        inside = re.sub(rf"^{match[1]}", "", match[4], flags=re.MULTILINE)  # a block in a list or a tab is indented
+        found.append(Block(page, line, match[2], match[3] or "", inside, headings[-1] if headings else ""))
     assert len(found) * 2 == len(re.findall(r"^ *```", text, re.MULTILINE)), f"{page}: a fence that is not closed"
     return found
 

@@ -72,6 +72,14 @@ def _explained(_: Reader) -> None:
     route_flights()
 
 
+def _flights_of_explain(_: Reader | None = None) -> None:
+    """The topology that docs/explain.md begins with, and one batch."""
+    (declared,) = [block for block in blocks("docs/explain.md") if block.name == "topology.json"]
+    Path(declared.name).write_text(declared.text)
+    apply(declared.name)
+    route_flights()
+
+
 def _replayed(_: Reader) -> None:
     for block in blocks("docs/explain.md"):
         if block.name in ("topology.json", "wider.json"):
@@ -110,8 +118,21 @@ def _orders(_: Reader) -> None:
     os.environ.update(BINDERY_SECRET_KAFKA_LOGIN="login", BINDERY_SECRET_KAFKA_KEY="key")
 
 
+def _watched(reader: Reader) -> None:
+    late_and_all()
+    serve(reader)
+
+
 #: Page, and the file after which; "" is before everything -> what happens.
 BEFORE: Final[dict[tuple[str, str], Callable[[Reader], None]]] = {
+    ("docs/index.md", ""): _flights_of_explain,
+    ("docs/how-to/change-safely.md", ""): _flights_of_explain,
+    ("docs/how-to/maintain.md", ""): _many_batches,
+    ("docs/how-to/monitor.md", ""): _watched,
+    ("docs/how-to/read-tables.md", ""): late_and_all,
+    ("docs/how-to/redrive.md", ""): _flights_of_explain,
+    ("docs/how-to/secure.md", ""): serve,
+    ("docs/how-to/why-not.md", ""): _flights_of_explain,
     ("docs/explain.md", "topology.json"): _explained,
     ("docs/explain.md", "message.json"): serve,
     ("docs/filters.md", ""): serve,

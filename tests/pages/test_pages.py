@@ -15,7 +15,16 @@ from tests.pages.left_out import LEFT_OUT
 from tests.pages.readers import reader_of
 
 #: Pages whose commands or examples need the Spark session.
-SPARK: Final = {"README.md", "docs/jobs.md", "docs/python.md", "docs/replay.md", "docs/storage.md", "docs/tables.md"}
+SPARK: Final = {
+    "README.md",
+    "docs/how-to/change-safely.md",
+    "docs/how-to/read-tables.md",
+    "docs/jobs.md",
+    "docs/python.md",
+    "docs/replay.md",
+    "docs/storage.md",
+    "docs/tables.md",
+}
 #: Pages with commands whose output has numbers of more than the page.
 MEASURED: Final = {
     "docs/operations.md": ("bindery copy data backup", "bindery maintain --data data"),

@@ -25,7 +25,7 @@ def required(extras: bool) -> list[Requirement]:
     if extras:
         texts += [
             text
-            for name in ("demo", "kafka", "proto", "rabbitmq", "s3", "sql", "test")
+            for name in ("demo", "docs", "kafka", "proto", "rabbitmq", "s3", "sql", "test")
             for text in _PROJECT["optional-dependencies"][name]
         ]
     return [one for text in texts if (one := Requirement(text)).name != "bindery"]
