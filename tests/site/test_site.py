@@ -16,7 +16,6 @@ from playwright.sync_api import Browser, expect
 
 from handbook import command_line, pictures, rest
 from handbook.hooks import PAGES_OF_FILES, made_pages
-from tests.console.conftest import chromium  # noqa: F401  # a fixture
 from tests.documents import PAGES_OF_NOTEBOOKS, ROOT, arguments, check_options, pages
 
 
@@ -122,7 +121,7 @@ def test_pictures_are_those_that_are_drawn_now() -> None:
     assert shown == set(drawn)
 
 
-def test_pages_are_read_and_searched_without_a_server(site: Path, chromium: Browser) -> None:  # noqa: F811
+def test_pages_are_read_and_searched_without_a_server(site: Path, chromium: Browser) -> None:
     asked, said = [], []
     page = chromium.new_page(viewport={"width": 1280, "height": 900}, color_scheme="dark")
     page.on("request", lambda sent: asked.append(sent.url))
