@@ -75,7 +75,7 @@ def test_the_past_is_chosen_said_and_never_changed(console: Watched, filled: str
     expect(page.locator(".travel output")).to_contain_text("version 6 of 6")
     slider.focus()
     page.keyboard.press("ArrowLeft")
-    expect(page.locator(".notice.past")).to_contain_text("as it was at version 5 of its table")
+    expect(page.locator(".past")).to_contain_text("as it was at version 5 of its table")
     expect(page.locator(".rows tbody tr")).to_have_count(5)
     expect(page.locator(".travel output")).to_contain_text("version 5 of 6")
     shown = {text for text in page.locator("main button").all_inner_texts() if text}
@@ -83,10 +83,10 @@ def test_the_past_is_chosen_said_and_never_changed(console: Watched, filled: str
     batch = page.locator("#batches-of-queue option").last.get_attribute("value")
     page.get_by_label("End of a batch").fill(str(batch))
     page.locator(".travel-by button").first.click()
-    expect(page.locator(".notice.past")).to_contain_text(f"at the end of the batch {batch}")
+    expect(page.locator(".past")).to_contain_text(f"at the end of the batch {batch}")
     expect(page.locator(".rows tbody tr")).to_have_count(1)
     page.locator(".rows tbody a").first.click()
-    expect(page.locator(".notice.past")).to_be_visible()
+    expect(page.locator(".past")).to_be_visible()
     page.go_back()
     page.click("text=Back to now")
     expect(page.locator(".rows tbody tr")).to_have_count(4)
@@ -166,7 +166,7 @@ def test_the_table_tells_arrivals_files_and_versions(console: Watched, filled: s
     expect(page.locator("main")).to_contain_text(f"/queues/~2F/{filled}")
     expect(page.get_by_role("region", name="Columns")).to_contain_text("The routing key as published.")
     page.get_by_role("region", name="Versions of the table").get_by_role("link", name="5", exact=True).click()
-    expect(page.locator(".notice.past")).to_contain_text("version 5")
+    expect(page.locator(".past")).to_contain_text("version 5")
 
 
 def test_how_it_is_read_has_the_filter_and_is_copied(console: Watched, filled: str) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import bindery
+from bindery.analytics.row_pages import queue_at
+from bindery.analytics.snippets import Reading
 from bindery.router.message import Message
 from bindery.router.values import Table, Timestamp
+from bindery.store.topology import TopologyStore
 from tests.spark.installation import Installation
 
 
@@ -35,3 +39,17 @@ def test_a_frame_has_the_flat_columns_of_a_point(
         assert sorted((row.asDict() for row in frame.collect()), key=lambda row: row["n"]) == expected
     assert queue.spark(flat=False, at=0).count() == 3
     assert bindery.spark() is spark
+    _run_snippets(spark, installation)
+
+
+def _run_snippets(spark: SparkSession, installation: Installation) -> None:
+    """What the service gives to be pasted reads these rows, too."""
+    topology = TopologyStore(installation.data).load()
+    for asked, rows in (({}, 8), ({"version": 1}, 3), ({"at": "0"}, 3), ({"filter": "n > 1"}, 6)):
+        table, _ = queue_at(installation.data, "/", "all", version=asked.get("version"), at=asked.get("at"))
+        reading = Reading(data=installation.data, topology=topology, vhost="/", name="all", table=table, **asked)
+        code = {one.title: one.code for one in reading.snippets()}
+        names: dict[str, Any] = {"spark": spark}
+        exec(code["PySpark"], names)  # noqa: S102  # running it is the test
+        assert names["rows"].count() == rows, asked
+        assert spark.sql(code["Spark SQL"]).count() == (8 if "filter" in asked else rows), asked

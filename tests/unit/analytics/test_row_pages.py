@@ -43,6 +43,7 @@ def leafed(data: DataDir, step: str, **asked: Any) -> list[RowId]:
     while not forwards or after is not None:
         forwards.append(page_of(table, after=after, preview=1, **asked))
         after = forwards[-1].next
+        assert len(forwards) < 100, "pages that do not go on"
     if step == "forwards":
         return [row for page in forwards for row in row_ids(page.rows)]
     pages = [row_ids(forwards[-1].rows)]
@@ -51,6 +52,7 @@ def leafed(data: DataDir, step: str, **asked: Any) -> list[RowId]:
         found = page_of(table, before=before, preview=1, **asked)
         pages.append(row_ids(found.rows))
         before = found.previous
+        assert len(pages) < 100, "pages that do not go back"
     return [row for page in reversed(pages) for row in page]
 
 

@@ -41,7 +41,7 @@ export function bannerOf(vhost, name, query) {
         : "";
   return h(
     "div",
-    { class: "notice past", role: "note" },
+    { class: "past", role: "note" },
     h("b", {}, "You see the past: "),
     what ? `the queue ${what}. ` : ["the queue at the end of the batch ", h("code", { dir: "auto" }, query.at), ". "],
     "Nothing can be changed here. ",

@@ -11,7 +11,7 @@ const CHANGES = 200;
 const LISTED = 20;
 /** Bars at most, and how long a bar may stand for where batches are too many, in milliseconds. */
 const BARS = 60;
-const SPANS = [60_000, 300_000, 900_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000];
+const SPANS = [1_000, 5_000, 15_000, 60_000, 300_000, 900_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000];
 const WIDTH = 1_080;
 const HEIGHT = 120;
 
@@ -104,7 +104,7 @@ function together(came) {
 }
 
 function spanWords(span) {
-  const [length, word] = span >= 86_400_000 ? [span / 86_400_000, "day"] : span >= 3_600_000 ? [span / 3_600_000, "hour"] : [span / 60_000, "minute"];
+  const [length, word] = span < 60_000 ? [span / 1_000, "second"] : span >= 86_400_000 ? [span / 86_400_000, "day"] : span >= 3_600_000 ? [span / 3_600_000, "hour"] : [span / 60_000, "minute"];
   return counted(Math.round(length), word);
 }
 
@@ -136,7 +136,7 @@ function columns(listed) {
     key: (one) => one.name,
     columns: [
       { title: "Column", cell: (one) => h("code", { dir: "auto" }, one.name) },
-      { title: "Type", cell: (one) => h("code", { class: "whole" }, one.type) },
+      { title: "Type", cell: (one) => h("code", { class: "whole type-text" }, one.type) },
       { title: "What it holds", cell: (one) => one.comment ?? "–" },
     ],
   });
