@@ -12,7 +12,7 @@ from bindery.router.analysis import Finding, Report, analyse
 from bindery.router.model import Binding, Divert, Topology
 
 #: Vhosts whose reports are kept, and findings of one code that are.
-VHOSTS: Final = 32
+VHOSTS: Final = 128
 LISTED: Final = 10_000
 
 

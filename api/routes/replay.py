@@ -74,7 +74,7 @@ async def replay(
     may read: `unread_queues` counts the others. `cut` says why there are more messages than were compared. For all of
     history there is `bindery replay`. When the connection is closed before, the comparison ends.
     """
-    visible_vhost(plane.topology(), user, vhost)
+    user.require_sight(vhost)
     if (body.version is None) == (body.change is None):
         raise bad_request("one of version and change is needed")
     if body.stream is None and (body.first_batch is not None or body.last_batch is not None):
@@ -82,6 +82,7 @@ async def replay(
     wanted = Wanted(body.messages, body.stream, body.first_batch, body.last_batch, present=body.compared_with == "now")
 
     def work(gone: Callable[[], bool]) -> dict[str, Any]:
+        visible_vhost(plane.topology(), user, vhost)
         proposed = _proposed(plane, user, vhost, body)
         looked = replay_newest(
             plane.data,

@@ -203,7 +203,8 @@ def test_versions_of_one_object_are_found(client: Client, vhost: str) -> None:
         client.put(f"/queues/{vhost}/other-{number}", {})
     client.delete(f"/queues/{vhost}/mine")
     found = client.get(f"/topology/versions?kind=queue&vhost={vhost}&name=mine&limit=2").json
-    assert [one["changes"][0]["change"] for one in found["versions"]] == ["deleted", "created"]
+    changes = [one["changes"][0] for one in found["versions"]]
+    assert [(one["change"], one["name"]) for one in changes] == [("deleted", "mine"), ("created", "mine")]
     assert found["looked_back_to"] == found["versions"][-1]["version"]
     assert client.get("/topology/versions?author=nobody").json["versions"] == []
     assert client.get("/topology/versions?author=guest&limit=1").json["versions"][0]["author"] == "guest"

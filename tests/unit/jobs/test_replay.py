@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from bindery.jobs.comparison import Comparison, Reporter
+from bindery.jobs.replay_newest import Wanted, replay_newest
 from bindery.jobs.replayer import Replayer, Span
 from bindery.router.engine import Router
+from bindery.router.errors import Stopped
 from bindery.router.message import Message
-from bindery.router.model import Topology
+from bindery.router.model import Topology, object_key
 from bindery.router.proposal import propose
 from bindery.router.reference import NaiveRouter
 from bindery.router.values import Table
@@ -70,8 +72,6 @@ def recorded(data: DataDir, store: TopologyStore) -> TopologyStore:
 
 
 def _changes(topology: Topology) -> dict[Any, Any]:
-    from bindery.router.model import object_key
-
     return {object_key(item): item for item in topology.objects()}
 
 
@@ -236,3 +236,58 @@ def test_nothing_is_written(data: DataDir, recorded: TopologyStore) -> None:
     compare(data, recorded.load(), propose(recorded.load(), "/", PROPOSAL))
     assert place(data.root).within() == before
     assert tables.exists(data.unroutable("/"))
+
+
+@pytest.mark.parametrize("batches", [3, 40])
+def test_the_newest_messages_are_compared_as_all_of_them_are(
+    data: DataDir, recorded: TopologyStore, batches: int
+) -> None:
+    """In whatever queues they stand, and in whatever files: with many batches they are compacted."""
+    for batch in range(3, batches):
+        route(data, recorded, flights(batch * 40, 40), batch_id=batch, clock_ms=1_700_000_000_000 + batch * 1000)
+    if batches > 3:
+        maintain(data)
+        assert len(file_groups(data, "/", ["late", "jfk"], stream="flights")) == 1
+    present = recorded.load()
+    proposed = propose(present, "/", PROPOSAL)
+    last = batches * 40
+    for wanted, messages, cut in (
+        (Wanted(10_000), [*flights(500, 10), *flights(0, last)], None),
+        (Wanted(30, "flights"), flights(last - 30, 30), "messages"),
+        (Wanted(10_000, "flights", 1, 1), flights(40, 40), None),
+        (Wanted(10_000, "flights", first=batches - 1), flights(last - 40, 40), None),
+        (Wanted(60, "flights", last=1), flights(20, 60), "messages"),
+    ):
+        found = replay_newest(data, recorded, proposed, "/", wanted, may_read=lambda _: True)
+        assert counts(found.comparison) == counts(expected(messages, present, proposed)), wanted
+        assert (found.cut, found.unread) == (cut, 0), wanted
+    assert found.streams == ["flights"]
+
+
+def test_the_newest_are_compared_with_the_present_topology_where_it_is_asked(
+    data: DataDir, recorded: TopologyStore
+) -> None:
+    then = recorded.load()
+    now = propose(then, "/", PROPOSAL["definitions"])
+    recorded.edit(lambda editor: editor.replay(_changes(now)), author="t")
+    messages = [*flights(500, 10), *flights(0, 120)]
+    for wanted, before in ((Wanted(1_000, present=True), now), (Wanted(1_000), then)):
+        found = replay_newest(data, recorded, recorded.load(), "/", wanted, may_read=lambda _: True)
+        assert counts(found.comparison) == counts(expected(messages, before, now))
+    assert found.comparison.gained["west"]
+
+
+def test_no_row_of_what_may_not_be_read_is_looked_at(data: DataDir, recorded: TopologyStore) -> None:
+    present = recorded.load()
+    found = replay_newest(data, recorded, present, "/", Wanted(1_000, "flights"), may_read=lambda name: name == "late")
+    router = NaiveRouter(present, "/")
+    seen = [message for message in flights(0, 120) if "late" in router.route(message).queues]
+    assert (found.comparison.messages, found.unread) == (len(seen), 1)
+
+
+def test_a_comparison_ends_when_nobody_waits_and_when_time_is_up(data: DataDir, recorded: TopologyStore) -> None:
+    arguments = (data, recorded, recorded.load(), "/", Wanted(1_000))
+    with pytest.raises(Stopped):
+        replay_newest(*arguments, may_read=lambda _: True, gone=lambda: True)
+    found = replay_newest(*arguments, may_read=lambda _: True, seconds=0)
+    assert (found.cut, found.comparison.messages) == ("time", 0)

@@ -63,11 +63,20 @@ export function planView(plan) {
   const said = [[sum("created") - pairs, "to add"], [sum("updated") + pairs, "to change"], [sum("deleted") - pairs, "to delete"]];
   return [
     h("p", {}, said.filter(([count]) => count).map(([count, what]) => `${number(count)} ${what}`).join(", ")),
-    h("ul", { class: "plan" }, shown.map((one) => line(one, plan.messages))),
+    lines(shown, plan.messages),
     plan.total > plan.changes.length ? h("p", { class: "muted" }, `and ${counted(plan.total - plan.changes.length, "further change")}`) : null,
-    plan.emptied.map((queue) => h("p", { class: "notice warned" }, `Queue ${queue.name} is deleted and declared again: ${held(plan.messages, queue)} in it.`)),
+    plan.emptied.map((queue) => h("p", { class: "notice warned" }, `Queue ${queue.name} is deleted and declared again: ${held(plan.messages, queue) ?? "no message"} in it.`)),
     told(plan),
   ];
+}
+
+function lines(changes, messages) {
+  return h("ul", { class: "plan" }, changes.map((one) => line(one, messages)));
+}
+
+/** Changes of objects, as between two versions. */
+export function changesView(changes) {
+  return lines(paired(changes), []);
 }
 
 /** A binding that goes and one that comes between the same two are one that changes. */
@@ -92,7 +101,7 @@ function line(one, messages) {
     h(
       "span",
       {},
-      h("span", { class: "unseen" }, `${one.change}: `),
+      h("span", { class: "unseen" }, `${one.change} `),
       subject(one),
       rows ? h("b", {}, ` (${rows} in it)`) : null,
       properties(one).map(([name, was, is]) =>
@@ -111,7 +120,7 @@ function line(one, messages) {
 
 function held(messages, queue) {
   const found = messages.find((one) => one.vhost === queue.vhost && one.queue === queue.name);
-  return found && found.messages ? counted(found.messages, "message") : found ? null : "0 messages";
+  return found?.messages ? counted(found.messages, "message") : null;
 }
 
 function subject({ kind, vhost, name, before, after }) {

@@ -17,7 +17,7 @@ function typeOf(value) {
  * Arguments as rows of name, type and value. known: names that are offered. Gives {element, read()}, where read() raises
  * a Problem for a value that is not of its type.
  */
-export function argumentsField(values, known = []) {
+export function argumentsField(values, known = [], label = "Arguments") {
   const list = `known-${(lists += 1)}`;
   const rows = h("div", { class: "typed" });
   const made = [];
@@ -43,8 +43,8 @@ export function argumentsField(values, known = []) {
   return {
     element: h(
       "div",
-      { class: "field", role: "group", "aria-label": "Arguments" },
-      h("span", { class: "label" }, "Arguments"),
+      { class: "field", role: "group", "aria-label": label },
+      h("span", { class: "label" }, label),
       h("datalist", { id: list }, known.map((name) => h("option", { value: name }))),
       rows,
       h("button", { type: "button", class: "button small", onclick: () => add().focus() }, "Add an argument"),

@@ -2,6 +2,7 @@
 
 import { go, to } from "../address.js";
 import { ask, path } from "../api.js";
+import { changesView } from "../changes.js";
 import { h } from "../dom.js";
 import { action, code, dialog, named, notice, panel, time } from "../parts.js";
 import { counted, number, shortened } from "../words.js";
@@ -172,8 +173,8 @@ export function rollback(target, newest) {
     (found) =>
       told.replaceChildren(
         h("p", {}, h("b", {}, found.total ? whatChanged(found) : "Nothing differs."), " Queues that come back are empty; queues that go are emptied. The way back is a new version itself."),
-        ...found.changes.slice(0, 10).map((one) => h("div", {}, one.change, " ", one.kind, " ", named(one.name))),
-        found.total > 10 ? h("small", {}, `and ${number(found.total - 10)} more`) : "",
+        h("div", { class: "planned" }, changesView(found.changes)),
+        found.total > found.changes.length ? h("small", {}, `and ${number(found.total - found.changes.length)} more`) : "",
       ),
     (problem) => told.replaceChildren(notice(problem)),
   );

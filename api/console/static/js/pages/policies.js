@@ -63,7 +63,7 @@ function edit(vhost, one, ondone) {
   const to = h("select", {}, Object.keys(APPLY_TO).map((kind) => h("option", { value: kind }, kind.replaceAll("_", " "))));
   to.value = one?.["apply-to"] ?? "all";
   const priority = h("input", { type: "number", value: String(one?.priority ?? 0), class: "short" });
-  const more = argumentsField(one?.definition ?? { "alternate-exchange": "" }, KNOWN);
+  const more = argumentsField(one?.definition ?? { "alternate-exchange": "" }, KNOWN, "Definition");
   const covered = h("div", { class: "planned", "aria-live": "polite" });
   covered.isOwn = true;
   let timer;
