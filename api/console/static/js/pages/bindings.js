@@ -3,6 +3,7 @@
 import { ask, path, Problem } from "../api.js";
 import { h } from "../dom.js";
 import { action, DEFAULT_EXCHANGE, dialog, field, object, table } from "../parts.js";
+import { number } from "../words.js";
 
 /** Arguments of a binding or an object, each on a line of its own; none: a dash. */
 export function argumentsOf(values) {
@@ -26,11 +27,31 @@ function ends(binding, here) {
   };
 }
 
+const PAGE = 100;
+
+/** What is asked for of very many bindings: a page behind `skip`, and one more that tells whether there are others. */
+export function onePage(skip) {
+  return { top: PAGE + 1, skip };
+}
+
+/** The way to other pages of bindings; `turn(skip)` is the address of one. */
+function turning(bindings, skip, turn) {
+  const first = Number(skip ?? 0);
+  if (!first && bindings.length <= PAGE) return null;
+  return h(
+    "nav",
+    { class: "pages foot", "aria-label": "pages of bindings" },
+    first ? h("a", { href: turn(Math.max(first - PAGE, 0) || undefined) }, "← previous") : null,
+    h("span", { class: "muted" }, `${number(first + 1)} to ${number(first + Math.min(bindings.length, PAGE))}`),
+    bindings.length > PAGE ? h("a", { href: turn(first + PAGE) }, "next →") : null,
+  );
+}
+
 /**
- * Bindings that leave or reach an object. here: {kind, name}; `far` says which end is the other one; `onchange` is
- * called after one was taken away, and is missing where the user may not do that.
+ * Bindings that leave or reach an object, as `onePage` asks for them. here: {kind, name}; `far` says which end is the other one; `onchange` is
+ * called after one was taken away, and is missing where the user may not do that; `turn(skip)` leads to other pages.
  */
-export function bindingTable({ caption, bindings, here, far, onchange }) {
+export function bindingTable({ caption, bindings, here, far, onchange, skip, turn }) {
   const columns = [
     { title: far === "source" ? "From" : "To", cell: (one) => ends(one, here)[far] ?? object(here.kind, one.vhost, here.name) },
     { title: "Routing key", cell: (one) => (one.routing_key === "" ? h("span", { class: "muted" }, "(empty)") : h("code", { dir: "auto" }, one.routing_key)) },
@@ -42,7 +63,10 @@ export function bindingTable({ caption, bindings, here, far, onchange }) {
       cell: (one) => (one.source === "" ? null : action("Unbind", () => unbind(one, onchange), { kind: "small" })),
     });
   }
-  return table({ caption, columns, rows: bindings, key: (one) => `${one.source}\n${one.destination_type}\n${one.destination}\n${one.properties_key}` });
+  return [
+    table({ caption, columns, rows: bindings.slice(0, PAGE), key: (one) => `${one.source}\n${one.destination_type}\n${one.destination}\n${one.properties_key}` }),
+    turning(bindings, skip, turn),
+  ];
 }
 
 function where(one) {

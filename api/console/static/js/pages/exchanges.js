@@ -4,7 +4,7 @@ import { go, to } from "../address.js";
 import { ask, path } from "../api.js";
 import { fill, h } from "../dom.js";
 import { action, DEFAULT_EXCHANGE, dialog, fact, field, named, object, panel, rightsOf } from "../parts.js";
-import { argumentsOf, bind, bindingTable, read, Wrong } from "./bindings.js";
+import { argumentsOf, bind, bindingTable, onePage, read, Wrong } from "./bindings.js";
 import { listPage } from "./list.js";
 import { vhostField } from "./vhosts.js";
 
@@ -47,14 +47,14 @@ async function create() {
   });
 }
 
-export function exchange([vhost, segment]) {
+export function exchange([vhost, segment], query) {
   const where = path("exchanges", vhost, segment);
   const name = segment === DEFAULT_EXCHANGE ? "" : segment;
   const parts = [];
   const again = () => parts.forEach((part) => part.again());
   const loaded = (end) => async (live, signal) => {
     const [bindings, rights] = await Promise.all([
-      ask(`${where}/bindings/${end}`, { live, signal }),
+      ask(`${where}/bindings/${end}`, { query: onePage(query[end]), live, signal }),
       rightsOf(vhost, segment, signal),
     ]);
     return { bindings, rights };
@@ -71,6 +71,8 @@ export function exchange([vhost, segment]) {
               bindings,
               here: { kind: "exchange", name },
               far,
+              skip: query[end],
+              turn: (skip) => to(["exchanges", vhost, segment], { ...query, [end]: skip }),
               onchange: (far === "source" ? rights.write : rights.read) && name !== "" ? again : undefined,
             })
           : null,

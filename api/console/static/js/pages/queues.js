@@ -5,7 +5,7 @@ import { ask, path } from "../api.js";
 import { h } from "../dom.js";
 import { action, code, dialog, fact, field, named, object, panel, rightsOf, time } from "../parts.js";
 import { bytes, counted, number } from "../words.js";
-import { argumentsOf, bind, bindingTable, read, Wrong } from "./bindings.js";
+import { argumentsOf, bind, bindingTable, onePage, read, Wrong } from "./bindings.js";
 import { crumbs } from "./exchanges.js";
 import { listPage } from "./list.js";
 import { vhostField } from "./vhosts.js";
@@ -70,7 +70,7 @@ export function queue([vhost, name], query) {
       title: "What leads here",
       load: async (live, signal) => {
         const [bindings, rights] = await Promise.all([
-          ask(`${where}/bindings`, { live, signal }),
+          ask(`${where}/bindings`, { query: onePage(query.bindings), live, signal }),
           rightsOf(vhost, name, signal),
         ]);
         return { bindings: bindings.filter((one) => one.source !== ""), rights };
@@ -78,7 +78,7 @@ export function queue([vhost, name], query) {
       empty: "No exchange is bound to it: only messages that name it reach it, by the default exchange.",
       view: ({ bindings, rights }) =>
         bindings.length
-          ? bindingTable({ caption: "What leads here", bindings, here: { kind: "queue", name }, far: "source", onchange: rights.write ? again : undefined })
+          ? bindingTable({ caption: "What leads here", bindings, here: { kind: "queue", name }, far: "source", skip: query.bindings, turn: (skip) => to(["queues", vhost, name], { ...query, bindings: skip }), onchange: rights.write ? again : undefined })
           : null,
     }),
   );
