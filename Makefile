@@ -21,7 +21,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 SECOND_OPINION := $(addprefix tests/unit/store/test_,s3_bed.py object_store.py commit.py log.py) -k "s3 or object_store"
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-files bench-commit bench-endurance \
+.PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-console bench-files bench-commit bench-endurance \
 	bench-maintenance bench-storage bench-executors docs docs-serve faults fuzz random mutate faults-real compose-check conformance clean
 
 help: ## Show this help
@@ -81,6 +81,9 @@ bench-filters: $(STAMP) ## Text filters and filter sets
 
 bench-api: $(STAMP) ## The REST control plane, beside a RabbitMQ if there is one (BINDERY_BENCH_BROKER=http://…)
 	$(BIN)/python -m benchmarks.bench_api
+
+bench-console: $(STAMP) ## The console over 10,000 queues and 100,000 bindings, in a browser
+	$(BIN)/python -m benchmarks.bench_console
 
 bench-files: $(STAMP) ## What remembering 100,000 files costs a stream
 	$(BIN)/python -m benchmarks.bench_files

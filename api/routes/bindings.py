@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from fastapi import Depends, Path, Response
+from fastapi import Depends, Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from bindery.api import properties_key
@@ -78,6 +78,10 @@ def _ends(
 
 EndsPath = Annotated[Ends, Depends(_ends)]
 Key = Annotated[str, Path(alias="properties_key", description="as listed, percent-encoded", examples=["orders.eu.*"])]
+
+
+Top = Annotated[int | None, Query(description="at most so many of them, in order", ge=1, le=100_000)]
+Skip = Annotated[int, Query(description="leave out so many of the first ones", ge=0, le=2**31)]
 
 
 @router.get("/bindings", summary="List bindings", response_model=list[BindingItem])
@@ -165,13 +169,15 @@ def list_of_exchange(
     vhost: VhostPath,
     name: NamePath,
     end: Annotated[str, Path(description="source: bindings from it; destination: bindings to it", examples=["source"])],
+    top: Top = None,
+    skip: Skip = 0,
 ) -> Response:
-    """The bindings of which the exchange is the source, or the destination."""
+    """The bindings of which the exchange is the source, or the destination; some of them by `top` and `skip`."""
     visible_vhost(topology, user, vhost)
     if end not in _OF_EXCHANGE:
         raise object_not_found()
     found = _OF_EXCHANGE[end](topology, vhost, exchange_name(name))
-    return answer(listing.whole(map(binding_item, found), order=BINDING_ORDER))
+    return answer(listing.whole(map(binding_item, found), order=BINDING_ORDER)[skip:][:top])
 
 
 def _from_exchange(topology: Topology, vhost: str, exchange: str) -> list[Binding]:
@@ -196,8 +202,15 @@ _OF_EXCHANGE: Final[dict[str, Callable[[Topology, str, str], list[Binding]]]] = 
     response_model=list[BindingItem],
 )
 def list_of_queue(
-    user: ManagementUser, topology: AsOf, listing: ListingParameters, vhost: VhostPath, name: NamePath
+    user: ManagementUser,
+    topology: AsOf,
+    listing: ListingParameters,
+    vhost: VhostPath,
+    name: NamePath,
+    top: Top = None,
+    skip: Skip = 0,
 ) -> Response:
-    """The bindings to a queue, that of the default exchange included."""
+    """The bindings to a queue, that of the default exchange included; some of them by `top` and `skip`."""
     visible_vhost(topology, user, vhost)
-    return answer(listing.whole(map(binding_item, bindings_of_queue(topology, vhost, name)), order=BINDING_ORDER))
+    found = map(binding_item, bindings_of_queue(topology, vhost, name))
+    return answer(listing.whole(found, order=BINDING_ORDER)[skip:][:top])

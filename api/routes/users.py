@@ -56,12 +56,25 @@ def audit(
     plane: Plane,
     _: AdministratorUser,
     limit: Annotated[int, Query(description="changes to give at most", ge=1, le=MAX_AUDIT)] = 50,
+    by: Annotated[str | None, Query(description="those of this user")] = None,
+    text: Annotated[str | None, Query(description="those whose words hold this, such as the name of a user")] = None,
+    since: Annotated[int, Query(description="not before, in ms since 1970", ge=0)] = 0,
+    until: Annotated[int | None, Query(description="before, in ms since 1970", ge=0)] = None,
 ) -> Response:
     """Who changed users and permissions, newest first; `at_ms` is in ms since 1970. Administrators only.
 
-    Changes of the topology are its versions.
+    What narrows it looks at the newest 1,000 changes. Changes of the topology are its versions.
     """
-    return answer({"changes": plane.access.audit(limit=limit)})
+    narrowed = by is not None or text is not None or since or until is not None
+    changes = [
+        one
+        for one in plane.access.audit(limit=MAX_AUDIT if narrowed else limit)
+        if by in (None, one["user"])
+        and (text is None or text.lower() in one["action"].lower())
+        and since <= one["at_ms"]
+        and (until is None or one["at_ms"] < until)
+    ]
+    return answer({"changes": changes[:limit]})
 
 
 @router.get("/users", summary="List users", response_model=paged(UserItem))

@@ -260,6 +260,12 @@ def test_the_audit_says_who_changed_users_and_permissions(client: Client) -> Non
     changes = client.get("/audit?limit=3").json["changes"]
     assert len(changes) == 3
     assert all("audited" in one["action"] and one["user"] == "guest" for one in changes)
+    assert client.get("/audit?text=AUDITED&limit=3&by=guest").json["changes"] == changes
+    assert client.get("/audit?text=audited&by=somebody").json["changes"] == []
+    newest, oldest = changes[0]["at_ms"], changes[-1]["at_ms"]
+    assert changes[0] not in client.get(f"/audit?text=audited&until={newest}").json["changes"]
+    assert client.get(f"/audit?text=audited&since={oldest}&until={newest + 1}").json["changes"][:3] == changes
+    assert client.get(f"/audit?since={newest + 1}").json["changes"] == []
     assert changes[0]["at_ms"] >= changes[2]["at_ms"]
     assert "a secret" not in str(changes)
     for limit in ("0", "1001", "x"):

@@ -6,7 +6,7 @@ import { present, to } from "./address.js";
 import { ask, Problem, SESSION, whenLoggedOut } from "./api.js";
 import { fill, h } from "./dom.js";
 import { dialog, notice } from "./parts.js";
-import { access } from "./pages/access.js";
+import { access, user } from "./pages/access.js";
 import { applyDocument } from "./pages/apply.js";
 import { diverts } from "./pages/diverts.js";
 import { exchange, exchanges } from "./pages/exchanges.js";
@@ -42,7 +42,7 @@ const PAGES = {
   replay,
   jobs: either(jobs, job, 1),
   history: either(versions, oneVersion, 1),
-  access,
+  access: either(access, user, 1),
 };
 /** What the navigation offers: text, first segment, key behind `g`, and the role that sees it. */
 const PLACES = [

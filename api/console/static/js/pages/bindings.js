@@ -5,6 +5,7 @@ import { changeDialog } from "../changes.js";
 import { h } from "../dom.js";
 import { filteredArguments } from "../forms.js";
 import { action, DEFAULT_EXCHANGE, dialog, field, object, rightsOf, table } from "../parts.js";
+import { number } from "../words.js";
 
 export { read, Wrong } from "../written.js";
 
@@ -44,11 +45,32 @@ export function farRights(vhost, far) {
   };
 }
 
+const PAGE = 100;
+
+/** What is asked for of very many bindings: a page behind `skip`, and one more that tells whether there are others. */
+export function onePage(skip) {
+  return { top: PAGE + 1, skip };
+}
+
+/** The way to other pages of bindings; `turn(skip)` is the address of one. */
+function turning(bindings, skip, turn) {
+  const first = Number(skip ?? 0);
+  if (!first && bindings.length <= PAGE) return null;
+  return h(
+    "nav",
+    { class: "pages foot", "aria-label": "pages of bindings" },
+    first ? h("a", { href: turn(Math.max(first - PAGE, 0) || undefined) }, "← previous") : null,
+    h("span", { class: "muted" }, `${number(first + 1)} to ${number(first + Math.min(bindings.length, PAGE))}`),
+    bindings.length > PAGE ? h("a", { href: turn(first + PAGE) }, "next →") : null,
+  );
+}
+
 /**
- * Bindings that leave or reach an object. here: {kind, name}; `far` says which end is the other one; `onchange` is
- * called after one was changed, and is missing where the user may not do that; `may` says it of each binding.
+ * Bindings that leave or reach an object, as `onePage` asks for them. here: {kind, name}; `far` says which end is the other
+ * one; `onchange` is called after one was changed, and is missing where the user may not do that; `may` says it of each
+ * binding; `turn(skip)` leads to other pages.
  */
-export function bindingTable({ caption, bindings, here, far, onchange, may }) {
+export function bindingTable({ caption, bindings, here, far, onchange, may, skip, turn }) {
   const columns = [
     { title: far === "source" ? "From" : "To", cell: (one) => ends(one, here)[far] ?? object(here.kind, one.vhost, here.name) },
     { title: "Routing key", cell: (one) => (one.routing_key === "" ? h("span", { class: "muted" }, "(empty)") : h("code", { dir: "auto" }, one.routing_key)) },
@@ -63,7 +85,10 @@ export function bindingTable({ caption, bindings, here, far, onchange, may }) {
           : h("div", { class: "buttons" }, action("Change", () => rebind(one, onchange), { kind: "small" }), action("Unbind", () => unbind(one, onchange), { kind: "small" })),
     });
   }
-  return table({ caption, columns, rows: bindings, key: (one) => `${one.source}\n${one.destination_type}\n${one.destination}\n${one.properties_key}` });
+  return [
+    table({ caption, columns, rows: bindings.slice(0, PAGE), key: (one) => `${one.source}\n${one.destination_type}\n${one.destination}\n${one.properties_key}` }),
+    turning(bindings, skip, turn),
+  ];
 }
 
 function where(one) {

@@ -7,7 +7,7 @@ import { action, DEFAULT_EXCHANGE, dialog, fact, field, named, object, panel, ri
 import { changeDialog } from "../changes.js";
 import { argumentsField } from "../forms.js";
 import { publishing } from "../publish.js";
-import { argumentsOf, bind, bindingTable, farRights, Wrong } from "./bindings.js";
+import { argumentsOf, bind, bindingTable, farRights, onePage, Wrong } from "./bindings.js";
 import { findings, markedLists } from "./lint.js";
 import { listPage } from "./list.js";
 import { vhostField } from "./vhosts.js";
@@ -80,7 +80,7 @@ function change(item, ondone) {
   });
 }
 
-export function exchange([vhost, segment], _, session) {
+export function exchange([vhost, segment], query, session) {
   const where = path("exchanges", vhost, segment);
   const name = segment === DEFAULT_EXCHANGE ? "" : segment;
   const parts = [];
@@ -89,7 +89,7 @@ export function exchange([vhost, segment], _, session) {
     const ofFar = farRights(vhost, far);
     return async (live, signal) => {
       const [bindings, rights] = await Promise.all([
-        ask(`${where}/bindings/${end}`, { live, signal }),
+        ask(`${where}/bindings/${end}`, { query: onePage(query[end]), live, signal }),
         rightsOf(vhost, segment, signal),
       ]);
       return { bindings, rights, may: await ofFar(bindings, signal) };
@@ -108,6 +108,8 @@ export function exchange([vhost, segment], _, session) {
               here: { kind: "exchange", name },
               far,
               may,
+              skip: query[end],
+              turn: (skip) => to(["exchanges", vhost, segment], { ...query, [end]: skip }),
               onchange: (far === "source" ? rights.write : rights.read) && name !== "" ? again : undefined,
             })
           : null,

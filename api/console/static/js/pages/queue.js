@@ -6,7 +6,7 @@ import { h } from "../dom.js";
 import { action, DEFAULT_EXCHANGE, fact, named, panel, rightsOf, time } from "../parts.js";
 import { bytes, number } from "../words.js";
 import { publishing } from "../publish.js";
-import { argumentsOf, bind, bindingTable, farRights } from "./bindings.js";
+import { argumentsOf, bind, bindingTable, farRights, onePage } from "./bindings.js";
 import { crumbs, historyLink } from "./exchanges.js";
 import { findings } from "./lint.js";
 import { bannerOf, isPast, pastOf } from "./past.js";
@@ -50,7 +50,7 @@ export function queue([vhost, name, below, id], query, session) {
   const top = parts.length;
   if (query.show === "table") parts.push(...tableOf(vhost, name, query));
   else if (query.show === "read") parts.push(readElsewhere(vhost, name, query));
-  else parts.push(got, rows({ vhost, name, query, again }), leadingHere(vhost, name, past, again));
+  else parts.push(got, rows({ vhost, name, query, again }), leadingHere(vhost, name, past, query, again));
   return { title: name, content: [crumbs("queues", "Queues", name), past ? bannerOf(vhost, name, query) : null, parts.slice(0, top), places(vhost, name, query), parts.slice(top)] };
 }
 
@@ -95,19 +95,19 @@ function facts({ vhost, name, item, rights, mayPublish, again, past, got, query,
   ];
 }
 
-function leadingHere(vhost, name, past, again) {
+function leadingHere(vhost, name, past, query, again) {
   const ofSources = farRights(vhost, "source");
   return panel({
     title: past ? "What leads here now" : "What leads here",
     load: async (live, signal) => {
-      const [bindings, rights] = await Promise.all([ask(path("queues", vhost, name, "bindings"), { live, signal }), rightsOf(vhost, name, signal)]);
+      const [bindings, rights] = await Promise.all([ask(path("queues", vhost, name, "bindings"), { query: onePage(query.bindings), live, signal }), rightsOf(vhost, name, signal)]);
       const stated = bindings.filter((one) => one.source !== "");
       return { bindings: stated, rights, may: await ofSources(stated, signal) };
     },
     empty: "No exchange is bound to it: only messages that name it reach it, by the default exchange.",
     view: ({ bindings, rights, may }) =>
       bindings.length
-        ? bindingTable({ caption: "What leads here", bindings, here: { kind: "queue", name }, far: "source", may, onchange: rights.write && !past ? again : undefined })
+        ? bindingTable({ caption: "What leads here", bindings, here: { kind: "queue", name }, far: "source", may, skip: query.bindings, turn: (skip) => to(["queues", vhost, name], { ...query, bindings: skip }), onchange: rights.write && !past ? again : undefined })
         : null,
   });
 }
