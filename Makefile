@@ -14,7 +14,7 @@ export SPARK_LOCAL_DIRS ?= $(SCRATCH)/bindery-spark
 # Processes of `make test`: one for what needs the Spark session (tests/lanes.py), the others for the rest
 WORKERS ?= 2
 
-# mkdocs-material advertises its successor in the terminal unless told not to
+# mkdocs-material advertises its successor in the terminal unless told not to; --quiet would count no warning
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 
 # What the nightly run also asks of another object store than that of the tests, where there is one
@@ -104,7 +104,7 @@ bench-executors: $(STAMP) ## Two executors of one core against one, on a cluster
 	$(BIN)/python -m benchmarks.bench_executors
 
 docs: $(STAMP) ## Build the documentation site into build/site: a warning fails; it is read from the file system, or served
-	$(MKDOCS) build --strict --quiet
+	$(MKDOCS) build --strict
 
 docs-serve: $(STAMP) ## Show the documentation at http://127.0.0.1:8000 while pages are written
 	$(MKDOCS) serve

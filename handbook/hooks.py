@@ -32,13 +32,13 @@ PAGES_OF_FILES: Final = {
     "CHANGELOG.md": "changelog.md",
 }
 _COPIED: Final = ("CONTRIBUTING.md", "CHANGELOG.md")
-_QUICK_START: Final = "quick-start.md"
 _MADE: Final[Mapping[str, Callable[[], str]]] = {
     "reference/command-line.md": command_line.page,
     "reference/settings.md": settings.page,
 }
 _FENCE_OF_FILE: Final = re.compile(r"^( *)```([\w-]+) (\S+)$", re.MULTILINE)
 _LINK: Final = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+_RESULT: Final = re.compile(r"<td>(true|false|unknown|refused)</td>")
 _PICTURE: Final = re.compile(r'<p><img alt="([^"]*)" src="[^"]*pictures/([\w-]+)\.svg" ?/?></p>')
 
 
@@ -63,7 +63,7 @@ def made_pages() -> dict[str, str]:
     made = {address: page() for address, page in _MADE.items()}
     made |= {f"{REST}{name}.md": text for name, text in rest.pages().items()}
     made |= {PAGES_OF_FILES[name]: _at_top((ROOT / name).read_text("utf-8")) for name in _COPIED}
-    return {**made, _QUICK_START: _at_top(_quick_start())}
+    return {**made, PAGES_OF_FILES["README.md"]: _at_top(_quick_start())}
 
 
 def _quick_start() -> str:
@@ -127,7 +127,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put pictures into the page itself, so that they take the colours of the palette that the reader has chosen."""
+    """Put pictures into the page itself, in the colours of the reader's palette, and mark results of filters."""
 
     def drawn(match: re.Match[str]) -> str:
         drawing = (ROOT / "docs" / "pictures" / f"{match[2]}.svg").read_text("utf-8")
@@ -136,4 +136,6 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         named = drawing.replace("<svg ", f'<svg aria-label="{label}" ', 1)
         return f'<figure class="picture">{named}</figure>'
 
+    if page.file.src_uri.startswith("filters/"):
+        html = _RESULT.sub(r'<td class="result \1">\1</td>', html)
     return _PICTURE.sub(drawn, html)

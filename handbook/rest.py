@@ -57,7 +57,7 @@ def _index() -> str:
     lists = [
         f"## {tag.capitalize()}\n\n| | | |\n|---|---|---|\n"
         + "\n".join(
-            f"| **{method.upper()}** | [`{path}`]({tag}.md#{_anchor(one)}) | {_cell(one.get('summary', ''))} |"
+            f"| {_badge(method)} | [`{path}`]({tag}.md#{_anchor(one)}) | {_cell(one.get('summary', ''))} |"
             for method, path, one in operations
         )
         for tag, operations in _by_tag().items()
@@ -81,7 +81,7 @@ def _page(tag: str, operations: list[tuple[str, str, Mapping[str, Any]]]) -> str
 def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
     parts = [
         f"## {_text(operation.get('summary', path))} {{#{_anchor(operation)}}}",
-        f"**{method.upper()}** `{path}`",
+        f"{_badge(method)} `{path}`",
         _text(operation.get("description", "")),
         "" if operation.get("security") else "Asked without credentials.",
         *_parameters(operation.get("parameters", ())),
@@ -91,13 +91,22 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
     return "\n\n".join(filter(None, parts))
 
 
+def _badge(method: str) -> str:
+    return f"**{method.upper()}**{{ .method .{method} }}"
+
+
 def _parameters(parameters: Any) -> Iterator[str]:
     if parameters:
-        yield "| parameter | in | type | |\n|---|---|---|---|\n" + "\n".join(
-            f"| `{one['name']}`{' (required)' if one.get('required') and one['in'] != 'path' else ''} | {one['in']} "
-            f"| {_kind(one['schema'])} | {_cell(one.get('description') or one['schema'].get('description', ''))} |"
+        rows = (
+            (
+                f"`{one['name']}`{' (required)' if one.get('required') and one['in'] != 'path' else ''}",
+                one["in"],
+                _kind(one["schema"]).removesuffix(" or null"),
+                _cell(one.get("description") or one["schema"].get("description", "")),
+            )
             for one in parameters
         )
+        yield "| parameter | in | type | |\n|---|---|---|---|\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _bodies(body: Mapping[str, Any]) -> Iterator[str]:

@@ -54,7 +54,7 @@ def one_message() -> Drawing:
     published = drawn.box(4, 20, 150, ["published", "exchange and keys"], kind="lit")
     unknown = drawn.box(4, 140, 150, ["unroutable", "no_exchange or", "internal_exchange"], kind="lost")
     state = drawn.box(250, 20, 160, ["exchange and keys", "each pair once"], kind="lit")
-    exclusive = drawn.box(505, 20, 180, ["exclusive diverts match", "all of them fire,", "nothing else does"])
+    exclusive = drawn.box(500, 20, 190, ["exclusive diverts match", "all of them fire,", "nothing else does"])
     bindings = drawn.box(250, 140, 160, ["bindings, diverts", "by key or headers,", "then by filter"])
     queue = drawn.box(510, 140, 170, ["queue filter", "true: enters"])
     copy = drawn.box(740, 140, 110, ["queue", "one copy"], kind="lit")

@@ -136,6 +136,13 @@ def test_pages_are_read_and_searched_without_a_server(site: Path, chromium: Brow
     expect(page.locator("h1")).to_contain_text("unroutable")
     page.goto((site / "concepts" / "exchanges.html").as_uri())
     expect(page.get_by_role("img", name="A message with the key card")).to_be_visible()
+    session = page.locator("code:has(.gp)").first
+    session.evaluate("code => code.setAttribute('data-md-copying', '')")
+    copied = [line for line in session.inner_text().splitlines() if line.strip()]
+    assert copied == [
+        "bindery apply direct.yaml --data payments",
+        "bindery explain --message card.json --data payments",
+    ]
     page.close()
     assert {urlsplit(address).scheme for address in asked} <= {"file", "about", "blob"}
     assert said == []
