@@ -19,6 +19,7 @@ from bindery.api.metrics import Latencies, Metrics
 from bindery.api.raw_path import RawPath
 from bindery.api.readiness import Readiness
 from bindery.api.routes import (
+    apply,
     bindings,
     capabilities,
     chosen_messages,
@@ -26,6 +27,7 @@ from bindery.api.routes import (
     diverts,
     exchanges,
     filters,
+    find,
     graph,
     health,
     inbox,
@@ -65,10 +67,12 @@ _RESOURCES: Final = (
     chosen_messages,
     definitions,
     versions,
+    apply,
     diverts,
     inbox,
     capabilities,
     route,
+    find,
     filters,
     graph,
     lint,

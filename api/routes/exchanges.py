@@ -9,7 +9,6 @@ from fastapi import Query, Response
 from bindery.api.answers import answer, no_content, put_answer
 from bindery.api.arguments import in_brokers_words, refuse_null
 from bindery.api.as_of import AsOf
-from bindery.api.auth import Identity
 from bindery.api.bodies import ExchangeBody, documented
 from bindery.api.control_plane import ControlPlane
 from bindery.api.deps import ManagementUser, NamePath, Plane, VhostHeader, VhostPath, json_body, resource
@@ -17,15 +16,14 @@ from bindery.api.errors import object_not_found
 from bindery.api.items import ExchangeItem, paged
 from bindery.api.listing import Item, ListingParameters
 from bindery.api.routes.bindings import exchange_name
-from bindery.api.scope import visible_vhost, visible_vhosts
+from bindery.api.scope import check_declare_exchange, visible_vhost, visible_vhosts
 from bindery.router.arguments import PLAIN_ARGUMENTS, encode_arguments
 from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import InvalidDeclaration
 from bindery.router.known_arguments import without_effect
-from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Exchange, Topology
+from bindery.router.model import Exchange, Topology
 from bindery.router.policies import Policies
 from bindery.router.qpid import exchange_arguments
-from bindery.router.values import Table
 
 router = resource("exchanges")
 
@@ -125,7 +123,7 @@ async def declare(
 
     def change(editor: TopologyEditor) -> bool:
         editor.topology.vhost(vhost)
-        _check_declare(user, exchange)
+        check_declare_exchange(user, exchange)
         try:
             return editor.declare_exchange(exchange, max_name_bytes=MAX_NAME_BYTES)
         except InvalidDeclaration as error:
@@ -154,17 +152,3 @@ async def delete(
 
     await plane.change(change, author=user.name)
     return no_content()
-
-
-def _check_declare(user: Identity, exchange: Exchange) -> None:
-    """AMQP 0-9-1 access: configure the exchange; with an alternate, read it and write the alternate."""
-    user.check("configure", exchange.vhost, exchange.name)
-    binding = exchange.arguments.get(ALTERNATE_BINDING)
-    alternates = (
-        exchange.arguments.get(ALTERNATE_EXCHANGE),
-        binding.get("destination") if isinstance(binding, Table) else None,
-    )
-    for alternate in alternates:
-        if isinstance(alternate, str):
-            user.check("read", exchange.vhost, exchange.name)
-            user.check("write", exchange.vhost, alternate)

@@ -6,7 +6,6 @@ import getpass
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -22,12 +21,10 @@ from bindery.router.model import DEFAULT_VHOST
 
 if TYPE_CHECKING:
     from bindery.router.declarations import TopologyEditor
-    from bindery.router.definitions import Report
     from bindery.router.model import Topology
-    from bindery.router.proposal import Change
     from bindery.store.access import AccessEditor
-    from bindery.store.history import ObjectChange
     from bindery.store.paths import DataDir
+    from bindery.store.plans import Plan
     from bindery.store.topology import TopologyStore
 
 #: What a change is -> its sign and colour.
@@ -76,18 +73,19 @@ def apply(
     # Imported here so that `bindery --help` does not wait for Delta.
     from bindery.router.declarations import TopologyEditor  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
+    from bindery.store.plans import planned, rows_that_go  # noqa: PLC0415
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
     try:
         change = read_change(files, vhost, prune=prune)
         folder = DataDir.named(data)
         store, base = _present(folder)
-        plan = _planned(TopologyEditor(base), change)
+        plan = planned(TopologyEditor(base), change)
     except DefinitionsRefused as error:
         if as_json:
             raise print_refusal(error) from None
         raise
-    plan.rows = {} if store is None else _rows(folder, base, plan)
+    plan.rows = {} if store is None else rows_that_go(folder, plan)
     if not as_json:
         show_ignored(change.ignored)
         show_idle(plan.report.without_effect)
@@ -100,7 +98,7 @@ def apply(
             if editor.topology.version == base.version:
                 editor.replay(plan.editor.changes)
                 editor.dropped |= plan.editor.dropped
-            elif _planned(editor, change).essence() != plan.essence():
+            elif planned(editor, change).essence() != plan.essence():
                 raise CommitConflict(
                     "somebody else changed the topology meanwhile, and with it the plan; nothing was changed",
                     where="topology",
@@ -116,51 +114,9 @@ def apply(
         data_of = plan.as_data() | {"ignored": change.ignored, "dry_run": dry_run, "version": version}
         typer.echo(json.dumps(data_of, ensure_ascii=False))
     elif made:
-        typer.echo(f"Applied: {plan.summary('added', 'changed', 'deleted')}; topology version {version}")
+        typer.echo(f"Applied: {_summary(plan, 'added', 'changed', 'deleted')}; topology version {version}")
     else:
         typer.echo(f"topology version {version}, nothing was changed")
-
-
-@dataclass(slots=True)
-class _Plan:
-    """What a change would do: the objects, the queues that are emptied because they are declared anew, the report.
-
-    `rows` are those that queues hold which go or are emptied: (vhost, queue) -> number.
-    """
-
-    editor: TopologyEditor
-    changes: Sequence[ObjectChange]
-    emptied: Sequence[tuple[str, str]]
-    report: Report
-    rows: dict[tuple[str, str], int] = field(default_factory=dict)
-
-    @property
-    def changes_something(self) -> bool:
-        return bool(self.changes or self.emptied)
-
-    def essence(self) -> object:
-        """What two plans have in common that do the same: everything but the ids of bindings and diverts."""
-        stated = [one.as_data() for one in self.changes]
-        for one in stated:
-            for state in (one["before"], one["after"]):
-                if state is not None and state.pop("id", None) is not None and one["kind"] == "binding":
-                    one["name"] = ""
-        return sorted(json.dumps(one, sort_keys=True) for one in stated), sorted(self.emptied)
-
-    def summary(self, *verbs: str) -> str:
-        """`3 added, 1 changed, 2 deleted`, in the verbs given."""
-        counts = Counter(one.change for one in self.changes)
-        return ", ".join(f"{counts[what]:,} {verb}" for what, verb in zip(_SIGNS, verbs, strict=True))
-
-    def as_data(self) -> dict[str, Any]:
-        """JSON-ready data: the changes as in `bindery topology diff`, and messages that go."""
-        from bindery.store.comparison import as_page  # noqa: PLC0415
-
-        return as_page(self.changes, limit=len(self.changes)) | {
-            "emptied": [{"vhost": vhost, "name": name} for vhost, name in self.emptied],
-            "messages": [{"vhost": vhost, "queue": name, "messages": n} for (vhost, name), n in self.rows.items()],
-            "without_effect": self.report.without_effect,
-        }
 
 
 def _present(folder: DataDir) -> tuple[TopologyStore | None, Topology]:
@@ -178,32 +134,6 @@ def _present(folder: DataDir) -> tuple[TopologyStore | None, Topology]:
         if present.version > 0:
             return store, present
     return None, Topology.empty()
-
-
-def _planned(editor: TopologyEditor, change: Change) -> _Plan:
-    """Make the change through an editor; raises DefinitionsRefused."""
-    from bindery.store.history import changes_between  # noqa: PLC0415
-
-    before = replace(editor.topology)
-    report = change.carry_out(editor)
-    dropped = {key[1:] for key in editor.dropped if key[0] == "queue"}
-    emptied = sorted(dropped & before.queues.keys() & editor.topology.queues.keys())
-    return _Plan(editor, changes_between(before, editor.topology), emptied, report)
-
-
-def _rows(folder: DataDir, base: Topology, plan: _Plan) -> dict[tuple[str, str], int]:
-    """The messages that go with queues."""
-    from bindery.router.errors import BinderyError  # noqa: PLC0415
-    from bindery.store.tables import count_rows  # noqa: PLC0415
-
-    gone = [one.key[1:] for one in plan.changes if one.key[0] == "queue" and one.after is None]
-    found = {}
-    for vhost, name in (*gone, *plan.emptied):
-        try:
-            found[vhost, name] = count_rows(folder, vhost, name)
-        except BinderyError:
-            continue  # a table that cannot be read keeps nobody from deleting its queue
-    return found
 
 
 def _revoke(folder: DataDir, vhosts: Sequence[str], author: str) -> None:
@@ -224,7 +154,7 @@ def _revoke(folder: DataDir, vhosts: Sequence[str], author: str) -> None:
         typer.echo(f"warning: permissions in deleted vhosts were not revoked: {visible(error.message)}", err=True)
 
 
-def _show(plan: _Plan) -> None:
+def _show(plan: Plan) -> None:
     out = console()
     for one in plan.changes:
         sign, colour = _SIGNS[one.change]
@@ -235,7 +165,13 @@ def _show(plan: _Plan) -> None:
         held = counted(plan.rows.get((vhost, name), 0), "message")
         out.print(Text(visible(f"! queue {name}{_in(vhost)} is deleted and declared again ({held} in it)"), "red"))
     if plan.changes_something:
-        typer.echo(f"Plan: {plan.summary('to add', 'to change', 'to delete')}")
+        typer.echo(f"Plan: {_summary(plan, 'to add', 'to change', 'to delete')}")
+
+
+def _summary(plan: Plan, *verbs: str) -> str:
+    """`3 added, 1 changed, 2 deleted`, in the verbs given."""
+    counts = Counter(one.change for one in plan.changes)
+    return ", ".join(f"{counts[what]:,} {verb}" for what, verb in zip(_SIGNS, verbs, strict=True))
 
 
 def _line(change: dict[str, Any]) -> str:

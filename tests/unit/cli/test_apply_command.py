@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import sys
@@ -11,18 +10,15 @@ from typing import Any
 
 import pytest
 
-from bindery.cli.documents import read_change
-from bindery.router.declarations import TopologyEditor
 from bindery.router.message import Message
 from bindery.router.model import Queue
 from bindery.router.values import Table
+from bindery.store import plans
 from bindery.store.access import AccessEditor, AccessStore, Permission, User
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 from tests.unit.cli.conftest import Run
 from tests.unit.store.routed import route
-
-apply_command = importlib.import_module("bindery.cli.apply")
 
 TOPOLOGY = """\
 rabbit_version: "4.1"
@@ -173,17 +169,19 @@ def test_every_command_takes_the_same_documents(run, tmp_path: Path) -> None:
 
 def test_a_plan_that_somebody_elses_change_alters_is_not_made(run, monkeypatch: pytest.MonkeyPatch) -> None:
     run("apply", "-", stdin=TOPOLOGY)
-    planned = apply_command._planned
+    planned = plans.planned
 
     def and_then(rival: str) -> None:
+        waiting = [rival]
+
         def plan(*arguments: Any) -> Any:
-            monkeypatch.setattr(apply_command, "_planned", planned)
-            store().edit(lambda editor: editor.declare_queue(Queue("/", rival)), author="rival")
+            made = planned(*arguments)
+            while waiting:
+                queue = Queue("/", waiting.pop())
+                store().edit(lambda editor, queue=queue: editor.declare_queue(queue), author="rival")
             return made
 
-        editor, change = TopologyEditor(store().load()), read_change([Path("t.yaml")], "/", prune=True)
-        made = planned(editor, change)
-        monkeypatch.setattr(apply_command, "_planned", plan)
+        monkeypatch.setattr(plans, "planned", plan)
 
     Path("t.yaml").write_text(TOPOLOGY.replace("name: houston", "name: atlanta"))
     and_then("other")

@@ -184,7 +184,7 @@ def test_criteria_members_diverts_and_exchanges_that_stand_in_the_way() -> None:
     headers.bind("x", "q", "", {"x-match": "all", "a": 1, "b": 2})
     headers.bind("x", "q", "", {"x-match": "any", "c": 1, "d": 2})
     found = of(headers, {"application_properties": {"a": 1, "d": 5}})
-    assert "the binding of 'x' to queue 'q' asks for a 1 instead of a 1, b 2" in found.changes[-2].says
+    assert "binding 1 [] of 'x' to queue 'q' asks for a 1 instead of a 1, b 2" in found.changes[-2].says
     assert "asks for c 1, d instead of c 1, d 2" in found.changes[-1].says
 
     members = Broker().exchange("x", "fanout").queues("q")
