@@ -85,17 +85,20 @@ def _suggestions(found: dict[str, Any]) -> Tree:
     tree = Tree(Text(f"What would bring the message to queue {name}", "bold"))
     for change in found["changes"]:
         branch = tree.add(Text(visible(f"{counted(change['objects'], 'object')}: {change['says']}")))
-        if change["gained"]:
-            branch.add(Text(visible(f"it comes to {', '.join(change['gained'])}, too"), "yellow"))
+        _differences(branch, change)
         branch.add(Text(visible(json.dumps(change["change"], ensure_ascii=False)), "dim"))
     for message in found["messages"]:
         branch = tree.add(Text(visible(f"another message: {message['says']}")))
-        for verb, queues in (("comes to", message["gained"]), ("no longer comes to", message["lost"])):
-            if queues:
-                branch.add(Text(visible(f"it {verb} {', '.join(queues)}"), "yellow"))
+        _differences(branch, message)
     if not (found["changes"] or found["messages"]):
         tree.add(Text("nothing small was found", "dim"))
     return tree
+
+
+def _differences(branch: Tree, suggestion: dict[str, Any]) -> None:
+    for verb, queues in (("comes further to", suggestion["gained"]), ("no longer comes to", suggestion["lost"])):
+        if queues:
+            branch.add(Text(visible(f"it {verb} {', '.join(queues)}"), "yellow"))
 
 
 def _details(cause: dict[str, Any]) -> Iterator[str]:

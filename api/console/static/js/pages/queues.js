@@ -8,6 +8,7 @@ import { bytes, counted, number } from "../words.js";
 import { argumentsOf, bind, bindingTable, read, Wrong } from "./bindings.js";
 import { crumbs } from "./exchanges.js";
 import { listPage } from "./list.js";
+import { trying } from "./try.js";
 import { vhostField } from "./vhosts.js";
 
 const SHOWN = 50;
@@ -177,6 +178,7 @@ function message(one, vhost) {
       one.payload_bytes > one.payload.length && one.payload_encoding === "string"
         ? h("p", { class: "muted" }, `The first ${counted(one.payload.length, "character")} of ${bytes(one.payload_bytes)}.`)
         : null,
+      h("div", { class: "actions" }, h("a", { class: "button", href: trying(vhost, one) }, "Where would it go?")),
     ),
   );
 }
