@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Response
 from fastapi.concurrency import run_in_threadpool
@@ -63,17 +63,8 @@ async def apply(
     `may` make it: everything in it takes the permissions that its own routes ask for, and what is no exchange, queue,
     binding or divert takes an administrator.
     """
-    base = await run_in_threadpool(_base, plane, user, body)
-    change = await run_in_threadpool(change_of, body.change, user, body.vhost)
-    plan = await run_in_threadpool(_plan, TopologyEditor(base), change, isinstance(body.change, str))
-    may = _may(user, plan, base)
-    plan.rows = await run_in_threadpool(rows_that_go, plane.data, plan) if may else {}
-    said = masked_for(user, plan.as_data()) | {"ignored": change.ignored, "dry_run": body.dry_run, "may": may}
-    if body.dry_run:
-        return answer(said | {"version": base.version})
-    for one in plan.changes:
-        check_rights(user, one, base)
-    if not plan.changes_something:
+    base, change, plan, said = await run_in_threadpool(_prepared, plane, user, body)
+    if body.dry_run or not plan.changes_something:
         return answer(said | {"version": base.version})
 
     def make(editor: TopologyEditor) -> None:
@@ -85,18 +76,40 @@ async def apply(
             check_rights(user, one, base)
 
     await plane.change(make, author=user.name, reason=body.reason or "apply")
+    return answer(said | {"version": await run_in_threadpool(_made, plane, user, plan)})
+
+
+def _prepared(plane: ControlPlane, user: Identity, body: ApplyBody) -> tuple[Topology, Change, Plan, dict[str, Any]]:
+    """The topology that the plan is made for, the change, the plan, and what is answered of it.
+
+    Raises Refusal for a change that cannot be made, and for one that the caller may not make.
+    """
+    base = plane.topology()
+    visible_vhost(base, user, body.vhost)
+    if body.expected is not None:
+        base = plane.topologies.load(version=body.expected)
+    change = change_of(body.change, user, body.vhost)
+    plan = _plan(TopologyEditor(base), change, isinstance(body.change, str))
+    may = True
+    try:
+        for one in plan.changes:
+            check_rights(user, one, base)
+    except Refusal:
+        if not body.dry_run:
+            raise
+        may = False
+    plan.rows = rows_that_go(plane.data, plan) if may else {}
+    said = masked_for(user, plan.as_data()) | {"ignored": change.ignored, "dry_run": body.dry_run, "may": may}
+    return base, change, plan, said
+
+
+def _made(plane: ControlPlane, user: Identity, plan: Plan) -> int:
+    """What has to follow a change; gives the newest version."""
     gone = [one.key[1] for one in plan.changes if one.key[0] == "vhost" and one.after is None]
     if gone:
-        await run_in_threadpool(plane.revoke_gone, gone, author=user.name, action=f"deleted vhosts {gone!r}")
+        plane.revoke_gone(gone, author=user.name, action=f"deleted vhosts {gone!r}")
     plane.counts.changed()
-    return answer(said | {"version": (await run_in_threadpool(plane.topology)).version})
-
-
-def _base(plane: ControlPlane, user: Identity, body: ApplyBody) -> Topology:
-    """The topology that the plan is made for."""
-    newest = plane.topology()
-    visible_vhost(newest, user, body.vhost)
-    return newest if body.expected is None else plane.topologies.load(version=body.expected)
+    return plane.topology().version
 
 
 def _plan(editor: TopologyEditor, change: Change, placed: bool) -> Plan:
@@ -104,12 +117,3 @@ def _plan(editor: TopologyEditor, change: Change, placed: bool) -> Plan:
         return planned(editor, change)
     except DefinitionsRefused as error:
         raise refusal_of(error, placed=placed) from None
-
-
-def _may(user: Identity, plan: Plan, base: Topology) -> bool:
-    try:
-        for one in plan.changes:
-            check_rights(user, one, base)
-    except Refusal:
-        return False
-    return True

@@ -119,8 +119,11 @@ function marked(filter) {
   return [filter.filter.slice(0, at), h("mark", { class: "culprit" }, culprit), filter.filter.slice(at + culprit.length)];
 }
 
-/** A part of a filter with its value and why; what is made of parts can be opened, and is where it is not true. */
-function part(one) {
+/**
+ * A part of a filter with its value and why; what is made of parts can be opened, and is where it is not true, or what
+ * NOT turns.
+ */
+function part(one, opened = false) {
   const inner = (one.parts ?? []).filter((each) => each.kind !== "literal");
   const said = [
     h("code", { dir: "auto" }, one.text),
@@ -129,7 +132,8 @@ function part(one) {
     one.why ? h("small", { dir: "auto" }, ` ${one.why}`) : null,
   ];
   if (!inner.length) return h("li", {}, said);
-  return h("li", {}, h("details", { open: one.value !== "true" ? true : null }, h("summary", {}, said), h("ul", { class: "trace" }, inner.map(part))));
+  const open = opened || one.value !== "true";
+  return h("li", {}, h("details", { open: open ? true : null }, h("summary", {}, said), h("ul", { class: "trace" }, inner.map((each) => part(each, open && inner.length === 1)))));
 }
 
 function visited(visit, vhost) {

@@ -75,6 +75,8 @@ function shown(vhost, { nodes, edges }, graph, query) {
   const { at, ways, width, height } = placed(nodes, edges, ACROSS);
   // what was taken is drawn last, over the rest
   const order = edges.map((edge, place) => ({ edge, way: ways[place] })).sort((one, other) => weight(one.edge) - weight(other.edge));
+  // a way back to the left dips below the objects
+  const dip = edges.some((one) => at.get(one.to).x <= at.get(one.from).x) ? 64 : 16;
   const beyond = Math.max(0, graph.total - nodes.length);
   return [
     h(
@@ -82,7 +84,7 @@ function shown(vhost, { nodes, edges }, graph, query) {
       { class: "scroll graph", tabindex: "0", role: "region", "aria-label": "The way as a picture; the steps stand below" },
       h(
         "svg",
-        { viewBox: `-8 -8 ${width + 16} ${height + 64}`, width: width + 16, height: height + 64, role: "group", "aria-label": "The way of the message, from left to right" },
+        { viewBox: `-8 -8 ${width + 16} ${height + dip}`, width: width + 16, height: height + dip, role: "group", "aria-label": "The way of the message, from left to right" },
         order.map(({ edge, way }) => arrow(way, edge)),
         order.map(({ edge }) => (edge.refused && !edge.taken ? label(edge.refused, at.get(edge.to)) : null)),
         nodes.map((node) => box(vhost, node, at.get(node.id), query)),
