@@ -247,3 +247,5 @@ _READERS: Final[Mapping[str, Callable[[_Parts, str, Any], None]]] = {
     **dict.fromkeys(_TEXTS, _property),
     **dict.fromkeys(ANNOTATIONS, _annotation),
 }
+#: The properties that are read.
+PROPERTIES: Final = tuple(_READERS)

@@ -498,12 +498,38 @@ class Capabilities(TypedDict, total=False):
 
 @with_config(_EXACT)
 class Explained(TypedDict):
-    """What became of each message of a dry run; of a record that never was a message, what is wrong with it."""
+    """What became of each message of a dry run; of a record that never was a message, what is wrong with it.
+
+    `message` is that of a row or of a text, in its JSON form; a body of more than 64 KiB is left out.
+    """
 
     topology_version: int
     proposed: bool
     results: list[dict[str, JsonValue]]
+    message: NotRequired[dict[str, JsonValue]]
+    suggestions: NotRequired[dict[str, JsonValue]]
     refused: NotRequired[dict[str, JsonValue]]
+
+
+@with_config(_EXACT)
+class FoundMessage(TypedDict):
+    """A message on record: its row, and the queue that it stands in or why it reached none."""
+
+    row: str
+    queue: str | None
+    reason: str | None
+    routed_at: str
+    body_bytes: int | None
+    message: dict[str, JsonValue]
+
+
+@with_config(_EXACT)
+class FoundMessages(TypedDict):
+    """What a search has found so far; `on` leads on, and is null at the end."""
+
+    messages: list[FoundMessage]
+    looked_at: int
+    on: str | None
 
 
 @with_config(_EXACT)

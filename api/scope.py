@@ -1,4 +1,4 @@
-"""Which vhosts a request is about, and whether its caller may see them."""
+"""Which vhosts and objects a request is about, and what its caller may see of them and do to them."""
 
 from __future__ import annotations
 

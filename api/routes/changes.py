@@ -11,24 +11,21 @@ from bindery.api.answers import answer
 from bindery.api.auth import Identity
 from bindery.api.bodies import read_bytes
 from bindery.api.change_rights import check_plan
+from bindery.api.changes import read_document, refused
 from bindery.api.control_plane import ControlPlane
 from bindery.api.deps import ManagementUser, Plane, VhostPath, resource
-from bindery.api.errors import Refusal, bad_request
+from bindery.api.errors import Refusal
 from bindery.api.items import Applied, Planned
 from bindery.api.masking import masked_for
-from bindery.api.scope import vhosts_named, visible_vhost
+from bindery.api.scope import visible_vhost
 from bindery.router.declarations import TopologyEditor
-from bindery.router.documents import read_source
-from bindery.router.error_text import counted
 from bindery.router.errors import DefinitionsRefused
-from bindery.router.proposal import Change, read_change
+from bindery.router.proposal import Change
 from bindery.store.plans import Plan, planned, rows_lost
 
 router = resource("changes", own=True)
 
 MAX_CHANGES: Final = 10_000
-#: What errors call the document.
-_NAME: Final = "document"
 _EXAMPLE: Final = {
     "delete": {"bindings": [{"source": "orders", "destination": "eu", "routing_key": "eu.#"}]},
     "definitions": {"bindings": [{"source": "orders", "destination": "eu", "routing_key": "eu.*"}]},
@@ -63,7 +60,8 @@ async def plan(
     raw = await read_bytes(request, plane.settings.definitions_limit)
 
     def work() -> Response:
-        change = read_document(plane, user, vhost, raw, prune=prune)
+        visible_vhost(plane.topology(), user, vhost)
+        change = read_document(user, vhost, raw, prune=prune)
         made = _planned(plane, user, change)
         made.rows = rows_lost(plane.data, made)
         page = masked_for(user, made.as_data(limit=limit))
@@ -89,7 +87,8 @@ async def apply(
     Without `expected` it is refused (412) when somebody else's change comes in between and alters what it does.
     """
     raw = await read_bytes(request, plane.settings.definitions_limit)
-    change = await run_in_threadpool(read_document, plane, user, vhost, raw, prune=prune)
+    visible_vhost(await run_in_threadpool(plane.topology), user, vhost)
+    change = await run_in_threadpool(read_document, user, vhost, raw, prune=prune)
     intended = await run_in_threadpool(_planned, plane, user, change)
     if expected is not None and intended.before.version != expected:
         raise _overtaken(f"the newest version is {intended.before.version}, not {expected}")
@@ -121,18 +120,6 @@ def _overtaken(what: str) -> Refusal:
     return Refusal(412, "precondition_failed", f"{what}; nothing was changed: look at the plan again")
 
 
-def read_document(plane: ControlPlane, user: Identity, vhost: str, raw: bytes, *, prune: bool) -> Change:
-    """The change that a document states; raises Refusal for one that cannot be read, or names what is not seen."""
-    visible_vhost(plane.topology(), user, vhost)
-    try:
-        source = read_source(_NAME, raw)
-    except DefinitionsRefused as error:
-        raise refused(error) from None
-    for named in vhosts_named(source.value):
-        user.require_sight(named)
-    return read_change([source], vhost, prune=prune)
-
-
 def _planned(plane: ControlPlane, user: Identity, change: Change) -> Plan:
     try:
         made = planned(TopologyEditor(plane.topology()), change)
@@ -140,12 +127,3 @@ def _planned(plane: ControlPlane, user: Identity, change: Change) -> Plan:
         raise refused(error) from None
     check_plan(user, made)
     return made
-
-
-def refused(error: DefinitionsRefused) -> Refusal:
-    """A document that cannot be applied: how many errors it has, and every one of them with its place."""
-    problems = error.problems
-    first = problems[0]
-    said = f"line {first['line']}, column {first['column']}: {first['message']}" if "line" in first else error.message
-    more = "" if len(problems) == 1 else f" ({counted(len(problems) - 1, 'more error')})"
-    return bad_request(f"{said}{more}; nothing was changed", report=error.report)

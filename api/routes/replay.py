@@ -17,7 +17,7 @@ from bindery.api.deps import ManagementUser, Plane, VhostPath, json_body, resour
 from bindery.api.errors import bad_request
 from bindery.api.items import Replayed
 from bindery.api.presence import while_present
-from bindery.api.routes.changes import read_document, refused
+from bindery.api.changes import read_document, refused
 from bindery.api.scope import visible_vhost
 from bindery.jobs.comparison import Reporter
 from bindery.jobs.replay_newest import Looked, Wanted, replay_newest
@@ -102,12 +102,12 @@ def _proposed(plane: ControlPlane, user: Identity, vhost: str, body: ReplayBody)
     """The topology that is tried; raises Refusal for a document that cannot be applied."""
     if body.version is not None:
         return plane.topologies.load(version=body.version)
-    text = body.change if isinstance(body.change, str) else json.dumps(body.change, ensure_ascii=False)
-    change = read_document(plane, user, vhost, text.encode("utf-8", "replace"), prune=body.prune)
+    assert body.change is not None  # noqa: S101  # one of the two was given
+    change = read_document(user, vhost, body.change, prune=body.prune)
     try:
         return change.applied_to(plane.topology())
     except DefinitionsRefused as error:
-        raise refused(error) from None
+        raise refused(error, placed=isinstance(body.change, str)) from None
 
 
 def _report(plane: ControlPlane, vhost: str, proposed: Topology, looked: Looked) -> dict[str, Any]:

@@ -40,6 +40,9 @@ def explain(
     queue: Annotated[
         list[str] | None, typer.Option("--queue", help="Say why the message does not come to this queue (repeatable).")
     ] = None,
+    reach: Annotated[
+        str | None, typer.Option("--reach", help="Say what would bring the message to this queue.")
+    ] = None,
     vhost: VhostOption = DEFAULT_VHOST,
     version: Annotated[
         int | None, typer.Option("--version", help="The topology version; the newest by default.")
@@ -64,11 +67,15 @@ def explain(
 
     The message is a file, a row on record, or found by a filter. With --queue the answer says what concerns that
     queue: the way to it, or why the message does not come there: the nearest bindings, and the word, header or
-    sub-expression that failed. Of a record that never was a message it says what is wrong with it.
+    sub-expression that failed. With --reach it says what would bring the message to the queue: the smallest changes
+    of the topology, as documents for `bindery apply`, and of the message. Of a record that never was a message it says
+    what is wrong with it.
     """
     # Imported here so that `bindery --help` waits neither for Delta nor for the engine.
     from bindery.analytics.point import require_queue  # noqa: PLC0415
     from bindery.router.explain import Explainer  # noqa: PLC0415
+    from bindery.router.message import from_batch  # noqa: PLC0415
+    from bindery.router.suggestions import suggest  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
     from bindery.store.recorded import find_matching, find_row, parse_row  # noqa: PLC0415
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
@@ -116,17 +123,20 @@ def explain(
         if change is not None:
             topology.vhost(vhost)
             topology = change.applied_to(topology)
-        for name in queue or ():
+        for name in {*(queue or ()), *([] if reach is None else [reach])}:
             require_queue(topology, vhost, name)
         batch = to_batch([read_message(message)]) if message is not None else one.batch  # type: ignore[union-attr]
         (explanation,) = Explainer(topology, vhost).explain(batch, clock_ms=clock, queues=queue or ())
         report = explanation.as_data() | {"proposed": change is not None}
         if one is not None:
             report["on_record"] = on_record(one)
+        if reach is not None:
+            (stated,) = from_batch(batch)
+            report["suggestions"] = suggest(topology, vhost, stated, reach, clock_ms=clock).as_data()
         if as_json:
             typer.echo(json.dumps(report, ensure_ascii=False))
         else:
-            show(report, console(), everything=everything or not queue)
+            show(report, console(), everything=everything or not (queue or reach))
 
 
 def on_record(one: RecordedMessage) -> dict[str, Any]:

@@ -27,8 +27,12 @@ def show(report: dict[str, Any], out: Console, *, everything: bool) -> None:
     for answer in report["why_not"]:
         out.print(_answer(answer))
     visits = report["visits"]
+    reached = {answer["queue"] for answer in report["why_not"] if answer["reached"]}
+    if "suggestions" in report:
+        out.print(_suggestions(report["suggestions"]))
+        reached |= {report["suggestions"]["queue"]}
     if not everything:
-        visits = _leading_to({answer["queue"] for answer in report["why_not"] if answer["reached"]}, visits)
+        visits = _leading_to(reached, visits)
     tree = _path(report, visits)
     if not everything and (others := _steps(report["visits"]) - _steps(visits)):
         tree.add(Text(f"and {counted(others, 'further step')} (--all)", "dim"))
@@ -71,6 +75,30 @@ def _answer(answer: dict[str, Any]) -> Tree:
     if answer["further_causes"]:
         tree.add(Text(f"and {counted(answer['further_causes'], 'further way')} that did not lead there", "dim"))
     return tree
+
+
+def _suggestions(found: dict[str, Any]) -> Tree:
+    """What would bring the message to a queue, each change with the document that makes it."""
+    name = visible(found["queue"])
+    if found["reached"]:
+        return Tree(Text(f"queue {name} gets the message as it is", "green"))
+    tree = Tree(Text(f"What would bring the message to queue {name}", "bold"))
+    for change in found["changes"]:
+        branch = tree.add(Text(visible(f"{counted(change['objects'], 'object')}: {change['says']}")))
+        _differences(branch, change)
+        branch.add(Text(visible(json.dumps(change["change"], ensure_ascii=False)), "dim"))
+    for message in found["messages"]:
+        branch = tree.add(Text(visible(f"another message: {message['says']}")))
+        _differences(branch, message)
+    if not (found["changes"] or found["messages"]):
+        tree.add(Text("nothing small was found", "dim"))
+    return tree
+
+
+def _differences(branch: Tree, suggestion: dict[str, Any]) -> None:
+    for verb, queues in (("comes further to", suggestion["gained"]), ("no longer comes to", suggestion["lost"])):
+        if queues:
+            branch.add(Text(visible(f"it {verb} {', '.join(queues)}"), "yellow"))
 
 
 def _details(cause: dict[str, Any]) -> Iterator[str]:

@@ -49,6 +49,15 @@ class Explainer:
         """The engine that explanations come from."""
         return self._router
 
+    def reached(self, batch: pa.RecordBatch, *, clock_ms: int) -> list[frozenset[str]]:
+        """The queues that each message of a batch comes to."""
+        deliveries = self._router.route(batch, clock_ms=clock_ms)
+        found: list[set[str]] = [set() for _ in range(batch.num_rows)]
+        for place, queue in enumerate(deliveries.queue.tolist()):
+            for row in deliveries.rows[deliveries.offsets[place] : deliveries.offsets[place + 1]].tolist():
+                found[row].add(self._router.queues[queue])
+        return [frozenset(queues) for queues in found]
+
     def explain(
         self,
         batch: pa.RecordBatch,
@@ -56,15 +65,17 @@ class Explainer:
         clock_ms: int,
         queues: Iterable[str] = (),
         rows: Sequence[int] | None = None,
+        detailed: bool = False,
     ) -> list[Explanation]:
         """The explanation of each message of a batch (or of the given rows), in order.
 
-        `queues` are those about which "why not" is asked. Raises NotFound for a queue that does not exist.
+        `queues` are those about which "why not" is asked; `detailed` is with the value of every part of each filter,
+        and with bindings that did not match. Raises NotFound for a queue that does not exist.
         """
         asked = [self._topology.queue(self._router.vhost, name).name for name in queues]
         walk, _, exchange = self._router.walk(batch, clock_ms=clock_ms)
         deliveries = assemble(walk, batch, exchange)
-        tracer = Tracer(self._links, self._router, walk, walk.view)
+        tracer = Tracer(self._links, self._router, walk, walk.view, detailed=detailed)
         queue_of = np.repeat(deliveries.queue, np.diff(deliveries.offsets))
         lineage = deliveries.lineage.to_pylist()
         unroutable = {row: place for place, row in enumerate(deliveries.unroutable.rows.tolist())}

@@ -22,9 +22,11 @@ LISTED: Final = 5
 class Judge:
     """Judges the filters that one message met, with the reference evaluator."""
 
-    def __init__(self, message: Message, clock_ms: int) -> None:
+    def __init__(self, message: Message, clock_ms: int, *, detailed: bool = False) -> None:
+        """`detailed`: with the value of every part of each filter."""
         self._message = message
         self._clock_ms = clock_ms
+        self._detailed = detailed
 
     def link(self, links: Links, link: Link) -> tuple[FilterVerdict, ...]:
         """The filters on a link, in the order in which they are judged."""
@@ -39,10 +41,14 @@ class Judge:
         """One filter's result and, unless it is true, what decided it."""
         result = evaluate(filter, self._message, clock_ms=self._clock_ms)
         culprits: tuple[Culprit, ...] = ()
-        if result is not True:
-            blamed = {item.text: item for item in _blamed(trace(filter, self._message, clock_ms=self._clock_ms), True)}
+        tree = None
+        if result is not True or self._detailed:
+            tree = trace(filter, self._message, clock_ms=self._clock_ms)
+        if tree is not None and result is not True:
+            blamed = {item.text: item for item in _blamed(tree, True)}
             culprits = tuple(_culprit(item) for item in list(blamed.values())[:LISTED])
-        return FilterVerdict(argument, filter.dialect, filter.text, result, culprits)
+        shown_tree = tree if self._detailed else None
+        return FilterVerdict(argument, filter.dialect, filter.text, result, culprits, shown_tree)
 
 
 def _blamed(item: Trace, wanted: bool) -> Iterator[Trace]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bindery.router.arguments import encode_arguments
+from bindery.router.filters.trace import Trace
 from bindery.router.links import Alternate
 from bindery.router.model import Binding, Divert
 
@@ -68,23 +69,25 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class FilterVerdict:
-    """A filter and its result; `culprits` are empty when it is true."""
+    """A filter and its result; `culprits` are empty when it is true, `tree` has every part where it was asked for."""
 
     argument: str
     dialect: str
     text: str
     result: bool | None
     culprits: tuple[Culprit, ...] = ()
+    tree: Trace | None = None
 
     def as_data(self) -> dict[str, Any]:
         """JSON-ready data."""
-        return {
+        data: dict[str, Any] = {
             "argument": self.argument,
             "dialect": self.dialect,
             "filter": self.text,
             "result": truth(self.result),
             "culprits": [item.as_data() for item in self.culprits],
         }
+        return data if self.tree is None else data | {"tree": self.tree.as_data()}
 
 
 def truth(result: bool | None) -> str:
@@ -165,6 +168,18 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Missed:
+    """A binding whose key or headers did not match, and which word or header it was."""
+
+    link: Link
+    message: str
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        return self.link.as_data() | {"message": self.message}
+
+
+@dataclass(frozen=True, slots=True)
 class Arrival:
     """How a message came to an exchange: from which visit (None: it was published there), by which link."""
 
@@ -187,6 +202,7 @@ class Visit:
     further_steps  steps that are not listed
     unmatched      bindings whose key or headers did not match
     not_evaluated  bindings that an exclusive divert kept from being looked at
+    missed         some of those that did not match, with the reason, where they were asked for
     """
 
     number: int
@@ -198,10 +214,11 @@ class Visit:
     further_steps: int
     unmatched: int
     not_evaluated: int
+    missed: tuple[Missed, ...] | None = None
 
     def as_data(self) -> dict[str, Any]:
         """JSON-ready data."""
-        return {
+        data: dict[str, Any] = {
             "number": self.number,
             "exchange": self.exchange,
             "type": self.type,
@@ -212,6 +229,7 @@ class Visit:
             "unmatched": self.unmatched,
             "not_evaluated": self.not_evaluated,
         }
+        return data if self.missed is None else data | {"missed": [item.as_data() for item in self.missed]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -20,14 +21,15 @@ from bindery.router.engine import Router
 from bindery.router.engine.compile import NO_ID
 from bindery.router.engine.walk import Walk
 from bindery.router.explain.filters import Judge
-from bindery.router.explain.record import Arrival, FilterVerdict, Step, Verdict, Visit
+from bindery.router.explain.record import Arrival, FilterVerdict, Missed, Step, Verdict, Visit
 from bindery.router.explain.record import Link as Named
 from bindery.router.links import Alternate, Link, Links
 from bindery.router.message import Message, from_batch
 from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Divert, implicit_binding
 
-#: Steps that a visit lists, beside those that lead to another exchange.
+#: Steps that a visit lists, beside those that lead to another exchange, and bindings that did not match.
 LISTED_STEPS: Final = 500
+LISTED_MISSED: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class RowTrace:
         self.tracer = tracer
         self.row = row
         self.message = message
-        self.judge = Judge(message, tracer.clock_ms)
+        self.judge = Judge(message, tracer.clock_ms, detailed=tracer.detailed)
         self.states = tracer.states_of(row)
         self.number = {state: number for number, state in enumerate(self.states, 1)}
 
@@ -99,7 +101,18 @@ class RowTrace:
             further_steps=len(considered.links) - len(listed),
             unmatched=0 if considered.stopped else total - considered.bindings,
             not_evaluated=total if considered.stopped else 0,
+            missed=self._missed(name, tracer.keys_of(state), considered) if tracer.detailed else None,
         )
+
+    def _missed(self, exchange: str, keys: tuple[str, ...], considered: _Considered) -> tuple[Missed, ...]:
+        """The first bindings of an exchange that did not match; those of the default exchange are its queues."""
+        if considered.stopped or exchange == "":
+            return ()
+        links = self.tracer.links
+        met = {int(self.tracer.plan.links.id[one.link]) for one in considered.links}
+        others = (one for one in links.bindings_from(exchange) if one.id not in met)
+        each = ((one, links.type_of(one).miss(one, keys, self.message)) for one in islice(others, LISTED_MISSED))
+        return tuple(Missed(Named.of(one), miss.message) for one, miss in each if miss is not None)
 
     @cached_property
     def _considered(self) -> dict[int, _Considered]:
@@ -143,8 +156,9 @@ class RowTrace:
 class Tracer:
     """A walk, indexed by message and state."""
 
-    def __init__(self, links: Links, router: Router, walk: Walk, view: BatchView) -> None:
+    def __init__(self, links: Links, router: Router, walk: Walk, view: BatchView, *, detailed: bool = False) -> None:
         self.links = links
+        self.detailed = detailed
         self._diverts = {divert.id: divert for divert in links.diverts}
         self.plan = walk.plan
         self.queues = router.queues

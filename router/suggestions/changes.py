@@ -161,14 +161,14 @@ class Changes:
         if exchange_type.reads_headers:
             arguments = self._fewer_criteria(link, exchange_type.asked(link))
             if arguments is not None:
-                says = f"{_named(link)} asks for {_asked(arguments)} instead of {_asked(link.arguments)}"
+                says = f"{self._named(link)} asks for {_asked(arguments)} instead of {_asked(link.arguments)}"
                 yield self._replaced(link, replace(link, arguments=Table(arguments)), says, _LED_ON)
         elif self._links.exchanges[link.source].type == "topic":
             keys = explanation.visits[cause.visit - 1].keys
             key = min(
                 (widened(link.routing_key, key) for key in keys), key=lambda one: (one.count("#"), one.count("*"))
             )
-            says = f"{_named(link)} has the key {key!r} instead of {link.routing_key!r}"
+            says = f"{self._named(link)} has the key {key!r} instead of {link.routing_key!r}"
             yield self._replaced(link, replace(link, routing_key=key), says, _WORDS)
 
     def _fewer_criteria(self, binding: Binding, asked: Criteria) -> dict[str, Value] | None:
@@ -209,7 +209,7 @@ class Changes:
                 if change.text is None:
                     del arguments[name]
                 new = replace(binding, arguments=Table(arguments))
-                yield self._replaced(binding, new, f"in {_named(binding)} {change.says}", change.breadth)
+                yield self._replaced(binding, new, f"in {self._named(binding)} {change.says}", change.breadth)
             return
 
     def _fewer_members(self, binding: Binding) -> Iterator[Step]:
@@ -225,9 +225,8 @@ class Changes:
         arguments = {name: value for name, value in binding.arguments.items() if name != FILTERS_ARGUMENT}
         if kept:
             arguments[FILTERS_ARGUMENT] = Table(kept)
-        says = (
-            f"in {_named(binding)} {', '.join(map(repr, gone))} of its filter set {'goes' if len(gone) == 1 else 'go'}"
-        )
+        verb = "goes" if len(gone) == 1 else "go"
+        says = f"in {self._named(binding)} {', '.join(map(repr, gone))} of its filter set {verb}"
         yield self._replaced(binding, replace(binding, arguments=Table(arguments)), says, 4 * len(gone))
 
     def _divert_filter(self, divert: Divert) -> Iterator[Step]:
@@ -264,12 +263,15 @@ class Changes:
             says = f"in the filter of queue {self._queue.name!r} {change.says}"
             yield Step(self._edits.altering(with_filter(change.text)), says, change.breadth)
 
+    def _named(self, binding: Binding) -> str:
+        """A binding in words; one that came with this very change has no number yet."""
+        is_new = any(isinstance(one, Binding) and one.identity == binding.identity for one in self._edits.added)
+        number = "" if is_new else f" {binding.id}"
+        ends = f"{binding.source!r} to {binding.destination_type} {binding.destination!r}"
+        return f"binding{number} [{binding.routing_key}] of {ends}"
+
     def _accepts(self, filter: Filter) -> bool:
         return evaluate(filter, self._message, clock_ms=self._clock_ms) is True
-
-
-def _named(binding: Binding) -> str:
-    return f"the binding of {binding.source!r} to {binding.destination_type} {binding.destination!r}"
 
 
 def _asked(arguments: Table | dict[str, Value]) -> str:

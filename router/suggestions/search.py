@@ -13,7 +13,7 @@ from bindery.router.errors import BinderyError
 from bindery.router.explain import Explainer, Explanation
 from bindery.router.links import Links
 from bindery.router.message import Message, to_batch
-from bindery.router.model import Topology
+from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Topology
 from bindery.router.proposal import propose
 from bindery.router.suggestions.changes import Changes
 from bindery.router.suggestions.edits import Edits
@@ -32,20 +32,28 @@ _FEWEST_CHANGES: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class SuggestedChange:
-    """A change of the topology that brings the message to the queue, and takes it from none.
+    """A change of the topology that brings the message to the queue, and takes it from none that it should reach.
 
     `change` is a document as `bindery apply` takes it, `objects` is how many objects it deletes, adds and alters;
-    `gained` are other queues that the message reaches with it.
+    `gained` are other queues that the message reaches with it. `lost` are queues to which an alternate alone led it:
+    that is for messages which reach nothing else (Broker-J §4.6.4).
     """
 
     says: str
     change: dict[str, Any]
     objects: int
     gained: tuple[str, ...]
+    lost: tuple[str, ...]
 
     def as_data(self) -> dict[str, Any]:
         """JSON-ready data."""
-        return {"says": self.says, "change": self.change, "objects": self.objects, "gained": list(self.gained)}
+        return {
+            "says": self.says,
+            "change": self.change,
+            "objects": self.objects,
+            "gained": list(self.gained),
+            "lost": list(self.lost),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +107,11 @@ def suggest(topology: Topology, vhost: str, message: Message, queue: str, *, clo
     if explained.why_not[0].reached:
         return Suggestions(queue, reached=True)
     before = frozenset(explained.queues)
+    changes = list(itertools.islice(_changes(topology, vhost, message, queue, clock_ms, explained), LISTED))
     return Suggestions(
         queue,
         reached=False,
-        changes=tuple(itertools.islice(_changes(topology, vhost, message, queue, clock_ms, explained), LISTED)),
+        changes=tuple(sorted(changes, key=lambda one: (one.objects, bool(one.lost)))),
         messages=tuple(itertools.islice(_messages(explainer, topology, message, queue, clock_ms, before), LISTED)),
     )
 
@@ -126,7 +135,7 @@ class _Trial:
 def _changes(
     topology: Topology, vhost: str, message: Message, queue: str, clock_ms: int, first: Explanation
 ) -> Iterator[SuggestedChange]:
-    before = frozenset(first.queues)
+    before, kept = frozenset(first.queues), _without_alternates(first)
     waiting: list[_Trial] = []
     known: set[str] = set()
     found: list[Edits] = []
@@ -161,10 +170,28 @@ def _changes(
         after = frozenset(explained.queues)
         if queue not in after:
             further(trial, tried, explained)
-        elif before <= after:
+        elif kept <= after:
             found.append(trial.edits)
-            gained = tuple(sorted(after - before - {queue}))
-            yield SuggestedChange("; ".join(trial.says), change, trial.objects, gained)
+            gained, lost = tuple(sorted(after - before - {queue})), tuple(sorted(before - after))
+            yield SuggestedChange("; ".join(trial.says), change, trial.objects, gained, lost)
+
+
+def _without_alternates(explanation: Explanation) -> frozenset[str]:
+    """The queues that a message reached otherwise than by an alternate."""
+    reached: set[str] = set()
+    # a visit is led to by one before it, or by itself in a circle: until nothing is new
+    visits, before = {1}, -1
+    while before != len(visits):
+        before = len(visits)
+        for visit in explanation.visits:
+            for step in visit.steps if visit.number in visits else ():
+                if step.link.kind in (ALTERNATE_EXCHANGE, ALTERNATE_BINDING):
+                    continue
+                if step.verdict == "delivered":
+                    reached.add(step.link.destination)
+                elif step.visit is not None:
+                    visits.add(step.visit)
+    return frozenset(reached)
 
 
 def _messages(

@@ -80,13 +80,14 @@ RULES: Final = [
     (r"\w+ /api/(users|audit|permissions|topic-permissions|user-limits|definitions|jobs)", Rule("administrator")),
     (r"\w+ /api/vhosts/\{name}/(topic-)?permissions", Rule("administrator")),
     (r"(PUT|DELETE|POST) /api/(vhosts|vhost-limits|cluster-name|global-parameters)", Rule("administrator")),
+    (r"POST /api/topology/apply", Rule(permissions=("configure",))),
     (r"POST /api/(topology|rebalance)", Rule("administrator")),
     (r"GET /api/topology/versions", Rule("monitoring")),
     (r"GET (/api/(nodes|feature-flags|deprecated-features)|/metrics)", Rule("monitoring")),
     (r"(PUT|DELETE) /api/(policies|operator-policies|parameters)", Rule("policymaker")),
     (r"POST /api/exchanges/.*/publish", Rule(permissions=("write",))),
     (r"POST /api/queues/.*/get", Rule(permissions=("read",))),
-    (r"POST /api/filters", Rule(permissions=("read",))),
+    (r"POST /api/(filters|find)", Rule(permissions=("read",))),
     (r"DELETE /api/queues/.*/contents", Rule(permissions=("read",))),
     (r"POST /api/queues/.*/(count|browse|delete)", Rule(permissions=("read",))),
     (r"POST /api/queues/.*/(rows|snippets)", Rule(permissions=("read",))),
@@ -102,7 +103,7 @@ RULES: Final = [
     (r"GET /api/unroutable/", Rule(permissions=("read",))),
 ]
 #: Routes about one vhost that do not say so in their path.
-IN_BODY: Final = {("POST", "/api/route"), ("POST", "/api/filters"), ("POST", "/api/lint")}
+IN_BODY: Final = {("POST", f"/api/{path}") for path in ("route", "filters", "find", "lint")}
 #: What somebody with every right gets where it may be an error all the same: such a job or row does not exist.
 OTHERWISE: Final = {
     r"POST /api/jobs$": (400,),
@@ -119,6 +120,8 @@ BODIES: Final[dict[str, Any]] = {
     "PUT /api/diverts/{vhost}/{name}": {"source": "mtx-x", "destination": "mtx-y"},
     "POST /api/inbox/{vhost}": {"exchange": "mtx-x", "routing_key": "k"},
     "POST /api/route": {"vhost": "mtx-v", "message": {"exchange": "mtx-x", "routing_key": "k"}, "queues": ["mtx-q"]},
+    "POST /api/find": {"vhost": "mtx-v", "queue": "mtx-q", "key": "mtx.#"},
+    "POST /api/topology/apply": {"vhost": "mtx-v", "change": {"add": {"queues": [{"name": "mtx-n"}]}}},
     "POST /api/filters": {"filter": "a > 1", "vhost": "mtx-v", "queue": "mtx-q"},
     "POST /api/unroutable/{vhost}/redrive": {},
     "PUT /api/topic-permissions/{vhost}/{user}": {"exchange": "mtx-x", "write": ".*", "read": ".*"},

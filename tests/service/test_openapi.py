@@ -128,7 +128,7 @@ _SHOWN = (
     *("BindingItem", "DivertItem", "ExchangeItem", "PolicyItem", "QueueItem", "VhostItem", "OverviewItem"),
     *("UserItem", "PermissionItem", "TopicPermissionItem", "ParameterItem", "GlobalParameterItem"),
     *("VhostLimitsItem", "UserLimitsItem", "WhoAmI", "Health", "Capabilities", "Versions", "Explained"),
-    *("Planned", "Applied", "Replayed", "LintMarks"),
+    *("Planned", "Applied", "Replayed", "LintMarks", "FoundMessages", "FoundMessage"),
     *("GotMessage", "Routed", "Ingested", "MessageTotals", "BackingQueueStatus"),
 )
 
@@ -169,6 +169,9 @@ def test_answers_are_what_the_document_says(tmp_path: Path) -> None:
         refuse(plane.data, plane.topologies, [{"detail": "n: 'NA' is not INT; set nullValue", "raw": b"NA"}])
         answer = running.client().post("/route", {"vhost": "/", "row": "s:0:0"})
         judge("post /api/route of a refused record", document["paths"]["/api/route"]["post"], answer)
+        for path, asked in (("route", {"vhost": "mtx-v", "text": "{}", "reach": "mtx-q"}), ("find", {})):
+            answer = running.client().post(f"/{path}", asked)
+            judge(f"post /api/{path} of {asked}", document["paths"][f"/api/{path}"]["post"], answer)
         assert not wrong, "\n".join(wrong)
         assert {name: known - seen for name, known in fields.items() if known - seen} == {}
     finally:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.errors import NotFound
 from bindery.router.message import Message
@@ -16,6 +18,7 @@ from bindery.router.proposal import propose
 from bindery.router.reference import NaiveRouter, topic_matches
 from bindery.router.suggestions import Suggestions, suggest
 from bindery.router.suggestions.keys import fitted, widened
+from bindery.router.values import Table
 from tests.unit.analysis.build import Broker
 from tests.unit.engine.test_against_reference import outcomes
 from tests.unit.engine.topologies import keys, maze_messages, mazes, messages, topologies
@@ -32,14 +35,24 @@ def with_parts(message: Message, differs: dict[str, Any]) -> Message:
     return Message.from_json(message.as_json() | differs)
 
 
+def without_alternates(topology: Topology) -> Topology:
+    editor = TopologyEditor(topology)
+    for exchange in topology.exchanges.values():
+        plain = {name: value for name, value in exchange.arguments.items() if not name.startswith("alternate-")}
+        if len(plain) < len(exchange.arguments):
+            editor.declare_exchange(replace(exchange, arguments=Table(plain)), overwrite=True)
+    return editor.topology
+
+
 @given(topologies() | mazes(), messages | maze_messages, st.data())
 @settings(suppress_health_check=QUIET, deadline=None, max_examples=60)
 def test_every_suggestion_brings_the_message_to_the_queue(
     topology: Topology, message: Message, data: st.DataObject
 ) -> None:
-    """By the reference as by the engine; a change takes the message from no queue, and no part of it would do."""
+    """By the reference as by the engine; a change takes the message from no queue but those of an alternate."""
     queue = data.draw(st.sampled_from(sorted(name for _, name in topology.queues)))
     before = NaiveRouter(topology, DEFAULT_VHOST).route(message).queues
+    kept = NaiveRouter(without_alternates(topology), DEFAULT_VHOST).route(message).queues
     found = suggest(topology, DEFAULT_VHOST, message, queue, clock_ms=0)
     assert found.reached == (queue in before)
     assert not (found.reached and (found.changes or found.messages))
@@ -48,7 +61,8 @@ def test_every_suggestion_brings_the_message_to_the_queue(
         after = NaiveRouter(changed, DEFAULT_VHOST).route(message).queues
         assert outcomes(Router.compile(changed, DEFAULT_VHOST), [message])[0].queues == after
         assert {queue, *change.gained} == after - before
-        assert before <= after
+        assert set(change.lost) == before - after
+        assert not kept - after
         assert change.objects == sum(len(listed) for section in change.change.values() for listed in section.values())
         assert change.says
     sizes = [change.objects for change in found.changes]
@@ -108,7 +122,7 @@ def test_the_smallest_change_is_a_binding_for_messages_like_it(
     kind: str, message: dict[str, Any], binding: dict[str, Any]
 ) -> None:
     first = of(Broker().exchange("x", kind).queues("q"), message).changes[0]
-    assert (first.objects, first.gained) == (1, ())
+    assert (first.objects, first.gained, first.lost) == (1, (), ())
     (added,) = first.change["add"]["bindings"]
     assert added == {
         "source": "x", "destination": "q", "destination_type": "queue", "vhost": "/", "routing_key": "",
@@ -184,7 +198,7 @@ def test_criteria_members_diverts_and_exchanges_that_stand_in_the_way() -> None:
     headers.bind("x", "q", "", {"x-match": "all", "a": 1, "b": 2})
     headers.bind("x", "q", "", {"x-match": "any", "c": 1, "d": 2})
     found = of(headers, {"application_properties": {"a": 1, "d": 5}})
-    assert "the binding of 'x' to queue 'q' asks for a 1 instead of a 1, b 2" in found.changes[-2].says
+    assert "binding 1 [] of 'x' to queue 'q' asks for a 1 instead of a 1, b 2" in found.changes[-2].says
     assert "asks for c 1, d instead of c 1, d 2" in found.changes[-1].says
 
     members = Broker().exchange("x", "fanout").queues("q")
@@ -210,6 +224,14 @@ def test_criteria_members_diverts_and_exchanges_that_stand_in_the_way() -> None:
         "there is a direct exchange 'event'; exchange 'event' is bound to queue 'q'"
     )
     assert found.messages[0].differs == {"exchange": "", "routing_key": "q"}
+
+
+def test_what_only_an_alternate_took_may_go_elsewhere() -> None:
+    broker = Broker().exchange("rest", "fanout").exchange("x", "topic", alternate_exchange="rest").queues("q", "lost")
+    broker.bind("x", "q", "a.#")
+    broker.bind("rest", "lost")
+    found = of(broker, {"routing_key": "b"})
+    assert [(one.objects, one.lost) for one in found.changes] == [(1, ()), (1, ("lost",)), (2, ("lost",))]
 
 
 def test_a_queue_that_is_reached_or_does_not_exist() -> None:

@@ -257,8 +257,11 @@ function effect(vhost, text) {
   return h("p", {}, h("a", { href: to(["replay", vhost], inAddress(text)), onclick: (event) => event.target.closest("dialog").close() }, "What would it have done to the newest messages?"));
 }
 
-/** A dialog that applies a document whose plan was seen, and leads to what was done: the way back is there. */
-export function applyDialog({ vhost, text, prune, plan, session }) {
+/**
+ * A dialog that applies a document whose plan was seen; then `ondone`, or it leads to what was done: the way back is
+ * there.
+ */
+export function applyDialog({ vhost, text, prune, plan, session, ondone }) {
   const reason = h("input", { autocomplete: "off" });
   const deletes = Object.keys(plan.counts.deleted ?? {}).length > 0 || plan.emptied.length > 0;
   dialog({
@@ -268,7 +271,8 @@ export function applyDialog({ vhost, text, prune, plan, session }) {
     kind: deletes ? "danger" : "primary",
     work: async () => {
       const done = await apply(vhost, text, { prune, expected: plan.base, reason: reason.value });
-      go(session.roles.includes("monitoring") ? ["history", done.version] : ["topology", vhost]);
+      if (ondone) ondone();
+      else go(session.roles.includes("monitoring") ? ["history", done.version] : ["topology", vhost]);
       return `applied as version ${done.version}`;
     },
   });

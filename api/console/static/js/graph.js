@@ -13,16 +13,16 @@ const LANE = 10;
 const SWEEPS = 8;
 
 /**
- * Places nodes and ways. nodes: {id, last}, where `last` puts a node into the last layer; edges: {from, to} by id.
- * Gives {at: id → {x, y}, ways: an SVG path for each edge, width, height}.
+ * Places nodes and ways. nodes: {id, last}, where `last` puts a node into the last layer; edges: {from, to} by id;
+ * `across` is the room between two layers. Gives {at: id → {x, y}, ways: an SVG path for each edge, width, height}.
  */
-export function placed(nodes, edges) {
+export function placed(nodes, edges, across = ACROSS) {
   const layerOf = layered(nodes, edges);
   const layers = Array.from({ length: 1 + Math.max(...layerOf.values()) }, () => []);
   for (const { id } of nodes) layers[layerOf.get(id)].push({ id, height: HEIGHT });
   const chains = edges.map((edge, number) => chain(edge, number, layerOf, layers));
   order(layers, chains);
-  return positions(layers, chains);
+  return positions(layers, chains, across);
 }
 
 /** The layer of each node: behind everything that leads to it; an edge that closes a circle does not count. */
@@ -86,18 +86,18 @@ function middle(places, otherwise) {
   return places.length ? places.reduce((sum, one) => sum + one, 0) / places.length : otherwise;
 }
 
-function positions(layers, chains) {
+function positions(layers, chains, across) {
   const tall = (layer) => layer.reduce((sum, { height }) => sum + height + DOWN, -DOWN);
   const height = Math.max(...layers.map(tall));
   const at = new Map();
   layers.forEach((layer, column) => {
     let y = (height - tall(layer)) / 2;
     for (const one of layer) {
-      at.set(one.id, { x: column * (WIDTH + ACROSS), y, middle: y + one.height / 2 });
+      at.set(one.id, { x: column * (WIDTH + across), y, middle: y + one.height / 2 });
       y += one.height + DOWN;
     }
   });
-  return { at, ways: chains.map((ids) => way(ids.map((id) => at.get(id)))), width: layers.length * (WIDTH + ACROSS) - ACROSS, height };
+  return { at, ways: chains.map((ids) => way(ids.map((id) => at.get(id)))), width: layers.length * (WIDTH + across) - across, height };
 }
 
 /** From the right side of one node, through the lanes, to the left side of another. */

@@ -1,0 +1,134 @@
+"""Messages on record, found again by what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any, Final
+
+from fastapi import Request, Response
+from pydantic import Field
+
+from bindery.api.answers import answer
+from bindery.api.auth import Identity
+from bindery.api.bodies import AtLeastOne, ChoiceBody, documented
+from bindery.api.control_plane import ControlPlane
+from bindery.api.deps import ManagementUser, Plane, json_body, resource
+from bindery.api.errors import bad_request
+from bindery.api.items import FoundMessages
+from bindery.api.presence import while_present
+from bindery.api.scope import readable_queue, visible_vhost
+from bindery.router.columns import Ref
+from bindery.router.filters import Filter
+from bindery.router.filters.ast import Compare, Literal, Rules
+from bindery.router.filters.ast import Field as Named
+from bindery.router.filters.sets.groups import conjunction
+from bindery.router.model import DEFAULT_VHOST
+from bindery.store.consumer_filters import queue_filter
+from bindery.store.found_messages import FoundMessage, find
+from bindery.store.unroutable import Selection
+
+router = resource("explain", own=True)
+
+#: Messages of one answer, queues that one request looks into, bytes of a body that are shown.
+MAX_FOUND: Final = 100
+MAX_QUEUES: Final = 500
+_BODY: Final = 2_000
+_EXAMPLE: Final = {"vhost": "/", "filter": "order_id = 1545", "key": "eu.#", "limit": 20}
+
+
+class FindBody(ChoiceBody):
+    """What messages hold, and where to look; what is not given does not narrow the choice."""
+
+    vhost: str = DEFAULT_VHOST
+    queue: str | None = Field(None, description="only this queue")
+    unroutable: bool = Field(False, description="only what reached no queue")
+    exchange: str | None = Field(None, description="published there")
+    key: str | None = Field(None, description="a topic pattern for the routing key")
+    message_id: str | None = Field(None, description="the message id, as text")
+    limit: Annotated[AtLeastOne, Field(le=MAX_FOUND)] = 20
+    on: str | None = Field(None, description="`on` of the answer before: what comes after it")
+
+
+@router.post(
+    "/find",
+    summary="Find messages",
+    response_model=FoundMessages,
+    openapi_extra=documented(FindBody, _EXAMPLE, required=True),
+)
+async def find_messages(
+    request: Request, plane: Plane, user: ManagementUser, body: Annotated[FindBody, json_body(FindBody)]
+) -> Response:
+    """Messages of queues and unroutable rows that a filter accepts, from the newest file of rows to the oldest.
+
+    One answer looks at about 200,000 rows; `on` leads on where there are more. Only what the caller may read is
+    found: messages of queues, and unroutable ones by the exchange that they were published to.
+    """
+
+    def look(gone: Callable[[], bool]) -> dict[str, Any]:
+        return _found(plane, user, body, gone)
+
+    return answer(await while_present(request, look))
+
+
+def _found(plane: ControlPlane, user: Identity, body: FindBody, gone: Callable[[], bool]) -> dict[str, Any]:
+    topology = plane.topology()
+    visible_vhost(topology, user, body.vhost)
+    if body.queue is not None and body.unroutable:
+        raise bad_request("queue and unroutable exclude each other")
+    queues: list[str | None] = [None]
+    if body.queue is not None:
+        readable_queue(topology, user, body.vhost, body.queue)
+        queues = [body.queue]
+    elif not body.unroutable:
+        readable = sorted(
+            name for where, name in topology.queues if where == body.vhost and user.may("read", body.vhost, name)
+        )
+        if len(readable) > MAX_QUEUES:
+            raise bad_request(f"{len(readable):,} queues are too many to look into: name one as queue, or unroutable")
+        queues += readable
+    condition = queue_filter(
+        plane.data,
+        body.queue or "",  # of no queue, bodies are what the request says
+        body.filter,
+        vhost=body.vhost,
+        dialect=body.dialect,
+        payload=body.payload,
+        topology=topology,
+    )
+    found = find(
+        plane.data,
+        body.vhost,
+        queues,
+        Selection(exchange=body.exchange, key=body.key, condition=_with_id(condition, body.message_id)),
+        limit=body.limit,
+        on=body.on,
+        may=lambda one: one.queue is not None or user.may("read", body.vhost, one.message.exchange),
+        stop=gone,
+    )
+    return {"messages": [_item(one) for one in found.messages], "looked_at": found.looked_at, "on": found.on}
+
+
+def _with_id(condition: Filter | None, message_id: str | None) -> Filter | None:
+    """The filter, and the message id as a condition more."""
+    if message_id is None:
+        return condition
+    equal = Compare("=", Named(Ref("properties", "message_id")), Literal(message_id), Rules())
+    if condition is None:
+        return Filter.of(equal, text=f"message id {message_id}", dialect="jms")
+    both = conjunction([equal, condition.expression])
+    return Filter.of(both, text=f"message id {message_id}; {condition.text}", dialect=condition.dialect)
+
+
+def _item(one: FoundMessage) -> dict[str, Any]:
+    """A found row as JSON-ready data; of a long body the beginning."""
+    message = one.message
+    stated = (message if message.body is None else replace(message, body=message.body[:_BODY])).as_json()
+    return {
+        "row": one.row,
+        "queue": one.queue,
+        "reason": one.reason,
+        "routed_at": one.routed_at,
+        "body_bytes": None if message.body is None else len(message.body),
+        "message": stated,
+    }
