@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
@@ -12,12 +11,12 @@ from pydantic import Field
 from bindery.api.answers import answer
 from bindery.api.auth import Identity
 from bindery.api.bodies import Count, OwnBody, documented
+from bindery.api.changes import read_document, refused
 from bindery.api.control_plane import ControlPlane
 from bindery.api.deps import ManagementUser, Plane, VhostPath, json_body, resource
 from bindery.api.errors import bad_request
 from bindery.api.items import Replayed
 from bindery.api.presence import while_present
-from bindery.api.changes import read_document, refused
 from bindery.api.scope import visible_vhost
 from bindery.jobs.comparison import Reporter
 from bindery.jobs.replay_newest import Looked, Wanted, replay_newest

@@ -95,7 +95,7 @@ function linkWords(link) {
 }
 
 /** A filter with the parts that kept it from being true marked in it, and a tree of all its parts. */
-function filterVerdict(filter) {
+export function filterVerdict(filter) {
   return h(
     "div",
     { class: "judged" },

@@ -5,7 +5,7 @@ import { ask, path, Problem } from "../api.js";
 import { fill, h } from "../dom.js";
 import { action, code, DEFAULT_EXCHANGE, dialog, fact, named, notice, object, panel, rightsOf, state, table, time } from "../parts.js";
 import { counted, number, spoken } from "../words.js";
-import { filterVerdict } from "./try.js";
+import { filterVerdict } from "./explained.js";
 import { vhostChoice } from "./vhosts.js";
 
 const KEYS = 20;
