@@ -10,14 +10,14 @@ import pytest
 from bindery import read_queue
 from bindery.analytics.row_pages import Cursor, RowPage, holds, page_of, queue_at, row_of
 from bindery.router.errors import InvalidInput, NotFound, Stopped
-from bindery.store import read
+from bindery.store import faults, read
 from bindery.store.commit import BatchCommitter
 from bindery.store.consumer_filters import consumer_filter
 from bindery.store.paths import DataDir
 from bindery.store.places import at as place
 from bindery.store.read import RowId, row_ids
 from bindery.store.topology import TopologyStore
-from tests.unit.store.conftest import declare_queues, deliver
+from tests.unit.store.conftest import Crash, at, crash, declare_queues, deliver
 
 
 def price(seq: int) -> list[tuple[str, dict[str, int]]]:
@@ -81,6 +81,22 @@ def test_pages_of_a_filter_and_of_the_past(filled: DataDir, newest: bool) -> Non
         ("a", 1),
         ("b", 1),
     }
+
+
+def test_at_a_point_a_batch_that_had_not_ended_is_not_seen(data: DataDir, store: TopologyStore) -> None:
+    """Its rows stand in the table all the same, as consumers see it, and its row is found there alone."""
+    version = store.edit(declare_queues("q"), author="t").version
+    dying = BatchCommitter(data, stream="dies", app_id="dies:1", workers=1)
+    with dying, faults.installed(at("batch.appended", crash)), pytest.raises(Crash):
+        deliver(data, dying, 0, version, "q")
+    with BatchCommitter(data, stream="ends", app_id="ends:1") as committer:
+        deliver(data, committer, 0, version, "q")
+    assert {row.stream for row in leafed(data, "forwards", limit=2)} == {"dies", "ends"}
+    assert {row.stream for row in leafed(data, "backwards", limit=2, at="ends:0")} == {"ends"}
+    begun = RowId("dies", 0, 0)
+    assert row_ids(row_of(queue_at(data, "/", "q")[0], begun, 1).rows) == [begun]
+    with pytest.raises(NotFound):
+        row_of(queue_at(data, "/", "q", at="ends:0")[0], begun, 1)
 
 
 def test_rows_that_go_meanwhile_make_no_page_repeat_or_pass_over_others(filled: DataDir) -> None:
