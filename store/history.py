@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bindery.router.definitions import as_entry
 from bindery.router.errors import NotFound, UnsupportedTable
-from bindery.router.model import Object, ObjectKey, Sequence, Topology, object_key
+from bindery.router.model import Binding, Object, ObjectKey, Sequence, Topology, object_key
 from bindery.router.moments import in_utc
 from bindery.store.log import entry_of
 
@@ -26,7 +26,8 @@ _NAMED: Final = 50
 class VersionInfo:
     """One version of the topology.
 
-    `changes` names up to 50 objects as {"change": created | updated | deleted, "kind", "vhost", "name"};
+    `changes` names up to 50 objects as {"change": created | updated | deleted, "kind", "vhost", "name"}, and of a
+    binding, whose name is a number, "source", "destination", "destination_type" and "routing_key" as well;
     `counts` counts all of them: {"created": {"queue": 2}, …}.
     """
 
@@ -78,7 +79,11 @@ class Wanted:
 
     def _is_of(self, change: Mapping[str, Any]) -> bool:
         wanted = {"kind": self.kind, "vhost": self.vhost, "name": self.name}
-        return all(value is None or change[key] == value for key, value in wanted.items())
+        if all(value is None or change[key] == value for key, value in wanted.items()):
+            return True
+        # a binding concerns both of its ends; versions of earlier releases do not name them
+        ends = {("exchange", change.get("source")), (change.get("destination_type"), change.get("destination"))}
+        return self.name is not None and (self.kind, self.name) in ends and self.vhost in (None, change["vhost"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +140,24 @@ def commit_info(
         kinds = counts.setdefault(change, {})
         kinds[key[0]] = kinds.get(key[0], 0) + 1
         if len(named) < _NAMED:
-            named.append({"change": change, "kind": key[0], "vhost": key[1], "name": key[2]})
+            stated = {"change": change, "kind": key[0], "vhost": key[1], "name": key[2]}
+            named.append(stated | _ends(item or present))
     return {
         _AUTHOR: author,
         _REASON: reason,
         _SUMMARY: json.dumps({"counts": counts, "changes": named}, separators=(",", ":")),
+    }
+
+
+def _ends(item: Object | None) -> dict[str, str]:
+    """What tells a reader which binding it is."""
+    if not isinstance(item, Binding):
+        return {}
+    return {
+        "source": item.source,
+        "destination": item.destination,
+        "destination_type": item.destination_type,
+        "routing_key": item.routing_key,
     }
 
 

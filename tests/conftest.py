@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parent
 
-pytest_plugins = ["tests.servers.azure", "tests.servers.s3"]
+pytest_plugins = ["tests.browser", "tests.servers.azure", "tests.servers.s3"]
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("bindery", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -101,6 +101,10 @@ def run(configs: Path, data: str, console: Console) -> None:
     )
     _show_queues(folder, console)
     _show_queries(folder, console)
+    if missing := _unroutable_rows(folder):
+        console.print(
+            f"\n{missing:,} flights reached no queue: one binding is wrong, on purpose. The console shows which."
+        )
     console.print(f"\nThe data is in {data}: a Delta table per queue below {folder.root}/queues. To go on:\n")
     console.print(next_steps(data, plane.password), markup=False, highlight=False, soft_wrap=True)
 
@@ -111,11 +115,14 @@ def _show_queues(data: DataDir, console: Console) -> None:
     for queue in TopologyStore(data).load().in_vhost("/")[1]:
         path = at(data.queue("/", queue.name)).below(at(data.root))
         table.add_row(queue.name, f"{count_rows(data, '/', queue.name):,}", path)
-    unroutable = data.unroutable("/")
-    if exists(unroutable):
-        rows = rows_in(open_log(unroutable, UNROUTABLE, files=True))
-        table.add_row("(unroutable)", f"{rows:,}", at(unroutable).below(at(data.root)))
+    if rows := _unroutable_rows(data):
+        table.add_row("(unroutable)", f"{rows:,}", at(data.unroutable("/")).below(at(data.root)))
     console.print(table)
+
+
+def _unroutable_rows(data: DataDir) -> int:
+    place = data.unroutable("/")
+    return rows_in(open_log(place, UNROUTABLE, files=True)) if exists(place) else 0
 
 
 def _show_queries(data: DataDir, console: Console) -> None:

@@ -76,7 +76,7 @@ def control_plane(data: str) -> Iterator[ControlPlane]:
 
 
 def next_steps(data: str, password: str) -> str:
-    """Commands to go on with: a control plane that stays, and calls to it."""
+    """What to go on with: a control plane that stays, its console, and calls to it."""
     at = f"http://127.0.0.1:{PORT}/api"
     message = {
         "routing_key": "UA.EWR.LAX",
@@ -88,7 +88,10 @@ def next_steps(data: str, password: str) -> str:
     curl = f"curl -u {USER}:{password}"
     return "\n".join(
         (
-            f"{Path(sys.executable).parent / 'bindery'} serve --data {data} --port {PORT} &",
+            f"{Path(sys.executable).parent / 'bindery'} serve --data {data} --port {PORT}",
+            "",
+            f"Its console is at http://127.0.0.1:{PORT}/ (user {USER}, password {password}). In another terminal:",
+            "",
             f"{curl} '{at}/queues/%2F?columns=name,messages'",
             f"{curl} {at}/exchanges/%2F/flights/publish -d '{json.dumps(message)}'",
             f"{curl} {at}/queues/%2F/west.coast/get -d '{json.dumps(get)}'",

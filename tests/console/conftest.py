@@ -1,24 +1,16 @@
-"""A real browser on a real server with a topology that has something of everything.
-
-Debian's chromium is driven, or the one that BINDERY_CHROMIUM names; without one these tests are skipped.
-"""
+"""A real browser (tests/browser.py) on a real server with a topology that has something of everything."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser
 
-from tests.service.conftest import PASSWORD, USER, Server
+from tests.browser import Watched, watching
+from tests.service.conftest import Server
 from tests.service.http import Client, segment
 
-expect.set_options(timeout=30_000)  # how long something takes says more about the machine than about the page
-_OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 #: A name that would run, were it ever taken for markup, and one that turns the text around it.
 SCRIPT_NAME = "<img src=x onerror=\"document.title='run'\">"
 TURNING_NAME = "abc\u202egnp.exe"
@@ -27,33 +19,6 @@ ORDERS = (
     ("eu.music", {"region": "EU", "price": 30}, '{"sku": 7}'),
     ("us.books", {"region": "US", "price": 9}, f"<script>document.title='run'</script>{SCRIPT_NAME}"),
 )
-
-
-@dataclass
-class Watched:
-    """A page, and what it must not do."""
-
-    page: Page
-    base: str
-    errors: list[str] = field(default_factory=list)
-    foreign: list[str] = field(default_factory=list)
-
-    def open(self, address: str = "") -> Page:
-        """Go to a state and wait until nothing on it loads."""
-        self.page.goto(f"{self.base}/{address}")
-        self.settle()
-        return self.page
-
-    def settle(self) -> None:
-        """Wait until no part of the page loads."""
-        expect(self.page.locator(".panel[aria-busy=true]")).to_have_count(0)
-
-    def log_in(self, name: str = USER, password: str = PASSWORD) -> None:
-        self.page.fill("input[name=username]", name)
-        self.page.fill("input[name=password]", password)
-        self.page.click("button:has-text('Log in')")
-        self.page.wait_for_selector("header.top")
-        self.settle()
 
 
 def _declare(client: Client) -> None:
@@ -83,17 +48,6 @@ def _declare(client: Client) -> None:
         assert client.post("/exchanges/%2F/orders/publish", message).json == {"routed": True}
 
 
-@pytest.fixture(scope="module")  # playwright's event loop runs until it ends, and no other can run beside it
-def chromium() -> Iterator[Browser]:
-    found = os.environ.get("BINDERY_CHROMIUM") or shutil.which("chromium")
-    if found is None:
-        pytest.skip("no chromium (Debian's package chromium, or BINDERY_CHROMIUM)")
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=_OPTIONS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with exchanges, queues and messages; tests that change something take names of their own."""
@@ -105,28 +59,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def opened(chromium: Browser, shop: Server) -> Iterator[Callable[..., Watched]]:
-    """Opens a page that nobody is logged in at; none may ask anybody else for anything."""
-    contexts = []
-
-    def make(*, width: int = 1280, scheme: str = "light") -> Watched:
-        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        contexts.append(context)
-        page = context.new_page()
-        watched.append(one := Watched(page, f"http://127.0.0.1:{shop.port}"))
-        page.on("console", lambda said: one.errors.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: one.errors.append(str(error)))
-        page.on(
-            "request",
-            lambda sent: one.foreign.append(sent.url) if urlsplit(sent.url).hostname != "127.0.0.1" else None,
-        )
-        one.open()
-        return one
-
-    watched: list[Watched] = []
-    yield make
-    for context in contexts:
-        context.close()
-    assert [one.foreign for one in watched] == [[] for _ in watched]
+    """Opens a page that nobody is logged in at."""
+    with watching(chromium, f"http://127.0.0.1:{shop.port}") as make:
+        yield make
 
 
 @pytest.fixture

@@ -59,6 +59,18 @@ def test_a_version_says_who_changed_what_and_when(server: Server, admin: Client)
     admin.delete("/users/eve")
 
 
+def test_a_version_names_a_binding_by_its_ends(admin: Client) -> None:
+    admin.put(f"/queues/{V}/bound", {})
+    admin.post(f"/bindings/{V}/e/amq.topic/q/bound", {"routing_key": "eu.#"})
+    admin.delete(f"/bindings/{V}/e/amq.topic/q/bound/eu.%23")
+    ends = {"source": "amq.topic", "destination": "bound", "destination_type": "queue", "routing_key": "eu.#"}
+    for change, info in zip(
+        ("deleted", "created"), admin.get("/topology/versions?limit=2").json["versions"], strict=True
+    ):
+        (named,) = info["changes"]
+        assert named.items() >= {"change": change, "kind": "binding", **ends}.items()
+
+
 def test_versions_are_paged_from_the_newest(admin: Client) -> None:
     last = newest(admin)
     first, second = admin.get("/topology/versions?limit=2").json["versions"]

@@ -15,8 +15,13 @@ const CHANGES = 100;
 export function whatChanged({ counts, changes }) {
   const numbers = Object.entries(counts).flatMap(([change, kinds]) => Object.entries(kinds).map(([kind, count]) => ({ change, kind, count })));
   const all = numbers.reduce((sum, one) => sum + one.count, 0);
-  if (all === 1 && changes.length) return `${changes[0].kind} ${shortened(changes[0].name)} ${changes[0].change}`;
+  if (all === 1 && changes.length) return `${called(changes[0])} ${changes[0].change}`;
   return numbers.map(({ change, kind, count }) => `${counted(count, kind)} ${change}`).join(", ") || "nothing";
+}
+
+/** A binding by its ends, whose name is a number; versions of earlier releases and of pages name no ends. */
+function called({ kind, name, source, destination, routing_key: key }) {
+  return source === undefined ? `${kind} ${shortened(name)}` : `${kind} ${shortened(source)} → ${shortened(destination)}, key ${shortened(key || "(empty)")},`;
 }
 
 /** A version in a list; with the session of somebody who may, the way back to it. */
