@@ -79,7 +79,11 @@ class Wanted:
 
     def _is_of(self, change: Mapping[str, Any]) -> bool:
         wanted = {"kind": self.kind, "vhost": self.vhost, "name": self.name}
-        return all(value is None or change[key] == value for key, value in wanted.items())
+        if all(value is None or change[key] == value for key, value in wanted.items()):
+            return True
+        # a binding concerns both of its ends; versions of earlier releases do not name them
+        ends = {("exchange", change.get("source")), (change.get("destination_type"), change.get("destination"))}
+        return self.name is not None and (self.kind, self.name) in ends and self.vhost in (None, change["vhost"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,10 +201,13 @@ def test_versions_of_one_object_are_found(client: Client, vhost: str) -> None:
     client.put(f"/queues/{vhost}/mine", {})
     for number in range(3):
         client.put(f"/queues/{vhost}/other-{number}", {})
+    client.post(f"/bindings/{vhost}/e/flights/q/mine", {"routing_key": "k"})
     client.delete(f"/queues/{vhost}/mine")
-    found = client.get(f"/topology/versions?kind=queue&vhost={vhost}&name=mine&limit=2").json
-    changes = [one["changes"][0] for one in found["versions"]]
-    assert [(one["change"], one["name"]) for one in changes] == [("deleted", "mine"), ("created", "mine")]
+    found = client.get(f"/topology/versions?kind=queue&vhost={vhost}&name=mine&limit=3").json
+    last, bound, first = ([(one["change"], one["kind"]) for one in version["changes"]] for version in found["versions"])
+    assert ("deleted", "queue") in last
+    assert (bound, first) == ([("created", "binding")], [("created", "queue")])
+    assert found["versions"][2]["changes"][0]["name"] == "mine"
     assert found["looked_back_to"] == found["versions"][-1]["version"]
     assert client.get("/topology/versions?author=nobody").json["versions"] == []
     assert client.get("/topology/versions?author=guest&limit=1").json["versions"][0]["author"] == "guest"
