@@ -43,7 +43,7 @@ def rows(client: Client, **body: Any) -> Any:
 
 
 def test_a_page_has_headers_as_typed_columns_and_bodies_cut(filled: Client) -> None:
-    page = rows(filled, newest=True, limit=2, preview=3)
+    page = rows(filled, newest=True, limit=2, preview=4)
     assert {one["name"]: one["types"] for one in page["columns"]} == {
         "long": ["string"],
         "mixed": ["integer", "string"],
