@@ -19,7 +19,7 @@ export function whatChanged({ counts, changes }) {
   return numbers.map(({ change, kind, count }) => `${counted(count, kind)} ${change}`).join(", ") || "nothing";
 }
 
-/** A binding by its ends, whose name is a number; versions of earlier releases and of pages name no ends. */
+/** An object by its name; a binding, whose name is a number, by its ends where the version names them. */
 function called({ kind, name, source, destination, routing_key: key }) {
   return source === undefined ? `${kind} ${shortened(name)}` : `${kind} ${shortened(source)} → ${shortened(destination)}, key ${shortened(key || "(empty)")},`;
 }
