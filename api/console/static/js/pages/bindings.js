@@ -49,9 +49,10 @@ function turning(bindings, skip, turn) {
 
 /**
  * Bindings that leave or reach an object, as `onePage` asks for them. here: {kind, name}; `far` says which end is the other one; `onchange` is
- * called after one was taken away, and is missing where the user may not do that; `turn(skip)` leads to other pages.
+ * called after one was taken away, and is missing where the user may not do that; `may(binding)` whether the user may
+ * take away that one; `turn(skip)` leads to other pages.
  */
-export function bindingTable({ caption, bindings, here, far, onchange, skip, turn }) {
+export function bindingTable({ caption, bindings, here, far, onchange, may = () => true, skip, turn }) {
   const columns = [
     { title: far === "source" ? "From" : "To", cell: (one) => ends(one, here)[far] ?? object(here.kind, one.vhost, here.name) },
     { title: "Routing key", cell: (one) => (one.routing_key === "" ? h("span", { class: "muted" }, "(empty)") : h("code", { dir: "auto" }, one.routing_key)) },
@@ -60,7 +61,7 @@ export function bindingTable({ caption, bindings, here, far, onchange, skip, tur
   if (onchange) {
     columns.push({
       title: h("span", { class: "unseen" }, "actions"),
-      cell: (one) => (one.source === "" ? null : action("Unbind", () => unbind(one, onchange), { kind: "small" })),
+      cell: (one) => (one.source === "" || !may(one) ? null : action("Unbind", () => unbind(one, onchange), { kind: "small" })),
     });
   }
   return [

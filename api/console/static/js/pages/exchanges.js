@@ -3,7 +3,7 @@
 import { go, to } from "../address.js";
 import { ask, path } from "../api.js";
 import { fill, h } from "../dom.js";
-import { action, DEFAULT_EXCHANGE, dialog, fact, field, named, object, panel, rightsOf } from "../parts.js";
+import { action, DEFAULT_EXCHANGE, dialog, fact, field, named, object, panel, rightsOf, rightsOfMany } from "../parts.js";
 import { argumentsOf, bind, bindingTable, onePage, read, Wrong } from "./bindings.js";
 import { listPage } from "./list.js";
 import { vhostField } from "./vhosts.js";
@@ -57,16 +57,19 @@ export function exchange([vhost, segment], query) {
       ask(`${where}/bindings/${end}`, { query: onePage(query[end]), live, signal }),
       rightsOf(vhost, segment, signal),
     ]);
-    return { bindings, rights };
+    // AMQP: whoever binds or unbinds reads the source and writes the destination
+    const ends = await rightsOfMany(vhost, bindings.map((one) => (end === "source" ? one.destination : one.source)), signal);
+    return { bindings, rights, ends };
   };
   const ways = (end, far, caption, empty) =>
     panel({
       title: caption,
       load: loaded(end),
       empty,
-      view: ({ bindings, rights }) =>
+      view: ({ bindings, rights, ends }) =>
         bindings.length
           ? bindingTable({
+              may: (one) => (end === "source" ? ends[one.destination].write : ends[one.source].read),
               caption,
               bindings,
               here: { kind: "exchange", name },

@@ -3,7 +3,7 @@
 import { go, to } from "../address.js";
 import { ask, path } from "../api.js";
 import { h } from "../dom.js";
-import { action, code, dialog, fact, field, named, object, panel, rightsOf, time } from "../parts.js";
+import { action, code, dialog, fact, field, named, object, panel, rightsOf, rightsOfMany, time } from "../parts.js";
 import { bytes, counted, number } from "../words.js";
 import { argumentsOf, bind, bindingTable, onePage, read, Wrong } from "./bindings.js";
 import { crumbs } from "./exchanges.js";
@@ -73,12 +73,13 @@ export function queue([vhost, name], query) {
           ask(`${where}/bindings`, { query: onePage(query.bindings), live, signal }),
           rightsOf(vhost, name, signal),
         ]);
-        return { bindings: bindings.filter((one) => one.source !== ""), rights };
+        const bound = bindings.filter((one) => one.source !== "");
+        return { bindings: bound, rights, sources: await rightsOfMany(vhost, bound.map((one) => one.source), signal) };
       },
       empty: "No exchange is bound to it: only messages that name it reach it, by the default exchange.",
-      view: ({ bindings, rights }) =>
+      view: ({ bindings, rights, sources }) =>
         bindings.length
-          ? bindingTable({ caption: "What leads here", bindings, here: { kind: "queue", name }, far: "source", skip: query.bindings, turn: (skip) => to(["queues", vhost, name], { ...query, bindings: skip }), onchange: rights.write ? again : undefined })
+          ? bindingTable({ may: (one) => sources[one.source].read, caption: "What leads here", bindings, here: { kind: "queue", name }, far: "source", skip: query.bindings, turn: (skip) => to(["queues", vhost, name], { ...query, bindings: skip }), onchange: rights.write ? again : undefined })
           : null,
     }),
   );
