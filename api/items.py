@@ -276,6 +276,13 @@ class Rights(TypedDict):
     read: bool
 
 
+@with_config(_EXACT)
+class RightsByName(TypedDict):
+    """What the caller may do with exchanges and queues, by their names."""
+
+    names: dict[str, Rights]
+
+
 @with_config(_LISTED)
 class PermissionItem(TypedDict):
     """What a user may do in a vhost."""

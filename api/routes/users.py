@@ -6,13 +6,23 @@ from collections.abc import Mapping
 from typing import Annotated, Final, get_args
 
 from fastapi import Query, Response
+from pydantic import Field
 
 from bindery.api.answers import answer, no_content, put_answer
 from bindery.api.auth import Identity
-from bindery.api.bodies import UserBody, UsersBody, documented
+from bindery.api.bodies import OwnBody, UserBody, UsersBody, documented
 from bindery.api.deps import AdministratorUser, ManagementUser, NamePath, Plane, VhostPath, json_body, resource
 from bindery.api.errors import bad_request, object_not_found
-from bindery.api.items import Document, PermissionItem, Rights, TopicPermissionItem, UserItem, WhoAmI, paged
+from bindery.api.items import (
+    Document,
+    PermissionItem,
+    Rights,
+    RightsByName,
+    TopicPermissionItem,
+    UserItem,
+    WhoAmI,
+    paged,
+)
 from bindery.api.listing import ListingParameters
 from bindery.api.routes.permissions import permission_item, topic_permission_item
 from bindery.api.scope import visible_vhost
@@ -25,6 +35,12 @@ _ONE: Final = "/users/{name:segment}"
 #: Changes that one answer gives at most.
 MAX_AUDIT: Final = 1_000
 _EXAMPLE: Final = {"password": "a long passphrase", "tags": "management"}
+
+
+class NamesBody(OwnBody):
+    """Names of exchanges and queues."""
+
+    names: Annotated[list[str], Field(max_length=1_000)]
 
 
 def user_item(user: User) -> UserItem:
@@ -49,6 +65,23 @@ def rights(plane: Plane, user: ManagementUser, vhost: VhostPath, name: NamePath)
     """What the caller may do with an exchange or a queue of that name, whether there is one or not."""
     visible_vhost(plane.topology(), user, vhost)
     return answer({operation: user.may(operation, vhost, name) for operation in get_args(Operation)})
+
+
+@router.post(
+    "/rights/{vhost:segment}",
+    summary="Show the caller's rights to several names",
+    response_model=RightsByName,
+    openapi_extra=documented(NamesBody, {"names": ["orders", "europe"]}),
+)
+def rights_to_many(
+    plane: Plane, user: ManagementUser, vhost: VhostPath, body: Annotated[NamesBody, json_body(NamesBody)]
+) -> Response:
+    """What the caller may do with exchanges and queues of those names, a thousand at most; changes nothing."""
+    visible_vhost(plane.topology(), user, vhost)
+    operations = get_args(Operation)
+    return answer(
+        {"names": {name: {one: user.may(one, vhost, name) for one in operations} for name in dict.fromkeys(body.names)}}
+    )
 
 
 @router.get("/audit", summary="Show the audit", response_model=Document)

@@ -21,7 +21,8 @@ ORDERS = (
 )
 
 
-def _declare(client: Client) -> None:
+def declare(client: Client) -> None:
+    """Exchanges, queues, bindings and messages that the tests of pages know."""
     for name, kind, arguments in (
         ("orders", "topic", {"alternate-exchange": "others"}),
         ("others", "fanout", {}),
@@ -52,7 +53,7 @@ def _declare(client: Client) -> None:
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with exchanges, queues and messages; tests that change something take names of their own."""
     running = Server(tmp_path_factory.mktemp("console") / "data").start()
-    _declare(running.client())
+    declare(running.client())
     yield running
     running.stop()
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-from playwright.sync_api import expect
+from collections.abc import Iterator
+from typing import Final
 
-from tests.console.conftest import Watched
+import pytest
+from playwright.sync_api import Browser, TimeoutError, expect
+
+from tests.console.conftest import Watched, declare
+from tests.console.test_pages import PAGES
 from tests.service.conftest import Server
 
 pytestmark = pytest.mark.service
@@ -75,3 +79,89 @@ def test_a_user_is_made_granted_narrowed_revoked_and_deleted(console: Watched, s
     console.open("#/access/guest")
     expect(page.get_by_role("button", name="Delete")).to_have_count(0)  # nobody may delete themselves
     console.errors.clear()  # the browser notes the refused request
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose queues may be emptied and whose users come and go."""
+    running = Server(tmp_path_factory.mktemp("rights") / "data").start()
+    declare(running.client())
+    yield running
+    running.stop()
+
+
+USERS: Final = {
+    "reader": ("management", {"configure": "", "write": "", "read": ".*"}),
+    "watcher": ("monitoring", {"configure": "", "write": "", "read": ""}),
+    "europe": ("management", {"configure": "^europe$", "write": "^europe$", "read": "^(europe|orders)$"}),
+}
+#: What asks for names first: whether it would fail depends on what is typed.
+TYPED: Final = ("Bind", "New queue", "New exchange", "Try")
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_no_button_that_is_shown_leads_to_a_refusal(chromium: Browser, own: Server, name: str) -> None:
+    """Every page with every button: what it asks the service, the user may."""
+    tags, permission = USERS[name]
+    admin = own.client()
+    admin.put(f"/users/{name}", {"password": "pw", "tags": tags})
+    admin.put(f"/permissions/%2F/{name}", permission)
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    console = Watched(context.new_page(), f"http://127.0.0.1:{own.port}")
+    page = console.page
+    page.set_default_timeout(5_000)
+    refused: list[str] = []
+    page.on(
+        "response",
+        lambda answer: refused.append(f"{answer.request.method} {answer.url}") if answer.status in {401, 403} else None,
+    )
+    console.open()
+    console.log_in(name, "pw")
+    pressed: set[tuple[str, str]] = set()
+    for address in PAGES:
+        console.open(address)
+        buttons = page.locator("main .button:is(button)")
+        for place, label in enumerate(buttons.all_inner_texts()):
+            if (address, label) in pressed or label.startswith(TYPED) or not buttons.nth(place).is_visible():
+                continue
+            pressed.add((address, label))
+            refused.clear()  # parts that a user may not see ask once, and go
+            buttons.nth(place).click()
+            dialog = page.get_by_role("dialog")
+            try:
+                dialog.wait_for(timeout=500)
+            except TimeoutError:
+                console.settle()
+            else:
+                typed = dialog.get_by_label("Type its name")
+                if typed.count():
+                    typed.fill(page.locator("h1 .name").inner_text())
+                dialog.locator("button[type=submit]").click()
+                page.wait_for_timeout(300)
+                page.keyboard.press("Escape")
+            assert refused == [], f"{name} at {address}: {label}"
+            console.open(address)
+            if place >= buttons.count():
+                break
+    context.close()
+
+
+def test_who_may_not_see_a_page_is_told_so(chromium: Browser, own: Server) -> None:
+    admin = own.client()
+    admin.put("/users/outsider", {"password": "pw", "tags": "management"})
+    context = chromium.new_context()
+    console = Watched(context.new_page(), f"http://127.0.0.1:{own.port}")
+    console.open()
+    console.log_in("outsider", "pw")
+    for address in ("#/jobs", "#/history", "#/access", "#/access/guest", "#/jobs/none"):
+        page = console.open(address)
+        expect(page.locator(".notice.quiet").first).to_contain_text("Not for this user.")
+        assert page.locator(".notice.bad").count() == 0
+        assert page.locator("main .button:is(button):not(.narrow *)").count() == 0, address
+    admin.put("/users/untagged", {"password": "pw", "tags": ""})
+    page.get_by_role("button", name="Log out").click()
+    page.fill("input[name=username]", "untagged")
+    page.fill("input[name=password]", "pw")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_be_visible()
+    context.close()

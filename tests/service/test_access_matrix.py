@@ -132,6 +132,7 @@ BODIES: Final[dict[str, Any]] = {
     "POST /api/definitions/{vhost}": {"queues": [{"name": "mtx-n", "durable": True}]},
     "PUT /api/vhost-limits/{vhost}/{name}": {"value": 1},
     "PUT /api/user-limits/{name}/{limit}": {"value": 1},
+    "POST /api/rights/{vhost}": {"names": ["mtx-q"]},
     "POST /api/jobs": {"stream": 1},
     "POST /api/jobs/check": {"text": "stream: 1"},
 }

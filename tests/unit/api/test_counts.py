@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -64,14 +65,15 @@ def settle(data: DataDir, clock: Clock) -> None:
 def looked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each log folder was looked at."""
     found: Counter[str] = Counter()
-    stat = Path.stat
+    stat = os.stat
 
-    def counting(self: Path, *, follow_symlinks: bool = True) -> os.stat_result:
-        if self.name == "_delta_log":
-            found["queue" if "queues" in self.parts else self.parent.name] += 1
-        return stat(self, follow_symlinks=follow_symlinks)
+    def counting(path: Any, **options: Any) -> os.stat_result:
+        named = Path(path) if isinstance(path, str) else None
+        if named is not None and named.name == "_delta_log":
+            found["queue" if "queues" in named.parts else named.parent.name] += 1
+        return stat(path, **options)
 
-    monkeypatch.setattr(Path, "stat", counting)
+    monkeypatch.setattr(os, "stat", counting)
     return found
 
 

@@ -46,6 +46,8 @@ export function panel({ title, aside, load, view, empty = null, every = EACH, hi
         element.remove();
         return;
       }
+      // what would work on something that may not be seen would fail, too
+      if (error.isForbidden) aside?.remove();
       // what was seen stays where only the way to it is broken
       if (!(shown && error.status === 0)) fill(content, notice(error));
       if (error.isForbidden || error.status === 404) return;
@@ -281,6 +283,12 @@ export function code(text, { copy = false } = {}) {
       announce("copied");
     }),
   );
+}
+
+/** What the user may do with objects of those names: name → rights. */
+export async function rightsOfMany(vhost, names, signal) {
+  if (!names.length) return {};
+  return (await ask(path("rights", vhost), { method: "POST", body: { names: [...new Set(names)] }, live: true, signal })).names;
 }
 
 /** What the user may do with an object of that name. */

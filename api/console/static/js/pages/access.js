@@ -15,7 +15,8 @@ const SIZE = 50;
 const CHANGES = 50;
 const DELAY = 250;
 
-export function access(_, query) {
+export function access(_, query, session) {
+  const administers = session.roles.includes("administrator");
   let typing;
   const search = h("input", {
     type: "search",
@@ -45,9 +46,9 @@ export function access(_, query) {
   return {
     title: "Access",
     content: [
-      h("div", { class: "heading" }, h("h1", {}, "Access"), search, action("New user", create, { kind: "primary" })),
+      h("div", { class: "heading" }, h("h1", {}, "Access"), search, administers ? action("New user", create, { kind: "primary" }) : null),
       users,
-      audit("Who changed users and permissions", ["access"], query),
+      administers ? audit("Who changed users and permissions", ["access"], query) : null,
     ],
   };
 }
@@ -77,6 +78,7 @@ function inVhosts(permissions) {
 
 /** One user: tags, password, limits, permissions, and what was changed about them. */
 export function user([name], query, session) {
+  const administers = session.roles.includes("administrator");
   const parts = [];
   const again = () => parts.forEach((part) => part.again());
   const own = (kind) => (live, signal) => ask(path("users", name, ...kind), { live, signal });
@@ -144,7 +146,9 @@ export function user([name], query, session) {
           : null,
     }),
   );
-  return { title: name, content: [crumbs("access", "Access", name), parts, audit("Changes about this user", ["access", name], query, name)] };
+  // to others the first part says that it is not for them
+  if (!administers) parts.splice(1).forEach((part) => part.leave());
+  return { title: name, content: [crumbs("access", "Access", name), parts, administers ? audit("Changes about this user", ["access", name], query, name) : null] };
 }
 
 function pattern(text) {

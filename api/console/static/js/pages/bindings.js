@@ -4,7 +4,7 @@ import { ask, path } from "../api.js";
 import { changeDialog } from "../changes.js";
 import { h } from "../dom.js";
 import { filteredArguments } from "../forms.js";
-import { action, DEFAULT_EXCHANGE, dialog, field, object, rightsOf, table } from "../parts.js";
+import { action, DEFAULT_EXCHANGE, dialog, field, object, rightsOfMany, table } from "../parts.js";
 import { number } from "../words.js";
 
 export { read, Wrong } from "../written.js";
@@ -31,17 +31,16 @@ function ends(binding, here) {
   };
 }
 
-/** Names of far ends whose rights are asked for; beyond them the service says what is refused. */
-const ASKED = 40;
-
-/** Whether the user may change the far ends of bindings: a function of a binding. It asks once for each name. */
+/**
+ * Whether the user may change bindings by their far ends: AMQP lets whoever reads the source and writes to the destination
+ * bind and unbind. Gives a function of a binding; names whose rights are known are not asked for again.
+ */
 export function farRights(vhost, far) {
-  const known = new Map();
+  const known = {};
   return async (bindings, signal) => {
-    const names = [...new Set(bindings.map((one) => one[far]))].slice(0, ASKED).filter((name) => !known.has(name));
-    const rights = await Promise.all(names.map((name) => rightsOf(vhost, name || DEFAULT_EXCHANGE, signal)));
-    names.forEach((name, place) => known.set(name, rights[place][far === "source" ? "read" : "write"]));
-    return (one) => known.get(one[far]) ?? true;
+    const names = bindings.map((one) => one[far]).filter((name) => !Object.hasOwn(known, name));
+    Object.assign(known, await rightsOfMany(vhost, names, signal));
+    return (one) => known[one[far]][far === "source" ? "read" : "write"];
   };
 }
 
