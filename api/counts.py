@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import Final
 from bindery.router.errors import StorageFailed, UnsupportedTable
 from bindery.router.model import Topology
 from bindery.store import effects, tables
+from bindery.store.limiting import Reason, deleted
 from bindery.store.log import TableLog, entry_name
 from bindery.store.paths import DataDir
 from bindery.store.places import at
@@ -43,11 +44,15 @@ MAX_FILES: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a queue holds: messages, bytes of its files, and when it last changed (seconds since 1970)."""
+    """What a queue holds: messages, bytes of its files, and when it last changed (seconds since 1970).
+
+    `limited` are the rows that its limits have deleted, by reason.
+    """
 
     messages: int = 0
     size: int = 0
     changed: float = 0.0
+    limited: Mapping[Reason, int] = field(default_factory=dict)
 
 
 #: A time in which queues are taken not to change: when a topology and a batch were committed last, what this
@@ -180,7 +185,7 @@ class Counts:
         else:
             log = queue.log = self._follow(queue.log, vhost, name)
             size = sum(file.size for file in tables.files_of(log).values())
-            queue.held = Held(tables.rows_in(log), size, changed / 1e9)
+            queue.held = Held(tables.rows_in(log), size, changed / 1e9, deleted(log))
         queue.stamp = changed if time.time_ns() - changed > _SETTLED_NS else None
         return queue.held
 
@@ -197,7 +202,7 @@ class Counts:
             return queue.held
         files = tables.files_of(log).values()
         newest = max((file.modified_ms for file in files), default=0)
-        queue.held = Held(tables.rows_in(log), sum(file.size for file in files), newest / 1000)
+        queue.held = Held(tables.rows_in(log), sum(file.size for file in files), newest / 1000, deleted(log))
         return queue.held
 
     def _follow(self, log: TableLog | None, vhost: str, name: str) -> TableLog:

@@ -1,0 +1,253 @@
+"""Which rows of a queue its limits do not allow, at one moment.
+
+1. Rows expire: those that have been in the queue for its TTL, or for their own `header.ttl` if that is shorter. Age
+   counts from `routed_at`. A broker drops an expired message when it has come to the head; here it goes wherever it is.
+2. Of what stays, the oldest in row order go beyond the length, and beyond the bytes of bodies (RabbitMQ's
+   `drop-head`).
+
+Files tell when their rows were routed: one whose rows are all younger than the TTL is not read, one whose rows are
+all older goes without being read, and so do the files that hold nothing but the oldest rows. The shortest `header.ttl`
+stands in the footer of a file. What bodies weigh is read once by a process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bindery.router.message import QUEUE_SCHEMA, TIMESTAMP
+from bindery.router.queue_limits import QueueLimits
+from bindery.store import file_rows, tables
+from bindery.store.actions import AddFile
+from bindery.store.log import TableLog
+from bindery.store.row_order import ORDER_COLUMNS, Rows, first_rows, in_order
+from bindery.store.statistics import Span, stated_span
+
+#: Why rows go, in RabbitMQ's words.
+Reason = Literal["expired", "maxlen"]
+REASONS: Final[tuple[Reason, ...]] = ("expired", "maxlen")
+_STAYS: Final = 0
+_CODES: Final[Mapping[Reason, int]] = {reason: number for number, reason in enumerate(REASONS, 1)}
+_NEVER: Final = (1 << 63) - 1
+#: Milliseconds that no moment is beyond, in microseconds as well.
+_LONGEST_MS: Final = 1 << 52
+#: Files of which a process knows what their rows weigh, and how soon they expire.
+_KNOWN_FILES: Final = 1 << 16
+
+Codes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass
+class Judged:
+    """Rows that go: by file, a number for each of its rows, 0 for one that stays.
+
+    Files of which all stay are not in it.
+
+    next_us  microseconds since 1970 before which, by the TTL, none of the others goes; None where there is no TTL
+    """
+
+    marks: dict[str, Codes] = field(default_factory=dict)
+    next_us: int | None = None
+
+    def counts(self) -> Counter[Reason]:
+        """How many rows go, by reason."""
+        return +Counter({reason: sum(map(len, self.places(reason).values())) for reason in REASONS})
+
+    def places(self, reason: Reason | None = None) -> dict[str, Numbers]:
+        """The rows that go, for one reason or any, by file."""
+        found = {
+            name: np.flatnonzero(codes if reason is None else codes == _CODES[reason])
+            for name, codes in self.marks.items()
+        }
+        return {name: places for name, places in found.items() if len(places)}
+
+    def whole(self, name: str) -> bool:
+        """Whether every row of a file goes."""
+        return name in self.marks and bool(self.marks[name].all())
+
+
+def judge(log: TableLog, limits: QueueLimits, now_us: int) -> Judged:
+    """Which rows of a queue go at a moment (microseconds since 1970), by the files of its log."""
+    tables.rows_in(log)  # notes the rows of files that do not state them
+    files = {name: file for name, file in tables.files_of(log).items() if file.rows}
+    looking = _Looking(log.path, files)
+    if limits.ttl_ms is not None:
+        looking.expire(limits.ttl_ms, now_us)
+    if limits.max_rows is not None:
+        looking.shorten(limits.max_rows)
+    if limits.max_bytes is not None:
+        looking.lighten(limits.max_bytes)
+    return Judged({name: codes for name, codes in looking.marks.items() if codes.any()}, looking.next_us)
+
+
+class _Looking:
+    """The files of a queue while they are judged; `marks` grow."""
+
+    def __init__(self, path: str, files: Mapping[str, AddFile]) -> None:
+        self._path = path
+        self._files = files
+        self._spans: dict[str, Span] = {name: stated_span(path, file) for name, file in files.items()}
+        self.marks: dict[str, Codes] = {}
+        self.next_us: int | None = None
+
+    # -- age ------------------------------------------------------------------------------------------
+
+    def expire(self, ttl_ms: int, now_us: int) -> None:
+        """Mark what has expired."""
+        ttl_us = min(ttl_ms, _LONGEST_MS) * 1_000
+        found = []
+        for name, span in self._spans.items():
+            if span.last <= now_us - ttl_us:
+                self._mark(name, "expired", np.ones(self._rows(name), np.bool_))
+                continue
+            shortest = min(ttl_us, _shortest_own(self._path, name))
+            if span.first <= now_us - shortest:
+                ends = self._ends(name, ttl_us)
+                self._mark(name, "expired", ends <= now_us)
+                found.append(int(ends[ends > now_us].min(initial=_NEVER)))
+            else:
+                found.append(span.first + shortest)
+        self.next_us = min((end for end in found if end < _NEVER), default=None)
+
+    def _ends(self, name: str, ttl_us: int) -> Numbers:
+        """When the rows of a file expire; a row without a time never does."""
+        rows = file_rows.read(self._path, name, QUEUE_SCHEMA, columns=["header", "routed_at"])
+        routed = rows["routed_at"].cast(TIMESTAMP).cast(pa.int64())
+        own = pc.struct_field(rows["header"].combine_chunks(), "ttl").fill_null(_LONGEST_MS)
+        lives = np.minimum(np.clip(own.to_numpy(zero_copy_only=False), 0, _LONGEST_MS) * 1_000, ttl_us)
+        known = np.asarray(routed.is_valid().to_numpy())
+        ends: Numbers = np.where(known, routed.fill_null(0).to_numpy() + lives, _NEVER)
+        return ends
+
+    # -- length ---------------------------------------------------------------------------------------
+
+    def shorten(self, most: int) -> None:
+        """Mark the oldest rows beyond so many."""
+        left = {name: self._left(name) for name in self._files}
+        excess = sum(left.values()) - most
+        names = sorted((name for name in left if left[name]), key=lambda name: self._spans[name].first)
+        while excess > 0:
+            first, others = names[0], names[1:]
+            if left[first] > excess or (others and self._spans[others[0]].first <= self._spans[first].last):
+                break
+            self._mark(first, "maxlen", np.ones(self._rows(first), np.bool_))
+            excess -= left[first]
+            names = others
+        if excess > 0:
+            oldest = first_rows(
+                self._path,
+                {name: self._files[name] for name in names},
+                excess,
+                lambda batch: np.ones(batch.num_rows, np.bool_),
+                without={name: codes != _STAYS for name, codes in self.marks.items()},
+            )
+            for name, places in oldest.positions.items():
+                self._mark(name, "maxlen", _mask(self._rows(name), places))
+
+    def lighten(self, most: int) -> None:
+        """Mark the oldest rows whose bodies, with those of all later rows, are more bytes."""
+        if sum(self._weight(name) for name in self._files) <= most:
+            return
+        parts = []
+        for number, name in enumerate(self._files):
+            stays = np.flatnonzero(self._stays(name))
+            if len(stays):
+                rows = file_rows.read(self._path, name, QUEUE_SCHEMA, columns=ORDER_COLUMNS).take(pa.array(stays))
+                rows = rows.append_column("file", pa.array(np.full(len(stays), number)))
+                rows = rows.append_column("row", pa.array(stays))
+                parts.append(rows.append_column("bytes", pa.array(_sizes(self._path, name)[stays])))
+        rows = pa.concat_tables(parts)
+        rows = rows.select(["file", "row", "bytes"]).take(in_order(rows))
+        with_later = np.cumsum(rows["bytes"].to_numpy()[::-1])[::-1]
+        gone = rows.filter(pa.array(with_later > most))
+        numbers, places = gone["file"].to_numpy(), gone["row"].to_numpy()
+        for number, name in enumerate(self._files):
+            mine = places[numbers == number]
+            if len(mine):
+                self._mark(name, "maxlen", _mask(self._rows(name), mine))
+
+    def _weight(self, name: str) -> int:
+        """The bytes of the bodies of the rows that stay in a file."""
+        if name not in self.marks:
+            return _bytes_of(self._path, name)
+        return int(_sizes(self._path, name)[self._stays(name)].sum())
+
+    # -- marks ----------------------------------------------------------------------------------------
+
+    def _rows(self, name: str) -> int:
+        return self._files[name].rows or 0
+
+    def _stays(self, name: str) -> Rows:
+        return self.marks[name] == _STAYS if name in self.marks else np.ones(self._rows(name), np.bool_)
+
+    def _left(self, name: str) -> int:
+        return int(self._stays(name).sum()) if name in self.marks else self._rows(name)
+
+    def _mark(self, name: str, reason: Reason, rows: Rows) -> None:
+        """Rows of a file go, unless they go already."""
+        if rows.any():
+            codes = self.marks.setdefault(name, np.zeros(self._rows(name), np.uint8))
+            codes[rows & (codes == _STAYS)] = _CODES[reason]
+
+
+def _mask(rows: int, places: Sequence[int] | Numbers) -> Rows:
+    mask = np.zeros(rows, np.bool_)
+    mask[places] = True
+    return mask
+
+
+@lru_cache(maxsize=_KNOWN_FILES)
+def _shortest_own(path: str, name: str) -> int:
+    """The shortest `header.ttl` of a file, in microseconds, as far as its footer tells; a file never changes."""
+    shortest = _LONGEST_MS
+    for stated in _stated_ttl(path, name):
+        shortest = min(shortest, stated)
+    return max(shortest, 0) * 1_000
+
+
+def _stated_ttl(path: str, name: str) -> Iterator[int]:
+    """The shortest `header.ttl` of each part of a file that has any; 0 where nothing is stated."""
+    metadata = file_rows.footer(path, name)
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for place in range(group.num_columns):
+            column = group.column(place)
+            if column.path_in_schema != "header.ttl":
+                continue
+            stats = column.statistics
+            if stats is None:
+                yield 0
+            elif stats.has_min_max:
+                yield int(stats.min)
+            elif stats.null_count != column.num_values:
+                yield 0
+
+
+@lru_cache(maxsize=_KNOWN_FILES)
+def _bytes_of(path: str, name: str) -> int:
+    """The bytes of the bodies in a file; a file never changes."""
+    return int(_sizes(path, name).sum())
+
+
+def _sizes(path: str, name: str) -> Numbers:
+    """The bytes of each body in a file: the data, or the text or bytes of an AMQP value or sequence."""
+    columns = ["body", "amqp_value", "amqp_sequence"]
+    sizes = []
+    for batch in file_rows.batches(path, name, QUEUE_SCHEMA, columns=columns):
+        values = [batch.column(column) for column in columns[1:]]
+        parts = [
+            batch.column("body"),
+            *(pc.struct_field(value, member) for value in values for member in ("string", "binary", "nested")),
+        ]
+        sizes.append(sum(pc.binary_length(part).fill_null(0).to_numpy().astype(np.int64) for part in parts))
+    found: Numbers = np.concatenate(sizes) if sizes else np.zeros(0, np.int64)
+    return found
