@@ -24,7 +24,7 @@ from typing import Final
 from bindery.router.errors import StorageFailed, UnsupportedTable
 from bindery.router.model import Topology
 from bindery.store import effects, tables
-from bindery.store.limiting import Reason, deleted
+from bindery.store.limit_counts import Reason, deleted
 from bindery.store.log import TableLog, entry_name
 from bindery.store.paths import DataDir
 from bindery.store.places import at

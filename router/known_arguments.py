@@ -36,6 +36,8 @@ from bindery.router.model.objects import PARAMETER_PREFIX
 from bindery.router.policies import APPLY_TO, OPERATOR_POLICY, PAYLOAD_KEY, POLICY, Policy, policy_of
 from bindery.router.queue_limits import (
     BOUNDS,
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
     DROP_HEAD,
     MAX_LENGTH,
     MAX_LENGTH_BYTES,
@@ -73,7 +75,7 @@ class Argument:
 
 
 _NOT_IN_MEMORY: Final = "a queue is a table, no part of it is kept in memory"
-_NO_DEAD_LETTERS: Final = "nothing is dead-lettered; from a queue that asks for it, no limit drops anything"
+_EACH_ONCE: Final = "each message arrives once, whatever is asked for"
 _OVERFLOW: Final = "the oldest go; a job cannot refuse its records, so with any other value nothing bounds the length"
 _TABLE: Final = "every queue is a Delta table; replication is the storage's business"
 _NO_RETRIES: Final = "nothing is delivered again of itself; readers read the table"
@@ -117,6 +119,8 @@ _LIMITS: Final[Mapping[str, str]] = {
     MESSAGE_TTL: "maintenance deletes messages that have been in the queue for so many milliseconds",
     MAX_LENGTH: "maintenance deletes the oldest messages beyond so many",
     MAX_LENGTH_BYTES: "maintenance deletes the oldest messages beyond so many bytes of bodies",
+    DEAD_LETTER_EXCHANGE: "what expires or is too many is published to this exchange, with an entry in `x-death`",
+    DEAD_LETTER_ROUTING_KEY: "… with this key, in place of those that the message has",
 }
 #: What a queue is given by an argument, named with `x-` in front, or by a policy.
 _OF_QUEUES: Final[Mapping[str, str]] = {
@@ -125,9 +129,7 @@ _OF_QUEUES: Final[Mapping[str, str]] = {
     "max-in-memory-bytes": _NOT_IN_MEMORY,
     OVERFLOW: _OVERFLOW,
     "max-age": "a queue is no stream; `x-message-ttl` is what lets messages expire",
-    "dead-letter-exchange": _NO_DEAD_LETTERS,
-    "dead-letter-routing-key": _NO_DEAD_LETTERS,
-    "dead-letter-strategy": _NO_DEAD_LETTERS,
+    "dead-letter-strategy": _EACH_ONCE,
     "delivery-limit": "a message is handed out as often as it is asked for",
     "delayed-retry-type": _NO_RETRIES,
     "delayed-retry-min": _NO_RETRIES,
@@ -192,7 +194,11 @@ _OF_POLICIES: Final[Mapping[str, str]] = {
     "routing-key": "there are no sharded exchanges",
 }
 #: Values of arguments and policy keys alike that ask for nothing.
-_IDLE: Final[Mapping[str, tuple[Value, ...]]] = {"queue-mode": ("default", "lazy"), OVERFLOW: (DROP_HEAD,)}
+_IDLE: Final[Mapping[str, tuple[Value, ...]]] = {
+    "queue-mode": ("default", "lazy"),
+    OVERFLOW: (DROP_HEAD,),
+    "dead-letter-strategy": ("at-most-once", "at-least-once"),
+}
 
 
 def _table() -> Iterator[Argument]:

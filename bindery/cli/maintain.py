@@ -87,13 +87,16 @@ _COLUMNS: Final = (
 
 
 #: What limits did to a queue, and when the next row may expire.
-_LIMITS: Final = ("vhost", "queue", "expired", "too many", "whole files", "freed KiB", "next expiry", "notes")
+_LIMITS: Final = (
+    "vhost", "queue", "expired", "too many", "dead-lettered", "whole files", "freed KiB", "next expiry", "notes",
+)  # fmt: skip
 
 
 def _limits_row(one: LimitsReport) -> tuple[object, ...]:
-    numbers = (one.expired, one.overflowed, one.files, one.bytes // 1024)
+    numbers = (one.expired, one.overflowed, one.dead_lettered, one.files, one.bytes // 1024)
+    notes = one.error or (f"no exchange {one.missing!r}" if one.missing is not None else None)
     following = "" if one.next_ms is None else f"{datetime.fromtimestamp(one.next_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
-    return (one.vhost, one.queue, *(number or None for number in numbers), following, one.error or one.kept_back)
+    return (one.vhost, one.queue, *(number or None for number in numbers), following, notes)
 
 
 def _row(one: TableReport) -> tuple[object, ...]:
@@ -118,6 +121,8 @@ def _show(found: Report) -> None:
     gone = sum(one.expired + one.overflowed for one in found.limits)
     if gone:
         summary += f"; limits of queues {'would delete' if found.dry_run else 'deleted'} {counted(gone, 'row')}"
+    if found.finished:
+        summary += f", {counted(found.finished, 'dead letter')} of an earlier pass delivered"
     if found.leftovers:
         summary += f", {counted(found.leftovers, 'leftover')} of processes that died"
     if left:

@@ -1,34 +1,48 @@
-"""Limits of a queue enforced: what it must not hold any more goes, in one commit, beside whoever appends and takes.
+"""Limits of a queue enforced: what it must not hold any more goes, beside whoever appends and takes.
 
-The commit holds only while the table has the files that were judged: rows that somebody has taken meanwhile are judged
-anew, and what is appended meanwhile is for the next pass. It carries, by reason, how many rows limits have deleted from
-the table so far, as transaction identifiers: the numbers are as durable as the deletions.
+Where the queue has no dead letter exchange the rows go in one commit. It holds only while the table has the files that
+were judged: rows that somebody has taken meanwhile are judged anew, and what is appended meanwhile is for the next
+pass.
+
+Where there is one, rows go there as in a move (`bindery.store.carrying`): a durable plan, one commit that takes all of
+its rows out of the queue or none, delivery under a stream of its own. Whatever dies in between is finished by the next
+pass. If the exchange is not there the rows are deleted, as RabbitMQ does.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from bindery.router.errors import BinderyError
 from bindery.router.model import Queue
 from bindery.router.queue_limits import QueueLimits
-from bindery.store import tables
-from bindery.store.actions import AddFile, Transaction
-from bindery.store.limiting.judging import REASONS, Judged, Reason, judge
+from bindery.store import effects, tables
+from bindery.store.actions import AddFile
+from bindery.store.carrying import Carrier
+from bindery.store.dead_letters import DeadLetters
+from bindery.store.destinations import ToExchange
+from bindery.store.limit_counts import counted
+from bindery.store.limiting.judging import Judged, judge
 from bindery.store.log import TableLog
-from bindery.store.paths import DataDir
+from bindery.store.paths import encode_name
+from bindery.store.places import at
 from bindery.store.read import rewritten
 from bindery.store.rewriting import UNCHANGED, Rewriting, Unchanged
 from bindery.store.row_bag import Places
+from bindery.store.row_order import first_rows
+from bindery.store.topology import TopologyStore
+from bindery.store.transfer_plans import DEAD_LETTERS
 from bindery.store.transfers import queue_log
 
-#: Transaction identifiers that count rows by reason.
-_COUNT: Final = "bindery.limited:"
+#: Rows of one plan of dead letters.
+MAX_ROWS: Final = 100_000
+#: Rounds of one pass without any row dead-lettered after which the rest is left to the next one.
+IDLE_ROUNDS: Final = 10
 
 
 @dataclass(slots=True)
@@ -37,10 +51,11 @@ class LimitsReport:
 
     expired     rows whose time was over
     overflowed  rows that were too many
+    dead_lettered  those of both that went to the dead letter exchange
     files       files that went as a whole
     bytes       bytes of those files
     next_ms     milliseconds since 1970 before which nothing else expires, as far as files tell; None for never
-    kept_back   why the limits of this queue are not kept
+    missing     the dead letter exchange, if it is not there
     left        somebody else is at the table
     error       why they could not be kept
     """
@@ -49,10 +64,11 @@ class LimitsReport:
     queue: str
     expired: int = 0
     overflowed: int = 0
+    dead_lettered: int = 0
     files: int = 0
     bytes: int = 0
     next_ms: int | None = None
-    kept_back: str | None = None
+    missing: str | None = None
     left: bool = False
     error: str | None = None
 
@@ -64,7 +80,7 @@ class LimitsReport:
     @property
     def is_touched(self) -> bool:
         """Whether there is anything to say."""
-        return bool(self.expired or self.overflowed or self.kept_back or self.error)
+        return bool(self.expired or self.overflowed or self.error)
 
     def add(self, files: Mapping[str, AddFile], judged: Judged) -> None:
         """Count what goes from files of the queue."""
@@ -78,25 +94,43 @@ class LimitsReport:
 
 
 def keep_limits(
-    data: DataDir, queue: Queue, limits: QueueLimits, clock: Callable[[], int], *, dry_run: bool = False
+    store: TopologyStore,
+    queue: Queue,
+    limits: QueueLimits,
+    clock: Callable[[], int],
+    *,
+    dry_run: bool = False,
+    stop: Callable[[], bool] = lambda: False,
 ) -> LimitsReport:
-    """Delete from a queue what its limits do not allow; errors are in the report.
+    """Take out of a queue what its limits do not allow; errors are in the report.
 
-    `clock` gives milliseconds since 1970: that of whoever does it, against which `routed_at` is held.
+    `clock` gives milliseconds since 1970: that of whoever does it, against which `routed_at` is held. `stop` is asked
+    between portions of dead letters.
     """
     report = LimitsReport(queue.vhost, queue.name)
-    if limits.exchange is not None:
-        report.kept_back = "what goes is to be dead-lettered, which is not done: nothing goes"
-        return report
+    there = limits.exchange is not None and (queue.vhost, limits.exchange) in store.load().exchanges
+    if limits.exchange is not None and not there:
+        report.missing = limits.exchange
     try:
-        log = queue_log(data, queue.vhost, queue.name)
+        log = queue_log(store.data, queue.vhost, queue.name)
         if dry_run:
             report.add(tables.files_of(log), judge(log, limits, clock() * 1_000))
+            report.dead_lettered = report.expired + report.overflowed if there else 0
+        elif there:
+            _send(log, store, queue, limits, clock, report, stop)
         else:
             _drop(log, limits, clock, report)
     except (BinderyError, OSError) as error:
         report.error = str(error)
     return report
+
+
+def finish_dead_letters(store: TopologyStore) -> int:
+    """Deliver what passes that were interrupted have taken out of queues; how many rows arrived."""
+    with effects.looking(at(store.data.root)):
+        folders = set(at(store.data.root, DEAD_LETTERS.folder).folders())
+    vhosts = [vhost for vhost in store.load().vhosts if encode_name(vhost) in folders]
+    return sum(Carrier(store.data, store, vhost, kind=DEAD_LETTERS).finish(stop=lambda: False) for vhost in vhosts)
 
 
 def _drop(log: TableLog, limits: QueueLimits, clock: Callable[[], int], report: LimitsReport) -> None:
@@ -122,18 +156,50 @@ def _drop(log: TableLog, limits: QueueLimits, clock: Callable[[], int], report: 
                 files = dict(tables.files_of(log))
                 if not places.keys() <= files.keys():
                     break  # somebody has taken rows, or they stand in other files now
-                if rewriting.commit(transactions=_counted(log, counts), info=info) is not None:
+                if rewriting.commit(transactions=counted(log, counts), info=info) is not None:
                     report.add(files, judged)
                     return
                 log.refresh()
 
 
-def _counted(log: TableLog, counts: Mapping[Reason, int]) -> list[Transaction]:
-    """What puts on record how many more rows limits have deleted."""
-    before = deleted(log)
-    return [Transaction(f"{_COUNT}{reason}", before[reason] + number) for reason, number in counts.items()]
-
-
-def deleted(log: TableLog) -> Counter[Reason]:
-    """How many rows limits have deleted from a queue since its table was made, by reason."""
-    return Counter({reason: log.transaction_version(f"{_COUNT}{reason}") or 0 for reason in REASONS})
+def _send(
+    log: TableLog,
+    store: TopologyStore,
+    queue: Queue,
+    limits: QueueLimits,
+    clock: Callable[[], int],
+    report: LimitsReport,
+    stop: Callable[[], bool],
+) -> None:
+    """Send what goes to the dead letter exchange, and report it; at most as many rows as go at the beginning."""
+    assert limits.exchange is not None  # noqa: S101  # that is asked before
+    carrier = Carrier(store.data, store, queue.vhost, kind=DEAD_LETTERS)
+    most: int | None = None
+    idle = 0
+    while True:
+        log.refresh()
+        moment = clock()
+        judged = judge(log, limits, moment * 1_000)
+        counts = judged.counts()
+        most = counts.total() if most is None else most
+        report.next_ms = None if judged.next_us is None else judged.next_us // 1_000
+        if not counts or report.dead_lettered >= most or idle == IDLE_ROUNDS or stop():
+            return
+        reason = next(iter(counts))
+        places = judged.places(reason)
+        chosen = first_rows(
+            log.path,
+            {name: file for name, file in tables.files_of(log).items() if name in places},
+            min(MAX_ROWS, most - report.dead_lettered),
+            lambda batch: np.ones(batch.num_rows, np.bool_),
+            without=judged.but(reason),
+        )
+        to = DeadLetters(ToExchange(limits.exchange, limits.routing_key), queue.name, reason)
+        version = store.load().version
+        carried = carrier.carry_out(carrier.plan(queue.name, to, chosen.rows(), version=version, clock_ms=moment))
+        idle = 0 if carried.claimed else idle + 1
+        report.dead_lettered += carried.rows
+        if reason == "expired":
+            report.expired += carried.rows
+        else:
+            report.overflowed += carried.rows

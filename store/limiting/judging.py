@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +27,11 @@ from bindery.router.message import QUEUE_SCHEMA, TIMESTAMP
 from bindery.router.queue_limits import QueueLimits
 from bindery.store import file_rows, tables
 from bindery.store.actions import AddFile
+from bindery.store.limit_counts import REASONS, Reason
 from bindery.store.log import TableLog
 from bindery.store.row_order import ORDER_COLUMNS, Rows, first_rows, in_order
 from bindery.store.statistics import Span, stated_span
 
-#: Why rows go, in RabbitMQ's words.
-Reason = Literal["expired", "maxlen"]
-REASONS: Final[tuple[Reason, ...]] = ("expired", "maxlen")
 _STAYS: Final = 0
 _CODES: Final[Mapping[Reason, int]] = {reason: number for number, reason in enumerate(REASONS, 1)}
 _NEVER: Final = (1 << 63) - 1
@@ -69,6 +67,10 @@ class Judged:
             for name, codes in self.marks.items()
         }
         return {name: places for name, places in found.items() if len(places)}
+
+    def but(self, reason: Reason) -> dict[str, Rows]:
+        """By file with rows that go, the rows that do not go for this reason."""
+        return {name: codes != _CODES[reason] for name, codes in self.marks.items()}
 
     def whole(self, name: str) -> bool:
         """Whether every row of a file goes."""

@@ -21,7 +21,7 @@ from bindery.router.errors import BinderyError, NotFound
 from bindery.router.model import Queue
 from bindery.router.queue_limits import LimitsOf, QueueLimits
 from bindery.store import checkpoints, kept_totals, tables
-from bindery.store.limiting import LimitsReport, keep_limits
+from bindery.store.limiting import LimitsReport, finish_dead_letters, keep_limits
 from bindery.store.log import TableLog
 from bindery.store.maintenance.cleanup import clean_log, superfluous
 from bindery.store.maintenance.compaction import compact
@@ -77,13 +77,15 @@ class TableReport:
 class Report:
     """What a pass did, or would do; `idle` are streams that have not moved for so long that they hold nothing.
 
-    `limits` are the queues that limits bound, in the order of their names.
+    `limits` are the queues that limits bound, in the order of their names; `finished` are dead letters of passes that
+    were interrupted.
     """
 
     tables: list[TableReport] = field(default_factory=list)
     idle: tuple[str, ...] = ()
     leftovers: int = 0
     limits: list[LimitsReport] = field(default_factory=list)
+    finished: int = 0
     dry_run: bool = False
 
     @property
@@ -130,11 +132,14 @@ def maintain(
     wanted = [place for place in table_places(data) if only is None or only(place)]
     holds = find_holds(data, rules.hold_limit, clock())
     done = Report(idle=_idle(holds), dry_run=dry_run)
-    limited = list(limited_queues(TopologyStore(data), only)) if tables.exists(data.topology) else []
+    topologies = TopologyStore(data)
+    limited = list(limited_queues(topologies, only)) if tables.exists(data.topology) else []
+    if tables.exists(data.topology) and not dry_run:
+        done.finished = finish_dead_letters(topologies)
     for number, one_limited in enumerate(limited, 1):
         if stop():
             return done
-        kept_limits = maintain_limits(data, one_limited, dry_run=dry_run, clock=clock)
+        kept_limits = maintain_limits(topologies, one_limited, dry_run=dry_run, clock=clock, stop=stop)
         done.limits.append(kept_limits)
         if report is not None:
             report(kept_limits.name, number, len(limited) + len(wanted))
@@ -160,14 +165,19 @@ def limited_queues(store: TopologyStore, only: Callable[[TablePlace], bool] | No
 
 
 def maintain_limits(
-    data: DataDir, limited: Limited, *, dry_run: bool = False, clock: Callable[[], int] = now
+    store: TopologyStore,
+    limited: Limited,
+    *,
+    dry_run: bool = False,
+    clock: Callable[[], int] = now,
+    stop: Callable[[], bool] = lambda: False,
 ) -> LimitsReport:
     """Keep the limits of one queue, unless somebody else is at its table; errors are in the report."""
     if dry_run:
-        return keep_limits(data, limited.queue, limited.limits, clock, dry_run=True)
+        return keep_limits(store, limited.queue, limited.limits, clock, dry_run=True)
     with _claimed(limited.place) as mine:
         if mine:
-            return keep_limits(data, limited.queue, limited.limits, clock)
+            return keep_limits(store, limited.queue, limited.limits, clock, stop=stop)
     return LimitsReport(limited.queue.vhost, limited.queue.name, left=True)
 
 

@@ -18,6 +18,7 @@ from typing import Final
 
 from bindery.store import tables
 from bindery.store.commit import TableCommit
+from bindery.store.limiting import finish_dead_letters
 from bindery.store.log import TableLog
 from bindery.store.maintenance.holds import Holds, find_holds
 from bindery.store.maintenance.policy import Policy
@@ -212,10 +213,11 @@ class Upkeep:
         try:
             if not tables.exists(self._data.topology):
                 return
+            finish_dead_letters(self._topologies)
             for limited in limited_queues(self._topologies):
                 if self._stopping:
                     return
-                found = maintain_limits(self._data, limited)
+                found = maintain_limits(self._topologies, limited, stop=lambda: self._stopping)
                 if found.error is not None:
                     _LOGGER.warning("the limits of %s could not be kept: %s", found.name, found.error)
         except Exception:

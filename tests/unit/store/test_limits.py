@@ -17,8 +17,8 @@ from bindery.router.model import Queue
 from bindery.router.queue_limits import LimitsOf, QueueLimits
 from bindery.router.values import Table
 from bindery.store import data_files, faults, file_rows, read, tables
+from bindery.store.limit_counts import deleted
 from bindery.store.limiting import LimitsReport, keep_limits
-from bindery.store.limiting.enforcing import deleted
 from bindery.store.log import TableLog
 from bindery.store.maintenance import Policy as Keeping
 from bindery.store.maintenance import maintain
@@ -65,7 +65,7 @@ def fill(data: DataDir, name: str, *files: Sequence[Row]) -> None:
 
 
 def keep(data: DataDir, limits: QueueLimits, *, now: int, name: str = "q", dry_run: bool = False) -> LimitsReport:
-    found = keep_limits(data, Queue("/", name), limits, lambda: now, dry_run=dry_run)
+    found = keep_limits(TopologyStore(data), Queue("/", name), limits, lambda: now, dry_run=dry_run)
     assert found.error is None
     return found
 
@@ -226,7 +226,7 @@ def test_a_disk_that_fails_loses_nothing(q: DataDir, number: int) -> None:
     before = keys(q)
     disk = FailingDisk(number)
     with faults.installed(disk):
-        found = keep_limits(q, Queue("/", "q"), QueueLimits(max_rows=2), lambda: 0)
+        found = keep_limits(TopologyStore(q), Queue("/", "q"), QueueLimits(max_rows=2), lambda: 0)
     assert (found.error is None) or disk.failed
     assert keys(q) in (before, before[1:])
     keep(q, QueueLimits(max_rows=2), now=0)
