@@ -5,6 +5,8 @@ argument, the policy and the operator policy state a number, the lowest holds; o
 before policies, and the operator policy before the policy. `x-overflow` decides whether the bounds of length do
 anything: `drop-head`, which holds where nothing is stated, drops the oldest; what is published cannot be refused here.
 
+`x-last-value-key` makes a last value queue, as Artemis (`last-value-key`) and Qpid Broker-J (`lvqKey`) have them.
+
 Values that a broker would refuse are refused when a queue is declared; where an older topology holds one, it is no
 limit.
 """
@@ -29,6 +31,8 @@ DROP_HEAD: Final = "drop-head"
 BOUNDS: Final = (MAX_LENGTH, MAX_LENGTH_BYTES)
 DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
 DEAD_LETTER_ROUTING_KEY: Final = "dead-letter-routing-key"
+#: The argument that makes a queue keep the last message of each value of an application property; no policy has it.
+LAST_VALUE_KEY: Final = "x-last-value-key"
 _OVERFLOWS: Final = (DROP_HEAD, "reject-publish", "reject-publish-dlx")
 
 
@@ -41,23 +45,25 @@ def argument(key: str) -> str:
 class QueueLimits:
     """What bounds a queue; None is no bound.
 
-    ttl_ms       rows go when they have been in the queue for so many milliseconds, or for their own `header.ttl` if
-                 that is shorter
-    max_rows     the oldest rows beyond so many go
-    max_bytes    the oldest rows go whose bodies, with those of all later rows, have more bytes
-    exchange     what expires or is too many is published to this exchange, "" being the default one
-    routing_key  … with this key instead of those that it came with
+    ttl_ms          rows go when they have been in the queue for so many milliseconds, or for their own `header.ttl` if
+                    that is shorter
+    max_rows        the oldest rows beyond so many go
+    max_bytes       the oldest rows go whose bodies, with those of all later rows, have more bytes
+    last_value_key  of rows with the same value of this application property the last one stays
+    exchange        what expires or is too many is published to this exchange, "" being the default one
+    routing_key     … with this key instead of those that it came with
     """
 
     ttl_ms: int | None = None
     max_rows: int | None = None
     max_bytes: int | None = None
+    last_value_key: str | None = None
     exchange: str | None = None
     routing_key: str | None = None
 
     def __bool__(self) -> bool:
         """Whether anything is bounded."""
-        return any(bound is not None for bound in (self.ttl_ms, self.max_rows, self.max_bytes))
+        return any(bound is not None for bound in (self.ttl_ms, self.max_rows, self.max_bytes, self.last_value_key))
 
 
 def drops_head(stated: Table, *, prefix: str = "") -> bool:
@@ -90,11 +96,13 @@ class LimitsOf:
             values = (queue.arguments.get(argument(key)), operator.get(key), policy.get(key))
             return next((value for value in values if isinstance(value, str)), None)
 
+        key = queue.arguments.get(LAST_VALUE_KEY)
         bounded = (text(OVERFLOW) or DROP_HEAD) == DROP_HEAD
         return QueueLimits(
             ttl_ms=lowest(MESSAGE_TTL),
             max_rows=lowest(MAX_LENGTH) if bounded else None,
             max_bytes=lowest(MAX_LENGTH_BYTES) if bounded else None,
+            last_value_key=key if isinstance(key, str) and key else None,
             exchange=text(DEAD_LETTER_EXCHANGE),
             routing_key=text(DEAD_LETTER_ROUTING_KEY),
         )
@@ -132,5 +140,6 @@ _RULES: Final[dict[str, tuple[Callable[[Value], bool], str]]] = {
     argument(MAX_LENGTH_BYTES): (_is_count, "a number of bytes, 0 or more"),
     argument(DEAD_LETTER_EXCHANGE): (_is_text, "the name of an exchange"),
     argument(DEAD_LETTER_ROUTING_KEY): (_is_text, "a routing key"),
+    LAST_VALUE_KEY: (lambda value: isinstance(value, str) and value != "", "the name of an application property"),
     argument(OVERFLOW): (lambda value: value in _OVERFLOWS, "one of " + ", ".join(_OVERFLOWS)),
 }

@@ -12,9 +12,11 @@ from typing import Final, Literal
 from bindery.store.actions import Transaction
 from bindery.store.log import TableLog
 
-#: Why rows go, in RabbitMQ's words.
-Reason = Literal["expired", "maxlen"]
-REASONS: Final[tuple[Reason, ...]] = ("expired", "maxlen")
+#: Why rows go: in RabbitMQ's words, or because a later row has the same last value key.
+Reason = Literal["expired", "maxlen", "replaced"]
+REASONS: Final[tuple[Reason, ...]] = ("expired", "maxlen", "replaced")
+#: Reasons for which rows go to the dead letter exchange.
+DEAD: Final[tuple[Reason, ...]] = ("expired", "maxlen")
 _COUNT: Final = "bindery.limited:"
 
 

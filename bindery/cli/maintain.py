@@ -88,12 +88,13 @@ _COLUMNS: Final = (
 
 #: What limits did to a queue, and when the next row may expire.
 _LIMITS: Final = (
-    "vhost", "queue", "expired", "too many", "dead-lettered", "whole files", "freed KiB", "next expiry", "notes",
+    "vhost", "queue", "expired", "too many", "replaced", "dead-lettered", "whole files", "freed KiB", "next expiry",
+    "notes",
 )  # fmt: skip
 
 
 def _limits_row(one: LimitsReport) -> tuple[object, ...]:
-    numbers = (one.expired, one.overflowed, one.dead_lettered, one.files, one.bytes // 1024)
+    numbers = (one.expired, one.overflowed, one.replaced, one.dead_lettered, one.files, one.bytes // 1024)
     notes = one.error or (f"no exchange {one.missing!r}" if one.missing is not None else None)
     following = "" if one.next_ms is None else f"{datetime.fromtimestamp(one.next_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
     return (one.vhost, one.queue, *(number or None for number in numbers), following, notes)
@@ -118,9 +119,9 @@ def _show(found: Report) -> None:
     left = sum(one.left for one in found.tables) + sum(one.left for one in found.limits)
     verb = "would be changed" if found.dry_run else "changed"
     summary = f"{counted(len(found.tables), 'table')} looked at, {sum(one.error is None for one in touched)} {verb}"
-    gone = sum(one.expired + one.overflowed for one in found.limits)
+    gone = sum(one.expired + one.overflowed + one.replaced for one in found.limits)
     if gone:
-        summary += f"; limits of queues {'would delete' if found.dry_run else 'deleted'} {counted(gone, 'row')}"
+        summary += f"; limits of queues {'would take' if found.dry_run else 'took'} {counted(gone, 'row')} out"
     if found.finished:
         summary += f", {counted(found.finished, 'dead letter')} of an earlier pass delivered"
     if found.leftovers:

@@ -11,7 +11,7 @@ pass. If the exchange is not there the rows are deleted, as RabbitMQ does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,7 +26,7 @@ from bindery.store.actions import AddFile
 from bindery.store.carrying import Carrier
 from bindery.store.dead_letters import DeadLetters
 from bindery.store.destinations import ToExchange
-from bindery.store.limit_counts import counted
+from bindery.store.limit_counts import DEAD, REASONS, Reason, counted
 from bindery.store.limiting.judging import Judged, judge
 from bindery.store.log import TableLog
 from bindery.store.paths import encode_name
@@ -49,21 +49,23 @@ IDLE_ROUNDS: Final = 10
 class LimitsReport:
     """What the limits of a queue did, or would do.
 
-    expired     rows whose time was over
-    overflowed  rows that were too many
-    dead_lettered  those of both that went to the dead letter exchange
-    files       files that went as a whole
-    bytes       bytes of those files
-    next_ms     milliseconds since 1970 before which nothing else expires, as far as files tell; None for never
-    missing     the dead letter exchange, if it is not there
-    left        somebody else is at the table
-    error       why they could not be kept
+    expired        rows whose time was over
+    overflowed     rows that were too many
+    replaced       rows of a last value queue that later ones replace
+    dead_lettered  those of the first two that went to the dead letter exchange
+    files          files that went as a whole without that
+    bytes          bytes of those files
+    next_ms        milliseconds since 1970 before which nothing else expires, as far as files tell; None for never
+    missing        the dead letter exchange, if it is not there
+    left           somebody else is at the table
+    error          why the limits could not be kept
     """
 
     vhost: str
     queue: str
     expired: int = 0
     overflowed: int = 0
+    replaced: int = 0
     dead_lettered: int = 0
     files: int = 0
     bytes: int = 0
@@ -80,13 +82,14 @@ class LimitsReport:
     @property
     def is_touched(self) -> bool:
         """Whether there is anything to say."""
-        return bool(self.expired or self.overflowed or self.error)
+        return bool(self.expired or self.overflowed or self.replaced or self.error)
 
     def add(self, files: Mapping[str, AddFile], judged: Judged) -> None:
         """Count what goes from files of the queue."""
         counts = judged.counts()
         self.expired += counts["expired"]
         self.overflowed += counts["maxlen"]
+        self.replaced += counts["replaced"]
         whole = [file for name, file in files.items() if judged.whole(name)]
         self.files += len(whole)
         self.bytes += sum(file.size for file in whole)
@@ -117,6 +120,8 @@ def keep_limits(
             report.add(tables.files_of(log), judge(log, limits, clock() * 1_000))
             report.dead_lettered = report.expired + report.overflowed if there else 0
         elif there:
+            if limits.last_value_key is not None:
+                _drop(log, limits, clock, report, only=("replaced",))
             _send(log, store, queue, limits, clock, report, stop)
         else:
             _drop(log, limits, clock, report)
@@ -133,11 +138,18 @@ def finish_dead_letters(store: TopologyStore) -> int:
     return sum(Carrier(store.data, store, vhost, kind=DEAD_LETTERS).finish(stop=lambda: False) for vhost in vhosts)
 
 
-def _drop(log: TableLog, limits: QueueLimits, clock: Callable[[], int], report: LimitsReport) -> None:
-    """Delete what goes, and report it."""
+def _drop(
+    log: TableLog,
+    limits: QueueLimits,
+    clock: Callable[[], int],
+    report: LimitsReport,
+    *,
+    only: Sequence[Reason] = REASONS,
+) -> None:
+    """Delete what goes for some reasons, and report it."""
     attempts = tables.attempts(log.path)
     while True:
-        judged = judge(log, limits, clock() * 1_000)
+        judged = judge(log, limits, clock() * 1_000).only(only)
         if not judged.marks:
             report.add({}, judged)
             return
@@ -179,7 +191,7 @@ def _send(
     while True:
         log.refresh()
         moment = clock()
-        judged = judge(log, limits, moment * 1_000)
+        judged = judge(log, limits, moment * 1_000).only(DEAD)
         counts = judged.counts()
         most = counts.total() if most is None else most
         report.next_ms = None if judged.next_us is None else judged.next_us // 1_000

@@ -1,8 +1,10 @@
 """Which rows of a queue its limits do not allow, at one moment.
 
-1. Rows expire: those that have been in the queue for its TTL, or for their own `header.ttl` if that is shorter. Age
+1. In a last value queue a row is replaced by the next one that has the same value, as in Artemis: unless it had expired
+   by then. Rows without the property stay.
+2. Rows expire: those that have been in the queue for its TTL, or for their own `header.ttl` if that is shorter. Age
    counts from `routed_at`. A broker drops an expired message when it has come to the head; here it goes wherever it is.
-2. Of what stays, the oldest in row order go beyond the length, and beyond the bytes of bodies (RabbitMQ's
+3. Of what stays, the oldest in row order go beyond the length, and beyond the bytes of bodies (RabbitMQ's
    `drop-head`).
 
 Files tell when their rows were routed: one whose rows are all younger than the TTL is not read, one whose rows are
@@ -32,6 +34,9 @@ from bindery.store.log import TableLog
 from bindery.store.row_order import ORDER_COLUMNS, Rows, first_rows, in_order
 from bindery.store.statistics import Span, stated_span
 
+Codes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
 _STAYS: Final = 0
 _CODES: Final[Mapping[Reason, int]] = {reason: number for number, reason in enumerate(REASONS, 1)}
 _NEVER: Final = (1 << 63) - 1
@@ -39,9 +44,10 @@ _NEVER: Final = (1 << 63) - 1
 _LONGEST_MS: Final = 1 << 52
 #: Files of which a process knows what their rows weigh, and how soon they expire.
 _KNOWN_FILES: Final = 1 << 16
-
-Codes = npt.NDArray[np.uint8]
-Numbers = npt.NDArray[np.int64]
+#: Queues of which a process knows what is replaced in their present files.
+_KNOWN_QUEUES: Final = 1 << 10
+#: (path, key, TTL) -> files, and the rows of them that are replaced.
+_REPLACED: Final[dict[tuple[str, str, int | None], tuple[frozenset[str], dict[str, Numbers]]]] = {}
 
 
 @dataclass
@@ -68,6 +74,12 @@ class Judged:
         }
         return {name: places for name, places in found.items() if len(places)}
 
+    def only(self, reasons: Sequence[Reason]) -> Judged:
+        """Of what goes, what goes for these reasons."""
+        codes = [_CODES[reason] for reason in reasons]
+        kept = {name: np.where(np.isin(marks, codes), marks, _STAYS) for name, marks in self.marks.items()}
+        return Judged({name: marks for name, marks in kept.items() if marks.any()}, self.next_us)
+
     def but(self, reason: Reason) -> dict[str, Rows]:
         """By file with rows that go, the rows that do not go for this reason."""
         return {name: codes != _CODES[reason] for name, codes in self.marks.items()}
@@ -82,6 +94,8 @@ def judge(log: TableLog, limits: QueueLimits, now_us: int) -> Judged:
     tables.rows_in(log)  # notes the rows of files that do not state them
     files = {name: file for name, file in tables.files_of(log).items() if file.rows}
     looking = _Looking(log.path, files)
+    if limits.last_value_key is not None:
+        looking.replace(limits.last_value_key, limits.ttl_ms)
     if limits.ttl_ms is not None:
         looking.expire(limits.ttl_ms, now_us)
     if limits.max_rows is not None:
@@ -101,11 +115,48 @@ class _Looking:
         self.marks: dict[str, Codes] = {}
         self.next_us: int | None = None
 
+    # -- last values ----------------------------------------------------------------------------------
+
+    def replace(self, key: str, ttl_ms: int | None) -> None:
+        """Mark what later rows replace; this depends on the files alone, so it is found out once for them."""
+        known = _REPLACED.get((self._path, key, ttl_ms))
+        if known is None or known[0] != self._files.keys():
+            known = _REPLACED[self._path, key, ttl_ms] = (frozenset(self._files), self._replaced(key, ttl_ms))
+            if len(_REPLACED) > _KNOWN_QUEUES:
+                del _REPLACED[next(iter(_REPLACED))]
+        for name, places in known[1].items():
+            self._mark(name, "replaced", _mask(self._rows(name), places))
+
+    def _replaced(self, key: str, ttl_ms: int | None) -> dict[str, Numbers]:
+        parts = []
+        for number, name in enumerate(self._files):
+            columns = [*ORDER_COLUMNS, "application_properties"]
+            rows = file_rows.read(self._path, name, QUEUE_SCHEMA, columns=columns).combine_chunks()
+            rows = rows.append_column("value", _values(rows["application_properties"].combine_chunks(), key))
+            rows = rows.append_column("file", pa.array(np.full(len(rows), number)))
+            rows = rows.append_column("row", pa.array(np.arange(len(rows))))
+            ends = np.full(len(rows), _NEVER) if ttl_ms is None else self._ends(name, _microseconds(ttl_ms))
+            rows = rows.append_column("ends", pa.array(ends)).drop_columns("application_properties")
+            parts.append(rows.filter(rows["value"].is_valid()))
+        rows = pa.concat_tables(parts) if parts else None
+        if rows is None or not len(rows):
+            return {}
+        rows = rows.take(in_order(rows)).combine_chunks()
+        values = rows["value"].combine_chunks().dictionary_encode().indices.to_numpy()
+        rows = rows.take(pa.array(np.argsort(values, kind="stable")))
+        values = np.sort(values, kind="stable")
+        routed = rows["routed_at"].cast(TIMESTAMP).cast(pa.int64()).fill_null(_NEVER).to_numpy()
+        ends = rows["ends"].to_numpy()
+        alive = (routed[1:] < ends[:-1]) | (ends[:-1] == _NEVER)
+        gone = rows.filter(pa.array(np.append((values[1:] == values[:-1]) & alive, False)))
+        numbers, places = gone["file"].to_numpy(), gone["row"].to_numpy()
+        return {name: places[numbers == number] for number, name in enumerate(self._files) if (numbers == number).any()}
+
     # -- age ------------------------------------------------------------------------------------------
 
     def expire(self, ttl_ms: int, now_us: int) -> None:
         """Mark what has expired."""
-        ttl_us = min(ttl_ms, _LONGEST_MS) * 1_000
+        ttl_us = _microseconds(ttl_ms)
         found = []
         for name, span in self._spans.items():
             if span.last <= now_us - ttl_us:
@@ -199,6 +250,24 @@ class _Looking:
         if rows.any():
             codes = self.marks.setdefault(name, np.zeros(self._rows(name), np.uint8))
             codes[rows & (codes == _STAYS)] = _CODES[reason]
+
+
+def _microseconds(milliseconds: int) -> int:
+    return min(milliseconds, _LONGEST_MS) * 1_000
+
+
+def _values(properties: pa.MapArray, key: str) -> pa.Array:
+    """The values of a property, as bytes that differ where type or value does; null where there is none."""
+    value = pc.map_lookup(properties, key, "first")
+    found = []
+    for member in value.type:
+        part = pc.struct_field(value, member.name)
+        if pa.types.is_timestamp(member.type):
+            part = part.cast(pa.int64())
+        if not pa.types.is_binary(member.type):
+            part = part.cast(pa.string()).cast(pa.binary())
+        found.append(pc.binary_join_element_wise(f"{member.name}:".encode(), part, b""))
+    return pc.coalesce(*found)
 
 
 def _mask(rows: int, places: Sequence[int] | Numbers) -> Rows:

@@ -45,6 +45,11 @@ def test_of_numbers_the_lowest_holds() -> None:
     assert found == QueueLimits(ttl_ms=40, max_rows=7, max_bytes=100)
 
 
+def test_a_last_value_queue_is_declared_by_its_argument() -> None:
+    assert limits({"x-last-value-key": "k"}) == QueueLimits(last_value_key="k")
+    assert not limits({}, policy(last_value_key="k"))
+
+
 def test_only_the_policy_of_the_highest_priority_applies() -> None:
     assert limits({}, policy("a", 1, message_ttl=1), policy("b", 2, max_length=5)) == QueueLimits(max_rows=5)
     assert not limits({}, policy(apply_to="exchanges", message_ttl=1))
@@ -80,6 +85,8 @@ def test_nothing_is_dropped_where_publishing_was_to_be_refused(overflow: str) ->
         ("x-max-length", True),
         ("x-max-length-bytes", 1.5),
         ("x-overflow", "drop"),
+        ("x-last-value-key", ""),
+        ("x-last-value-key", 1),
         ("x-dead-letter-exchange", 1),
     ],
 )

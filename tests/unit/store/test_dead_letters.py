@@ -86,7 +86,7 @@ def test_what_expires_is_published_anew_and_says_how_it_died(data: DataDir, stor
     assert (letter.exchange, letter.routing_key, letter.body, letter.mandatory) == ("dlx", "q", b"b", False)
     rows = read.read_queue(data, "d", columns=["routing"])["routing"].to_pylist()
     assert rows[0]["stream"] == "limits:~2F/q"
-    assert deleted(TableLog(data.queue("/", "q"))) == {"expired": 1, "maxlen": 0}
+    assert deleted(TableLog(data.queue("/", "q"))) == {"expired": 1, "maxlen": 0, "replaced": 0}
 
 
 @pytest.mark.parametrize(
@@ -193,6 +193,16 @@ def test_a_dry_run_says_what_would_be_dead_lettered(data: DataDir, store: Topolo
     assert (len(messages(data, "q")), len(messages(data, "d"))) == (2, 0)
 
 
+def test_what_is_replaced_is_no_dead_letter(data: DataDir, store: TopologyStore) -> None:
+    store.edit(declare(q={"max_length": 1, "last_value_key": "n", "dead_letter_exchange": "dlx"}, d={}), author="t")
+    sent = [Message("", "q", application_properties=Table({"n": n}), body=b"%d" % n) for n in (1, 2, 1)]
+    route(data, store, sent, clock_ms=CLOCK)
+    found = keep(store)
+    assert (found.replaced, found.overflowed, found.dead_lettered) == (1, 1, 1)
+    assert [one.body for one in messages(data, "d")] == [b"2"]
+    assert [one.body for one in messages(data, "q")] == [b"1"]
+
+
 # -- once, whatever dies ------------------------------------------------------------------------------
 
 
@@ -207,7 +217,7 @@ def test_whoever_comes_later_finishes_what_was_begun(data: DataDir, store: Topol
     keep(store)
     assert sorted(one.body or b"" for one in messages(data, "d")) == [b"0", b"1"]
     assert [one.body for one in messages(data, "q")] == [b"2"]
-    assert deleted(TableLog(data.queue("/", "q"))) == {"expired": 0, "maxlen": 2}
+    assert deleted(TableLog(data.queue("/", "q"))) == {"expired": 0, "maxlen": 2, "replaced": 0}
     assert sum(batch["stream"].startswith("limits:") for batch in read_manifest(data)) == 1
 
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bindery.router.message import QUEUE_SCHEMA
+from bindery.router.message import QUEUE_SCHEMA, value_row
 from bindery.router.model import Queue
 from bindery.router.queue_limits import LimitsOf, QueueLimits
-from bindery.router.values import Table
+from bindery.router.values import Table, Timestamp, Value
 from bindery.store import data_files, faults, file_rows, read, tables
 from bindery.store.limit_counts import deleted
 from bindery.store.limiting import LimitsReport, keep_limits
@@ -39,6 +39,7 @@ class Row:
     routed: int
     ttl: int | None = None
     body: bytes | None = b""
+    value: Value = None
 
     def as_row(self, batch: int, seq: int) -> dict[str, Any]:
         routing = {"topology_version": 1, "stream": "s", "batch_id": batch, "seq": seq, "bindings": [1]}
@@ -48,6 +49,7 @@ class Row:
             "routing_key": self.key,
             "header": header,
             "body": self.body,
+            "application_properties": None if self.value is None else [("v", value_row(self.value))],
             "routing": routing,
             "routed_at": self.routed * 1000,
         }
@@ -89,16 +91,25 @@ def q(data: DataDir, store: TopologyStore) -> DataDir:
 
 def reference(rows: Sequence[Row], limits: QueueLimits, now: int) -> tuple[list[Row], list[Row], list[Row]]:
     """What stays, what has expired and what is too many, one row after the other; `rows` are in row order."""
-    stays, expired, dropped = [], [], []
-    for row in rows:
+    stays: list[Row] = []
+    expired, dropped = [], []
+    for place, row in enumerate(rows):
         lives = [one for one in (limits.ttl_ms, row.ttl) if one is not None]
-        (expired if limits.ttl_ms is not None and row.routed + min(lives) <= now else stays).append(row)
+        end = None if limits.ttl_ms is None else row.routed + min(lives)
+        later = [] if row.value is None else [one for one in rows[place + 1 :] if alike(one.value, row.value)]
+        if limits.last_value_key == "v" and later and (end is None or later[0].routed < end):
+            continue
+        (expired if end is not None and end <= now else stays).append(row)
     while stays and (
         (limits.max_rows is not None and len(stays) > limits.max_rows)
         or (limits.max_bytes is not None and sum(len(row.body or b"") for row in stays) > limits.max_bytes)
     ):
         dropped.append(stays.pop(0))
     return stays, expired, dropped
+
+
+def alike(one: Value, other: Value) -> bool:
+    return type(one) is type(other) and one == other
 
 
 ROWS = st.lists(
@@ -108,6 +119,7 @@ ROWS = st.lists(
         routed=st.integers(1_000, 1_020),
         ttl=st.none() | st.integers(0, 30),
         body=st.none() | st.binary(max_size=4),
+        value=st.sampled_from([None, None, 1, 1.0, True, "1", b"1", Timestamp(1), ("1",)]),
     ),
     min_size=1,
     max_size=6,
@@ -118,7 +130,13 @@ SOME = st.none() | st.integers(0, 12)
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     files=st.lists(ROWS, max_size=4),
-    limits=st.builds(QueueLimits, ttl_ms=st.none() | st.integers(0, 30), max_rows=SOME, max_bytes=SOME),
+    limits=st.builds(
+        QueueLimits,
+        ttl_ms=st.none() | st.integers(0, 30),
+        max_rows=SOME,
+        max_bytes=SOME,
+        last_value_key=st.sampled_from([None, "v", "w"]),
+    ),
     now=st.integers(1_000, 1_040),
 )
 def test_what_stays_is_what_a_broker_would_keep(
@@ -139,6 +157,7 @@ def test_what_stays_is_what_a_broker_would_keep(
     found = keep(data, limits, now=now, name=name)
     assert found == before
     assert (found.expired, found.overflowed) == (len(expired), len(dropped))
+    assert found.replaced == len(rows) - len(stays) - len(expired) - len(dropped)
     assert keys(data, name) == [row.key for row in stays]
     if limits.ttl_ms is not None and stays:
         ends = [row.routed + min(one for one in (limits.ttl_ms, row.ttl) if one is not None) for row in stays]
@@ -157,6 +176,13 @@ def test_what_is_too_much_in_bytes_is_what_bodies_and_values_hold(q: DataDir) ->
     assert keep(q, QueueLimits(max_bytes=10), now=0).overflowed == 0
     assert keep(q, QueueLimits(max_bytes=9), now=0).overflowed == 1
     assert keep(q, QueueLimits(max_bytes=4), now=0).overflowed == 1
+
+
+def test_a_message_that_had_expired_when_the_next_one_came_was_not_replaced(q: DataDir) -> None:
+    fill(q, "q", [Row("a", 0, 5, value=1), Row("b", 5, value=1), Row("c", 7, value=1)])
+    found = keep(q, QueueLimits(ttl_ms=50, last_value_key="v"), now=10)
+    assert (found.expired, found.replaced) == (1, 1)
+    assert keys(q) == ["c"]
 
 
 # -- what it costs ------------------------------------------------------------------------------------
@@ -192,6 +218,24 @@ def test_nothing_is_read_of_a_queue_that_keeps_its_limits(q: DataDir, monkeypatc
 
     monkeypatch.setattr(file_rows, "batches", nothing)
     assert not keep(q, QueueLimits(ttl_ms=50, max_rows=4), now=120).is_touched
+
+
+def test_last_values_are_looked_for_where_files_have_changed_only(q: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(q, "q", [Row("a", 1, value=1)], [Row("b", 2, value=1)])
+    assert keep(q, QueueLimits(last_value_key="v"), now=3).replaced == 1
+    assert keep(q, QueueLimits(last_value_key="v"), now=3).replaced == 0
+    looked: list[str] = []
+    original = file_rows.batches
+
+    def batches(path: str, name: str, *more: Any, **options: Any) -> Any:
+        looked.append(name)
+        return original(path, name, *more, **options)
+
+    monkeypatch.setattr(file_rows, "batches", batches)
+    assert not keep(q, QueueLimits(last_value_key="v"), now=3).is_touched
+    assert looked == []
+    fill(q, "q", [Row("c", 4, value=1)])
+    assert keep(q, QueueLimits(last_value_key="v"), now=3).replaced == 1
 
 
 def test_a_queue_without_limits_is_not_looked_at(q: DataDir, store: TopologyStore) -> None:
@@ -231,14 +275,14 @@ def test_a_disk_that_fails_loses_nothing(q: DataDir, number: int) -> None:
     assert keys(q) in (before, before[1:])
     keep(q, QueueLimits(max_rows=2), now=0)
     assert keys(q) == before[1:]
-    assert deleted(TableLog(q.queue("/", "q"))) == {"expired": 0, "maxlen": 1}
+    assert deleted(TableLog(q.queue("/", "q"))) == {"expired": 0, "maxlen": 1, "replaced": 0}
 
 
 def test_deletions_are_counted_for_all_time(q: DataDir) -> None:
     fill(q, "q", plain(1, 2, 3))
     keep(q, QueueLimits(max_rows=2), now=0)
     keep(q, QueueLimits(ttl_ms=1), now=3)
-    assert deleted(TableLog(q.queue("/", "q"))) == {"expired": 1, "maxlen": 1}
+    assert deleted(TableLog(q.queue("/", "q"))) == {"expired": 1, "maxlen": 1, "replaced": 0}
 
 
 # -- maintenance --------------------------------------------------------------------------------------
