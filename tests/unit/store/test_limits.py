@@ -203,6 +203,12 @@ def test_the_oldest_files_go_without_being_read(q: DataDir) -> None:
     assert keep(q, QueueLimits(max_rows=3), now=0).overflowed == 4
 
 
+def test_a_file_that_begins_first_does_not_go_whole_when_it_ends_later(q: DataDir) -> None:
+    fill(q, "q", [Row("a", 1), Row("b", 100)], [Row("c", 20), Row("d", 30)])
+    assert keep(q, QueueLimits(max_rows=2), now=0).overflowed == 2
+    assert keys(q) == ["d", "b"]
+
+
 def remove_first_two(data: DataDir) -> None:
     """The data of the two files that begin first are gone; the log has them still."""
     log = TableLog(data.queue("/", "q"), files=True)
