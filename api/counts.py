@@ -25,6 +25,7 @@ from typing import Final
 from bindery.router.errors import StorageFailed, UnsupportedTable
 from bindery.router.model import Topology
 from bindery.store import effects, tables
+from bindery.store.limit_counts import Reason, deleted
 from bindery.store.log import TableLog, entry_name
 from bindery.store.paths import DataDir
 from bindery.store.places import at
@@ -44,11 +45,15 @@ MAX_FILES: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a queue holds: messages, bytes of its files, and when it last changed (seconds since 1970)."""
+    """What a queue holds: messages, bytes of its files, and when it last changed (seconds since 1970).
+
+    `limited` are the rows that its limits have deleted, by reason.
+    """
 
     messages: int = 0
     size: int = 0
     changed: float = 0.0
+    limited: Mapping[Reason, int] = field(default_factory=dict)
 
     def __add__(self, other: Held) -> Held:
         return Held(self.messages + other.messages, self.size + other.size, max(self.changed, other.changed))
@@ -193,7 +198,7 @@ class Counts:
         else:
             log = queue.log = self._follow(queue.log, vhost, name)
             size = sum(file.size for file in tables.files_of(log).values())
-            queue.held = Held(tables.rows_in(log), size, changed / 1e9)
+            queue.held = Held(tables.rows_in(log), size, changed / 1e9, deleted(log))
         queue.stamp = changed if time.time_ns() - changed > _SETTLED_NS else None
         return queue.held
 
@@ -210,7 +215,7 @@ class Counts:
             return queue.held
         files = tables.files_of(log).values()
         newest = max((file.modified_ms for file in files), default=0)
-        queue.held = Held(tables.rows_in(log), sum(file.size for file in files), newest / 1000)
+        queue.held = Held(tables.rows_in(log), sum(file.size for file in files), newest / 1000, deleted(log))
         return queue.held
 
     def _follow(self, log: TableLog | None, vhost: str, name: str) -> TableLog:

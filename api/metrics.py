@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bindery.api.counts import Counts
 from bindery.router.errors import BinderyError
 from bindery.router.model import Topology
+from bindery.router.queue_limits import LimitsOf
 from bindery.store.jobs import Found, State
 from bindery.store.totals import Totals
 
@@ -81,6 +82,8 @@ class RoutingCollector(Collector):
         self._limit = limit
         self._lock = threading.Lock()
         self._shown: dict[str, Shown] = {}
+        #: A topology's version, and its queues with limits.
+        self._limited: tuple[int, list[tuple[str, str]]] | None = None
         #: binding or divert -> (vhost, source); an id never changes its source and is never given again.
         self._sources: dict[int, tuple[str, str]] = {}
 
@@ -188,6 +191,20 @@ class RoutingCollector(Collector):
             yield self._counter(name, text, ("vhost", "queue"), queues)
         rows = {(vhost,): float(n) for (kind, vhost, _), n in totals.rows.items() if kind == "unroutable"}
         yield self._counter("bindery_unroutable_rows", "Rows of a vhost's unroutable table.", ("vhost",), rows)
+        limited = self._limited_queues(topology)
+        gone = {
+            (*key, reason): float(number)
+            for key, held in zip(limited, self._counts.of_many(limited), strict=True)
+            for reason, number in held.limited.items()
+        }
+        text = "Rows that the limits of a queue have deleted."
+        yield self._counter("bindery_queue_limited_rows", text, ("vhost", "queue", "reason"), gone)
+
+    def _limited_queues(self, topology: Topology) -> list[tuple[str, str]]:
+        """The queues that limits bound."""
+        if self._limited is None or self._limited[0] != topology.version:
+            self._limited = (topology.version, [(queue.vhost, queue.name) for queue, _ in LimitsOf(topology).limited()])
+        return self._limited[1]
 
     def _of_jobs(self) -> Iterator[Family]:
         """The states of submitted jobs: gauges, so that those of jobs without a series of their own are left out."""

@@ -33,7 +33,20 @@ from bindery.router.model import (
     Vhost,
 )
 from bindery.router.model.objects import PARAMETER_PREFIX
-from bindery.router.policies import APPLY_TO, OPERATOR_POLICY, PAYLOAD_KEY, POLICY, policy_of
+from bindery.router.policies import APPLY_TO, OPERATOR_POLICY, PAYLOAD_KEY, POLICY, Policy, policy_of
+from bindery.router.queue_limits import (
+    BOUNDS,
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
+    DROP_HEAD,
+    LAST_VALUE_KEY,
+    MAX_LENGTH,
+    MAX_LENGTH_BYTES,
+    MESSAGE_TTL,
+    OVERFLOW,
+    argument,
+    drops_head,
+)
 from bindery.router.values import Table, Value
 
 Kind = Literal["exchange", "queue", "binding", "policy", "parameter", "limit", "vhost"]
@@ -52,6 +65,8 @@ class Argument:
     meaning: str
     effective: bool = False
     idle: tuple[Value, ...] = ()
+    #: Of a policy's key: what it has to cover; None where anything does.
+    covers: Literal["exchanges", "queues"] | None = None
 
     def as_row(self) -> str:
         """The row of the documentation's table."""
@@ -60,9 +75,9 @@ class Argument:
         return f"| `{self.name}` | {effect} | {self.meaning} |"
 
 
-_NEVER_EXPIRE: Final = "messages do not expire"
-_UNBOUNDED: Final = "a queue is a table without bounds"
-_NO_DEAD_LETTERS: Final = "nothing is dead-lettered: messages neither expire nor overflow"
+_NOT_IN_MEMORY: Final = "a queue is a table, no part of it is kept in memory"
+_EACH_ONCE: Final = "each message arrives once, whatever is asked for"
+_OVERFLOW: Final = "the oldest go; a job cannot refuse its records, so with any other value nothing bounds the length"
 _TABLE: Final = "every queue is a Delta table; replication is the storage's business"
 _NO_RETRIES: Final = "nothing is delivered again of itself; readers read the table"
 _NO_CONSUMERS: Final = "there are no consumers that hold messages; readers read the table"
@@ -86,27 +101,42 @@ _ACTING: Final = (
     Argument("queue", PAYLOAD_SCHEMA, _SCHEMA, True),
     Argument("queue", PAYLOAD_TYPE, _TYPE, True),
     Argument("queue", QUEUE_FILTER, "only messages that meet the filter enter the queue", True),
+    Argument(
+        "queue",
+        LAST_VALUE_KEY,
+        "of messages with the same value of this application property maintenance keeps the last one",
+        True,
+    ),
     Argument("queue", OWNER_CONNECTION, "the connection that no-local filters take for the reader's", True),
     Argument("binding", SELECTOR_ARGUMENT, "a selector that a message must meet, on every type of exchange", True),
     Argument("binding", FILTERS_ARGUMENT, "a filter set that a message must meet, on every type of exchange", True),
     Argument("binding", REPLACEMENT_KEY, "replaces all keys on the way to an exchange; nothing to a queue", True),
     Argument("binding", X_MATCH, "on a headers exchange: how other arguments are compared; nothing elsewhere", True),
-    Argument("policy", ALTERNATE_EXCHANGE, "the alternate of exchanges without an argument of that name", True),
+    Argument(
+        "policy",
+        ALTERNATE_EXCHANGE,
+        "the alternate of exchanges without an argument of that name",
+        True,
+        covers="exchanges",
+    ),
     Argument("policy", PAYLOAD_KEY, "what bodies are for exchanges and queues without the argument `x-payload`", True),
 )
+#: Limits of a queue, kept by maintenance: by an argument, named with `x-` in front, or by a policy.
+_LIMITS: Final[Mapping[str, str]] = {
+    MESSAGE_TTL: "maintenance deletes messages that have been in the queue for so many milliseconds",
+    MAX_LENGTH: "maintenance deletes the oldest messages beyond so many",
+    MAX_LENGTH_BYTES: "maintenance deletes the oldest messages beyond so many bytes of bodies",
+    DEAD_LETTER_EXCHANGE: "what expires or is too many is published to this exchange, with an entry in `x-death`",
+    DEAD_LETTER_ROUTING_KEY: "… with this key, in place of those that the message has",
+}
 #: What a queue is given by an argument, named with `x-` in front, or by a policy.
 _OF_QUEUES: Final[Mapping[str, str]] = {
-    "message-ttl": _NEVER_EXPIRE,
     "expires": "queues are not deleted for want of use",
-    "max-length": _UNBOUNDED,
-    "max-length-bytes": _UNBOUNDED,
-    "max-in-memory-length": _UNBOUNDED,
-    "max-in-memory-bytes": _UNBOUNDED,
-    "overflow": _UNBOUNDED,
-    "max-age": _NEVER_EXPIRE,
-    "dead-letter-exchange": _NO_DEAD_LETTERS,
-    "dead-letter-routing-key": _NO_DEAD_LETTERS,
-    "dead-letter-strategy": _NO_DEAD_LETTERS,
+    "max-in-memory-length": _NOT_IN_MEMORY,
+    "max-in-memory-bytes": _NOT_IN_MEMORY,
+    OVERFLOW: _OVERFLOW,
+    "max-age": "a queue is no stream; `x-message-ttl` is what lets messages expire",
+    "dead-letter-strategy": _EACH_ONCE,
     "delivery-limit": "a message is handed out as often as it is asked for",
     "delayed-retry-type": _NO_RETRIES,
     "delayed-retry-min": _NO_RETRIES,
@@ -171,13 +201,20 @@ _OF_POLICIES: Final[Mapping[str, str]] = {
     "routing-key": "there are no sharded exchanges",
 }
 #: Values of arguments and policy keys alike that ask for nothing.
-_IDLE: Final[Mapping[str, tuple[Value, ...]]] = {"queue-mode": ("default", "lazy")}
+_IDLE: Final[Mapping[str, tuple[Value, ...]]] = {
+    "queue-mode": ("default", "lazy"),
+    OVERFLOW: (DROP_HEAD,),
+    "dead-letter-strategy": ("at-most-once", "at-least-once"),
+}
 
 
 def _table() -> Iterator[Argument]:
     yield from _ACTING
     yield from _OF_PLUGINS
     yield from _OF_QUEUE_ARGUMENTS
+    for name, meaning in _LIMITS.items():
+        yield Argument("queue", argument(name), meaning, True)
+        yield Argument("policy", name, meaning, True, covers="queues")
     for name, meaning in _OF_QUEUES.items():
         yield Argument("queue", f"x-{name}", meaning, idle=_IDLE.get(name, ()))
         yield Argument("policy", name, meaning, idle=_IDLE.get(name, ()))
@@ -193,25 +230,18 @@ KNOWN: Final[Mapping[tuple[Kind, str], Argument]] = {(item.kind, item.name): ite
 def without_effect(item: Object) -> dict[str, str]:
     """What an exchange, queue, policy, parameter or vhost states and nothing acts on: name -> why.
 
-    A policy's `alternate-exchange` acts only where the policy covers exchanges, its `payload` where it covers anything,
-    and no key of an operator policy does. Of a parameter the component is named, of limits each one. Other objects
-    give nothing here: what a binding's arguments do depends on its exchange (topology lint, BT105 to BT114).
+    A policy's `alternate-exchange` acts only where the policy covers exchanges, its limits where it covers queues, its
+    `payload` where it covers anything; of an operator policy the limits of queues alone act. Of a parameter the
+    component is named, of limits of vhosts each one. Other objects give nothing here: what a binding's arguments do
+    depends on its exchange (topology lint, BT105 to BT114).
     """
     match item:
         case Exchange():
             return _idle("exchange", item.arguments)
         case Queue():
-            return _idle("queue", item.arguments)
-        case Setting(kind=kind) if kind == POLICY:
-            policy = policy_of(item)
-            covers = APPLY_TO[policy.apply_to]
-            but = "" if "exchanges" in covers else "the policy covers no exchange"
-            found = _idle("policy", policy.definition, but=but)
-            if covers:
-                found.pop(PAYLOAD_KEY, None)
-            return found
-        case Setting(kind=kind) if kind == OPERATOR_POLICY:
-            return _idle("policy", policy_of(item).definition, but="operator policies bound queues only")
+            return _idle("queue", item.arguments) | _unbounded(item.arguments, prefix="x-")
+        case Setting(kind=kind) if kind in (POLICY, OPERATOR_POLICY):
+            return _idle_of(policy_of(item), operator=kind == OPERATOR_POLICY)
         case Setting(kind=kind) if kind == LIMITS_KIND:
             return _idle("limit", limits_of(item))
         case Setting(kind=kind, value=value) if kind.startswith(PARAMETER_PREFIX):
@@ -231,15 +261,36 @@ _UNKNOWN: Final[Mapping[Kind, str]] = {
 }
 
 
-def _idle(kind: Kind, stated: Table, *, but: str = "") -> dict[str, str]:
-    """`but` says why what acts elsewhere does not act here."""
+def _idle_of(policy: Policy, *, operator: bool) -> dict[str, str]:
+    """What is idle in a policy, in the order of its keys."""
+    covered = APPLY_TO[policy.apply_to]
+    found = _idle("policy", policy.definition) | _unbounded(policy.definition)
+    for name in policy.definition:
+        known = KNOWN.get(("policy", name))
+        if known is None or not known.effective:
+            continue
+        if operator and known.covers != "queues":
+            found[name] = "operator policies bound queues only"
+        elif known.covers is not None and known.covers not in covered:
+            found[name] = f"the policy covers no {known.covers[:-1]}"
+        elif not covered:
+            found[name] = "the policy covers nothing"
+    return {name: found[name] for name in policy.definition if name in found}
+
+
+def _unbounded(stated: Table, *, prefix: str = "") -> dict[str, str]:
+    """The bounds of length that what is stated beside them keeps from acting."""
+    if drops_head(stated, prefix=prefix):
+        return {}
+    return {name: _OVERFLOW for name in (f"{prefix}{key}" for key in BOUNDS) if name in stated}
+
+
+def _idle(kind: Kind, stated: Table) -> dict[str, str]:
     found = {}
     for name, value in stated.items():
         known = KNOWN.get((kind, name))
         if known is None:
             found[name] = _UNKNOWN[kind]
-        elif known.effective:
-            found |= {name: but} if but else {}
-        elif value not in known.idle:
+        elif not known.effective and value not in known.idle:
             found[name] = known.meaning
     return found

@@ -1,11 +1,11 @@
-"""Plans of moves and copies, carried out: each row of a plan arrives exactly once in every queue that it goes to.
+"""Plans of moves, copies and dead letters, carried out: each row arrives exactly once in every queue that it goes to.
 
 1. The plan is durable before anything else happens (`bindery.store.transfer_plans`): rows, whole, with where they go,
    the topology version and the clock.
 2. One commit of the source claims the plan, by its number on record. That of a move takes the plan's rows out of the
    source, all of them or none: a row that a consumer, a deletion or another move has taken meanwhile fails the plan,
    which is then given up, by a number on record below which no plan of the queue can claim anything any more. That of a
-   copy changes no row.
+   copy changes no row. Dead letters are moved by the limits of their queue (`bindery.store.limiting`).
 3. The rows are committed to the queues that they go to by the batch protocol. The moves out of a queue are one stream,
    and so are the copies; a plan's number is the number of its batch. A plan is claimed only after the last one that was
    is delivered and gone, since tables remember the newest number of a stream only.
@@ -31,7 +31,7 @@ from bindery.store import data_files, faults, tables
 from bindery.store.actions import Transaction
 from bindery.store.batches import BatchDriver
 from bindery.store.commit import BatchCommitter
-from bindery.store.destinations import Arrival
+from bindery.store.destinations import Arrival, Goal
 from bindery.store.log import TableLog
 from bindery.store.manifest import open_manifest, read_manifest
 from bindery.store.paths import DataDir
@@ -40,8 +40,8 @@ from bindery.store.rewriting import UNCHANGED, Rewriting, Unchanged
 from bindery.store.row_bag import RowBag, RowSearch
 from bindery.store.stream_names import claim_of
 from bindery.store.topology import TopologyStore
-from bindery.store.transfer_plans import Plan, Plans
-from bindery.store.transfers import Transfer, queue_log
+from bindery.store.transfer_plans import KINDS, MOVES, Kind, Plan, Plans
+from bindery.store.transfers import queue_log
 
 
 class Carried(NamedTuple):
@@ -53,24 +53,22 @@ class Carried(NamedTuple):
 
 
 class Carrier:
-    """Carries out the plans of moves, or of copies, of one vhost."""
+    """Carries out the plans of one kind in one vhost."""
 
-    def __init__(self, data: DataDir, store: TopologyStore, vhost: str, *, copies: bool = False) -> None:
+    def __init__(self, data: DataDir, store: TopologyStore, vhost: str, *, kind: Kind = MOVES) -> None:
         self._data = data
         self._store = store
         self._vhost = vhost
-        self._plans = Plans(data, vhost, copies=copies)
-        self._kind = "copy" if copies else "move"
+        self._plans = Plans(data, vhost, kind=kind)
+        self._kind = kind
 
-    def plan(self, transfer: Transfer, rows: pa.Table, *, version: int, clock_ms: int) -> Plan:
-        """Put on record that rows of the source go where a transfer says. Raises StorageFailed."""
-        stream = self._plans.stream(transfer.source)
-        log = queue_log(self._data, self._vhost, transfer.source)
+    def plan(self, source: str, to: Goal, rows: pa.Table, *, version: int, clock_ms: int) -> Plan:
+        """Put on record that rows of the source go somewhere. Raises StorageFailed."""
+        stream = self._plans.stream(source)
+        log = queue_log(self._data, self._vhost, source)
         known = (_recorded(log, stream), open_manifest(self._data).transaction_version(stream) or 0)
-        plan = self._plans.write(
-            rows, transfer.source, transfer.to, version=version, clock_ms=clock_ms, after=max(known)
-        )
-        faults.reach(f"{self._kind}.planned", str(plan.place))
+        plan = self._plans.write(rows, source, to, version=version, clock_ms=clock_ms, after=max(known))
+        faults.reach(f"{self._kind.name}.planned", str(plan.place))
         return plan
 
     def finish(self, *, stop: Callable[[], bool]) -> int:
@@ -84,10 +82,10 @@ class Carrier:
     def carry_out(self, plan: Plan) -> Carried:
         """Claim and deliver a plan, and remove it."""
         carried = Carried(claimed=False)
-        if self._claim_copy(plan) if self._plans.copies else self._claim_move(plan):
-            faults.reach(f"{self._kind}.claimed", str(plan.place))
+        if self._claim_move(plan) if self._kind.takes else self._claim_copy(plan):
+            faults.reach(f"{self._kind.name}.claimed", str(plan.place))
             carried = self._deliver(plan)
-            faults.reach(f"{self._kind}.delivered", str(plan.place))
+            faults.reach(f"{self._kind.name}.delivered", str(plan.place))
         self._plans.discard(plan)
         return carried
 
@@ -108,22 +106,23 @@ class Carrier:
             return rewritten(log.path, file, search.places[file]) if file in search.places else UNCHANGED
 
         attempts = tables.attempts(log.path)
-        info = {"bindery.change": "move", "bindery.batch": plan.batch, "bindery.topologyVersion": plan.topology_version}
+        change = self._kind.name
+        info = {"bindery.change": change, "bindery.batch": plan.batch, "bindery.topologyVersion": plan.topology_version}
+        claim = Transaction(claim_of(plan.stream), plan.number)
         while True:
-            with Rewriting(log, without, prefix="move") as rewriting:
+            with Rewriting(log, without, prefix=change) as rewriting:
                 for _ in attempts:
                     settled = self._settled(plan, log)
                     if settled is not None:
                         return settled
-                    faults.reach("move.claiming", str(plan.place))
+                    faults.reach(f"{change}.claiming", str(plan.place))
                     if search.missing:
                         if log.commit((), transactions=[Transaction(_refused(plan.stream), plan.number)]) is not None:
                             return False
-                    elif (
-                        rewriting.commit(transactions=[Transaction(claim_of(plan.stream), plan.number)], info=info)
-                        is not None
-                    ):
-                        return True
+                    else:
+                        recorded = plan.to.on_record(log, plan.rows.num_rows)
+                        if rewriting.commit(transactions=[claim, *recorded], info=info) is not None:
+                            return True
                     log.refresh()
                     if not search.update():
                         break
@@ -165,7 +164,7 @@ class Carrier:
         arrival = plan.to.arrival(topology, self._vhost, plan.clock_ms, plan.rows)
         dropped = self._delivered(plan, arrival)
         lost = arrival.lost(dropped)
-        if len(lost) and not self._plans.copies:
+        if len(lost) and self._kind.takes:
             self._give_back(plan, plan.rows.take(pa.array(lost)))
         return Carried(claimed=True, rows=plan.rows.num_rows - len(lost), queues=arrival.queues(dropped))
 
@@ -209,11 +208,11 @@ class Carrier:
 
 
 def finish(data: DataDir, store: TopologyStore, vhost: str, *, stop: Callable[[], bool]) -> int:
-    """Finish the moves and copies that earlier calls left behind in a vhost; how many messages arrived.
+    """Finish the transfers that earlier calls left behind in a vhost; how many messages arrived.
 
     Raises Stopped when told to.
     """
-    return sum(Carrier(data, store, vhost, copies=copies).finish(stop=stop) for copies in (False, True))
+    return sum(Carrier(data, store, vhost, kind=kind).finish(stop=stop) for kind in KINDS)
 
 
 def go_on(stop: Callable[[], bool]) -> None:

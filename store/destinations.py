@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,8 +35,10 @@ from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, ROUTING, TIMEST
 from bindery.router.model import Topology
 from bindery.router.policies import Policies
 from bindery.store import data_files
+from bindery.store.actions import Transaction
 from bindery.store.batches import Begun, Routed, write_copies
 from bindery.store.commit import WrittenFile
+from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.plan_files import one_batch
 from bindery.store.read import accepted_rows, with_deliveries
@@ -87,7 +89,23 @@ class Arrival(Protocol):
         ...
 
 
-class Destination(Protocol):
+class Goal(Protocol):
+    """Where the rows of a plan go."""
+
+    def arrival(self, topology: Topology, vhost: str, clock_ms: int, rows: pa.Table) -> Arrival:
+        """Rows (QUEUE_SCHEMA) on their way."""
+        ...
+
+    def on_record(self, log: TableLog, rows: int) -> Sequence[Transaction]:
+        """What is put on record in the log of the source when so many rows leave it."""
+        ...
+
+    def stated(self) -> Mapping[str, str]:
+        """What a plan says of it."""
+        ...
+
+
+class Destination(Goal, Protocol):
     """Where messages of one vhost go: the queue or exchange of that name."""
 
     @property
@@ -103,16 +121,8 @@ class Destination(Protocol):
         """Tells which messages arrive."""
         ...
 
-    def arrival(self, topology: Topology, vhost: str, clock_ms: int, rows: pa.Table) -> Arrival:
-        """Rows (QUEUE_SCHEMA) on their way."""
-        ...
-
     def reached(self, topology: Topology, vhost: str, clock_ms: int, chosen: Chosen) -> Counter[str]:
         """Copies by queue, of rows that would arrive."""
-        ...
-
-    def stated(self) -> Mapping[str, str]:
-        """What `from_stated` makes it from."""
         ...
 
 
@@ -149,6 +159,10 @@ class ToQueue:
     def reached(self, topology: Topology, vhost: str, clock_ms: int, chosen: Chosen) -> Counter[str]:
         """A copy of each row."""
         return +Counter({self.name: len(chosen.order)})
+
+    def on_record(self, log: TableLog, rows: int) -> Sequence[Transaction]:
+        """Nothing."""
+        return ()
 
     def stated(self) -> Mapping[str, str]:
         """What `from_stated` makes it from."""
@@ -234,14 +248,20 @@ class ToExchange:
 
     def arrival(self, topology: Topology, vhost: str, clock_ms: int, rows: pa.Table) -> Arrival:
         """Rows on their way to the queues that they reach."""
-        return _ExchangeArrival(self, Router.compile(topology, vhost), clock_ms, rows)
+        router = Router.compile(topology, vhost)
+        return Published(router, clock_ms, rows, self.published(one_batch(rows.select(MESSAGE_SCHEMA.names))))
 
     def reached(self, topology: Topology, vhost: str, clock_ms: int, chosen: Chosen) -> Counter[str]:
         """Copies by queue, of rows that would arrive."""
         router, found = Router.compile(topology, vhost), Counter[str]()
         for rows in chosen.portions(_PORTION):
-            found.update(_ExchangeArrival(self, router, clock_ms, rows).queues())
+            messages = self.published(one_batch(rows.select(MESSAGE_SCHEMA.names)))
+            found.update(Published(router, clock_ms, rows, messages).queues())
         return found
+
+    def on_record(self, log: TableLog, rows: int) -> Sequence[Transaction]:
+        """Nothing."""
+        return ()
 
     def stated(self) -> Mapping[str, str]:
         """What `from_stated` makes it from."""
@@ -279,28 +299,40 @@ class _ExchangeEntry:
         return reached
 
 
-class _ExchangeArrival:
-    def __init__(self, exchange: ToExchange, router: Router, clock_ms: int, rows: pa.Table) -> None:
+class Published:
+    """Rows on their way to the queues that they reach as `messages`, published anew."""
+
+    def __init__(self, router: Router, clock_ms: int, rows: pa.Table, messages: pa.RecordBatch) -> None:
         self._router = router
         self._clock_ms = clock_ms
         self._rows = rows
-        self._messages = exchange.published(one_batch(rows.select(MESSAGE_SCHEMA.names)))
+        self._messages = messages
 
     @cached_property
     def _deliveries(self) -> Deliveries:
+        return self._routed()
+
+    def _routed(self) -> Deliveries:
         return self._router.route(self._messages, clock_ms=self._clock_ms)
 
     def write(self, data: DataDir, batch: Begun[Topology]) -> Routed:
+        """Write the copies into the folders of their queues."""
         messages = _numbered(self._messages, one_batch(self._rows.select(["source"])).column(0))
         begun = Begun(batch.stream, batch.number, batch.pin, batch.topology, self._router)
         return write_copies(data, begun, messages, self._deliveries, attempt=uuid.uuid4().hex[:8])
 
     def lost(self, dropped: AbstractSet[str]) -> Places:
+        """The rows that arrive nowhere when the queues that are `dropped` are gone."""
+        return np.setdiff1d(np.arange(self._rows.num_rows), self._kept(dropped))
+
+    def _kept(self, dropped: AbstractSet[str] = frozenset()) -> Places:
+        """The rows that arrive somewhere when the queues that are `dropped` are gone."""
         found = self._deliveries
         kept = [found.rows_of(queue) for queue in found.queue.tolist() if self._router.queues[queue] not in dropped]
-        return np.setdiff1d(np.arange(self._rows.num_rows), np.concatenate([found.rows[:0], *kept]))
+        return np.unique(np.concatenate([found.rows[:0], *kept])).astype(np.int64)
 
     def queues(self, dropped: AbstractSet[str] = frozenset()) -> Counter[str]:
+        """Copies by queue, without the queues that are `dropped`."""
         found = self._deliveries
         copies = zip(found.queue.tolist(), np.diff(found.offsets).tolist(), strict=True)
         return Counter({name: n for queue, n in copies if (name := self._router.queues[queue]) not in dropped})

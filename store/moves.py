@@ -86,7 +86,8 @@ class Mover:
             done.messages += count
             done.queues.update(transfer.to.reached(topology, self._vhost, clock_ms, chosen))
             return False
-        plan = self._carrier.plan(transfer, chosen.rows(), version=topology.version, clock_ms=clock_ms)
+        rows = chosen.rows()
+        plan = self._carrier.plan(transfer.source, transfer.to, rows, version=topology.version, clock_ms=clock_ms)
         carried = self._carrier.carry_out(plan)
         if carried.claimed:
             done.messages += carried.rows

@@ -18,11 +18,13 @@ from bindery.router.errors import UnsupportedTable
 from bindery.store import effects
 from bindery.store.places import Place
 
-#: Folders of the data directory that have plans of redrives, by vhost, and of moves and copies, by vhost and queue.
+#: Folders of the data directory that have plans of redrives, by vhost, and of moves, copies and dead letters, by vhost
+#: and queue.
 REDRIVES: Final = "redrives"
 MOVES: Final = "moves"
 COPIES: Final = "copies"
-FOLDERS: Final = (REDRIVES, MOVES, COPIES)
+DEAD_LETTERS: Final = "limits"
+FOLDERS: Final = (REDRIVES, MOVES, COPIES, DEAD_LETTERS)
 #: What makes plans of one millisecond differ.
 _NUMBERS: Final = 1 << 10
 _SUFFIX: Final = ".parquet"

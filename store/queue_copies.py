@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from bindery.router.errors import NotFound
-from bindery.store import carrying, tables
+from bindery.store import carrying, tables, transfer_plans
 from bindery.store.carrying import Carrier, go_on
 from bindery.store.data_files import Draft
 from bindery.store.destinations import ToQueue, arrived
@@ -69,11 +69,11 @@ def copy_messages(
         done.queues = Counter({transfer.to.name: done.messages})
         done.batches = (f"{stamp.stream}:{stamp.batch_id}",)
     else:
-        carrier = Carrier(data, store, transfer.vhost, copies=True)
+        carrier = Carrier(data, store, transfer.vhost, kind=transfer_plans.COPIES)
         for rows in chosen.portions(_PORTION):
             for _ in tables.attempts(data.queue(transfer.vhost, transfer.source)):
                 go_on(stop)
-                plan = carrier.plan(transfer, rows, version=topology.version, clock_ms=clock_ms)
+                plan = carrier.plan(transfer.source, transfer.to, rows, version=topology.version, clock_ms=clock_ms)
                 carried = carrier.carry_out(plan)
                 if carried.claimed:
                     break  # otherwise a copy that began later was faster

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -79,11 +80,13 @@ def first_rows(
     columns: Sequence[str] = (),
     *,
     newest: bool = False,
+    without: Mapping[str, Rows] = MappingProxyType({}),
 ) -> Chosen:
     """The first `limit` rows (None: all) that are accepted, of those files of a queue table.
 
     Only `columns`, which `accepted` needs, and those that the order needs are read. With `newest` the order is the
-    other way round, and these are the last rows, the last one first.
+    other way round, and these are the last rows, the last one first. `without` has, of some files, the rows that are
+    left out.
     """
     begins = dict.fromkeys(files, 0)
     if limit is not None:
@@ -95,7 +98,7 @@ def first_rows(
     for number, name in enumerate(names):
         if limit is not None and len(times) >= limit and np.partition(times, limit - 1)[limit - 1] < begins[name]:
             break
-        new = list(_candidates(path, number, name, wanted, accepted))
+        new = list(_candidates(path, number, name, wanted, accepted, without.get(name)))
         found += new
         if limit is not None:
             times = np.concatenate([times, *(_times(rows, newest) for rows in new)])
@@ -126,11 +129,18 @@ _CANDIDATES: Final = pa.schema(
 
 
 def _candidates(
-    path: str, number: int, name: str, columns: Sequence[str], accepted: Callable[[pa.RecordBatch], Rows]
+    path: str,
+    number: int,
+    name: str,
+    columns: Sequence[str],
+    accepted: Callable[[pa.RecordBatch], Rows],
+    without: Rows | None,
 ) -> Iterator[pa.Table]:
     start = 0
     for batch in file_rows.batches(path, name, QUEUE_SCHEMA, columns=columns):
         mask = accepted(batch)
+        if without is not None:
+            mask = mask & ~without[start : start + batch.num_rows]
         keys = _keys(pa.Table.from_batches([batch]).select(ORDER_COLUMNS).filter(pa.array(mask)))
         rows = start + np.flatnonzero(mask)
         yield keys.append_column("file", pa.array(np.full(len(rows), number))).append_column("row", pa.array(rows))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Redrives of a vhost, and moves and copies out of a queue: each is its own app id, and carries out plans. Their rows
-#: repeat messages that other streams brought.
+#: Redrives of a vhost, and moves, copies and dead letters out of a queue: each is its own app id, and carries out
+#: plans. Their rows repeat messages that other streams brought.
 REDRIVES: Final = "redrive:"
 MOVES: Final = "move:"
 COPIES: Final = "copy:"
-OF_PLANS: Final = (REDRIVES, MOVES, COPIES)
+DEAD_LETTERS: Final = "limits:"
+OF_PLANS: Final = (REDRIVES, MOVES, COPIES, DEAD_LETTERS)
 _CLAIM: Final = ":mark"
 
 
@@ -19,7 +20,7 @@ def why_no_job(name: str) -> str | None:
     Rows of such a stream, of a job of an earlier version too, count as repeated ones: `replay` leaves them out.
     """
     taken = next((prefix for prefix in OF_PLANS if name.startswith(prefix)), None)
-    return None if taken is None else f"names that begin with {taken!r} are those of moves, copies and redrives"
+    return None if taken is None else f"names that begin with {taken!r} are those of moves, copies, redrives and limits"
 
 
 def claim_of(stream: str) -> str:

@@ -1,9 +1,10 @@
-"""`bindery maintain`: merge small files, clean up logs, delete what nothing needs any more."""
+"""`bindery maintain`: keep limits of queues, merge small files, clean up logs, delete what nothing needs any more."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -16,6 +17,7 @@ from bindery.router.error_text import counted, visible
 from bindery.router.errors import BinderyError, InvalidInput
 
 if TYPE_CHECKING:
+    from bindery.store.limiting import LimitsReport
     from bindery.store.maintenance import Report, TableReport
 
 
@@ -33,7 +35,7 @@ def maintain(
     queue: Annotated[str | None, typer.Option(help="Only the table of this queue.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Merge small files, clean up logs, and delete files that no version within the retention needs.
+    """Keep limits of queues, merge small files, clean up logs, and delete files that no version kept needs.
 
     Safe beside running jobs and other maintainers, and after an interruption: whatever is left is done by
     the next run. A retention that is given is written to the tables' properties. Exit code 1 when a table
@@ -59,8 +61,8 @@ def maintain(
     with Progress(*columns, console=out, transient=True, disable=as_json or not out.is_terminal) as progress:
         task = progress.add_task("maintaining", total=None)
 
-        def show(one: TableReport, done: int, of: int) -> None:
-            progress.update(task, completed=done, total=of, description=visible(one.name))
+        def show(name: str, done: int, of: int) -> None:
+            progress.update(task, completed=done, total=of, description=visible(name))
 
         found = maintain_all(directory, policy, dry_run=dry_run, only=only, report=show)
     if as_json:
@@ -73,7 +75,7 @@ def maintain(
             f"{counted(len(found.failed), 'table')} could not be maintained: {first.error}",
             where=first.name,
             hint="the next run tries again; the others are done"
-            if len(found.failed) < len(found.tables)
+            if len(found.failed) < len(found.tables) + len(found.limits)
             else "the next run tries again",
         )
 
@@ -84,6 +86,20 @@ _COLUMNS: Final = (
 )  # fmt: skip
 
 
+#: What limits did to a queue, and when the next row may expire.
+_LIMITS: Final = (
+    "vhost", "queue", "expired", "too many", "replaced", "dead-lettered", "whole files", "freed KiB", "next expiry",
+    "notes",
+)  # fmt: skip
+
+
+def _limits_row(one: LimitsReport) -> tuple[object, ...]:
+    numbers = (one.expired, one.overflowed, one.replaced, one.dead_lettered, one.files, one.bytes // 1024)
+    notes = one.error or (f"no exchange {one.missing!r}" if one.missing is not None else None)
+    following = "" if one.next_ms is None else f"{datetime.fromtimestamp(one.next_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
+    return (one.vhost, one.queue, *(number or None for number in numbers), following, notes)
+
+
 def _row(one: TableReport) -> tuple[object, ...]:
     numbers = (one.merged, one.into, one.summed, one.deleted, one.freed_bytes // 1024, one.entries, one.checkpoints)
     notes = [one.error] if one.error else [f"read from far back by {name}" for name in one.held_by]
@@ -92,14 +108,22 @@ def _row(one: TableReport) -> tuple[object, ...]:
 
 def _show(found: Report) -> None:
     out = console()
+    limited = [one for one in found.limits if one.is_touched or (found.dry_run and one.next_ms is not None)]
+    if limited:
+        show_table(_LIMITS, map(_limits_row, limited), out=out)
     touched = [one for one in found.tables if one.is_touched]
     if touched:
         show_table(_COLUMNS, map(_row, touched), out=out)
     for stream in found.idle:
         out.print(Text(f"idle: {visible(stream)} has not moved for so long that what it has not read yet may go"))
-    left = sum(one.left for one in found.tables)
+    left = sum(one.left for one in found.tables) + sum(one.left for one in found.limits)
     verb = "would be changed" if found.dry_run else "changed"
     summary = f"{counted(len(found.tables), 'table')} looked at, {sum(one.error is None for one in touched)} {verb}"
+    gone = sum(one.expired + one.overflowed + one.replaced for one in found.limits)
+    if gone:
+        summary += f"; limits of queues {'would take' if found.dry_run else 'took'} {counted(gone, 'row')} out"
+    if found.finished:
+        summary += f", {counted(found.finished, 'dead letter')} of an earlier pass delivered"
     if found.leftovers:
         summary += f", {counted(found.leftovers, 'leftover')} of processes that died"
     if left:

@@ -174,13 +174,13 @@ _TABLE: Final[tuple[tuple[str, str, Severity, str, str | None, str], ...]] = (
      "Correct the name. If the property is new or rare, nothing needs to change."),
     ("BT180", "arguments without effect", "warning",
      "Arguments that brokers know, and any others, are accepted and kept; these do nothing here.",
-     "a queue with `x-message-ttl`; a queue with `x-queue-fliter`.",
+     "a queue with `x-max-priority`; a queue with `x-queue-fliter`.",
      "See [arguments](arguments.md) for what each means. Correct a name that was misspelt; a declaration without "
      "the argument is another one, so clients that repeat it must leave it out, too."),
     ("BT181", "settings without effect", "warning",
      "Policies, parameters, limits and properties of a vhost are accepted and kept whatever they say; these do "
      "nothing here.",
-     "a policy with `message-ttl` or `ha-mode`; `alternate-exchange` in one that covers queues only; a shovel; the"
+     "a policy with `delivery-limit` or `ha-mode`; `alternate-exchange` in one that covers queues only; a shovel; the"
      " limit `max-connections`; a vhost whose `default_queue_type` is `quorum`.",
      "See [arguments](arguments.md#policy). Remove the key or parameter, or keep it for the broker that the "
      "document came from."),

@@ -40,6 +40,7 @@ from bindery.router.model.objects import (
 )
 from bindery.router.model.topology import Topology, binding_end
 from bindery.router.policies import POLICY, Policies
+from bindery.router.queue_limits import check_limits
 from bindery.router.values import Value
 
 
@@ -194,6 +195,7 @@ class TopologyEditor:
         if present is not None and not overwrite:
             check_equivalent("queue", present, queue, ("durable", "auto_delete"))
             return False
+        check_limits(queue)
         self._put("queues", (queue.vhost, queue.name), queue)
         return present is None
 

@@ -1,4 +1,4 @@
-"""One pass of maintenance over tables: compaction, checkpoint, log cleanup, vacuum.
+"""One pass of maintenance: limits of queues; of tables compaction, checkpoint, log cleanup, vacuum.
 
 Each table's steps stand for themselves: a pass that is interrupted, or that fails at one table, has done
 what it has done, and the next one goes on. Several maintainers may run at once: whoever holds a table's lock
@@ -15,10 +15,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bindery.router.errors import BinderyError, NotFound
+from bindery.router.model import Queue
+from bindery.router.queue_limits import LimitsOf, QueueLimits
 from bindery.store import checkpoints, kept_totals, tables
+from bindery.store.limiting import LimitsReport, finish_dead_letters, keep_limits
 from bindery.store.log import TableLog
 from bindery.store.maintenance.cleanup import clean_log, superfluous
 from bindery.store.maintenance.compaction import compact
@@ -28,12 +31,13 @@ from bindery.store.maintenance.leftovers import leftovers, sweep
 from bindery.store.maintenance.listing import LogFiles
 from bindery.store.maintenance.policy import Policy
 from bindery.store.maintenance.summaries import summarise
-from bindery.store.maintenance.table_places import TablePlace, table_places
+from bindery.store.maintenance.table_places import TablePlace, place_of, table_places
 from bindery.store.maintenance.tiers import merges
 from bindery.store.maintenance.vacuum import unneeded, vacuum
 from bindery.store.manifest import MANIFEST
 from bindery.store.paths import DataDir
 from bindery.store.places import LocalPlace, at
+from bindery.store.topology import TopologyStore
 
 _LOGGER: Final = logging.getLogger(__name__)
 _LOCK: Final = ".maintenance"
@@ -71,21 +75,36 @@ class TableReport:
 
 @dataclass(slots=True)
 class Report:
-    """What a pass did, or would do; `idle` are streams that have not moved for so long that they hold nothing."""
+    """What a pass did, or would do; `idle` are streams that have not moved for so long that they hold nothing.
+
+    `limits` are the queues that limits bound, in the order of their names; `finished` are dead letters of passes that
+    were interrupted.
+    """
 
     tables: list[TableReport] = field(default_factory=list)
     idle: tuple[str, ...] = ()
     leftovers: int = 0
+    limits: list[LimitsReport] = field(default_factory=list)
+    finished: int = 0
     dry_run: bool = False
 
     @property
-    def failed(self) -> list[TableReport]:
-        """The tables that could not be maintained."""
-        return [one for one in self.tables if one.error is not None]
+    def failed(self) -> list[TableReport | LimitsReport]:
+        """The tables that could not be maintained, and the queues whose limits could not be kept."""
+        parts: list[TableReport | LimitsReport] = [*self.limits, *self.tables]
+        return [one for one in parts if one.error is not None]
 
     def as_data(self) -> dict[str, Any]:
         """JSON-ready data."""
         return asdict(self)
+
+
+class Limited(NamedTuple):
+    """A queue that limits bound, and where its table is."""
+
+    queue: Queue
+    limits: QueueLimits
+    place: TablePlace
 
 
 def now() -> int:
@@ -99,31 +118,67 @@ def maintain(
     *,
     dry_run: bool = False,
     only: Callable[[TablePlace], bool] | None = None,
-    report: Callable[[TableReport, int, int], None] | None = None,
+    report: Callable[[str, int, int], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
     clock: Callable[[], int] = now,
 ) -> Report:
     """One pass over the tables of a data directory (those that `only` accepts) and what else was left behind.
 
-    `report` is called after each table with its report, its number and how many there are; `stop` tells
-    between two tables whether to end; `clock` gives the time in milliseconds. What goes wrong at a table is
-    in its report.
+    Limits of queues are kept first. `report` is called after each queue that has any, and after each table, with a
+    name, its number and how many there are; `stop` tells between them whether to end; `clock` gives the time in
+    milliseconds. What goes wrong at a queue or table is in its report.
     """
     rules = policy or Policy()
     wanted = [place for place in table_places(data) if only is None or only(place)]
     holds = find_holds(data, rules.hold_limit, clock())
     done = Report(idle=_idle(holds), dry_run=dry_run)
-    for number, place in enumerate(wanted, 1):
+    topologies = TopologyStore(data)
+    limited = list(limited_queues(topologies, only)) if tables.exists(data.topology) else []
+    if tables.exists(data.topology) and not dry_run:
+        done.finished = finish_dead_letters(topologies)
+    for number, one_limited in enumerate(limited, 1):
+        if stop():
+            return done
+        kept_limits = maintain_limits(topologies, one_limited, dry_run=dry_run, clock=clock, stop=stop)
+        done.limits.append(kept_limits)
+        if report is not None:
+            report(kept_limits.name, number, len(limited) + len(wanted))
+    for number, place in enumerate(wanted, 1 + len(limited)):
         if stop():
             return done
         one = maintain_table(place, None, rules, holds, dry_run=dry_run, clock=clock)
         done.tables.append(one)
         if report is not None:
-            report(one, number, len(wanted))
+            report(one.name, number, len(limited) + len(wanted))
     if only is None:
         found = leftovers(data, rules, clock())
         done.leftovers = len(found) if dry_run else sweep(found)
     return done
+
+
+def limited_queues(store: TopologyStore, only: Callable[[TablePlace], bool] | None = None) -> Iterator[Limited]:
+    """The queues of the newest topology that limits bound (those whose table `only` accepts)."""
+    for queue, limits in LimitsOf(store.load()).limited():
+        place = place_of(store.data, tables.QUEUE, store.data.queue(queue.vhost, queue.name))
+        if only is None or only(place):
+            yield Limited(queue, limits, place)
+
+
+def maintain_limits(
+    store: TopologyStore,
+    limited: Limited,
+    *,
+    dry_run: bool = False,
+    clock: Callable[[], int] = now,
+    stop: Callable[[], bool] = lambda: False,
+) -> LimitsReport:
+    """Keep the limits of one queue, unless somebody else is at its table; errors are in the report."""
+    if dry_run:
+        return keep_limits(store, limited.queue, limited.limits, clock, dry_run=True)
+    with _claimed(limited.place) as mine:
+        if mine:
+            return keep_limits(store, limited.queue, limited.limits, clock, stop=stop)
+    return LimitsReport(limited.queue.vhost, limited.queue.name, left=True)
 
 
 def maintain_table(

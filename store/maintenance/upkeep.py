@@ -18,14 +18,23 @@ from typing import Final
 
 from bindery.store import tables
 from bindery.store.commit import TableCommit
+from bindery.store.limiting import finish_dead_letters
 from bindery.store.log import TableLog
 from bindery.store.maintenance.holds import Holds, find_holds
 from bindery.store.maintenance.policy import Policy
-from bindery.store.maintenance.run import compact_table, maintain, maintain_table, now
+from bindery.store.maintenance.run import (
+    compact_table,
+    limited_queues,
+    maintain,
+    maintain_limits,
+    maintain_table,
+    now,
+)
 from bindery.store.maintenance.table_places import TablePlace, place_of
 from bindery.store.maintenance.tiers import gathered
 from bindery.store.manifest import MANIFEST
 from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 
 _LOGGER: Final = logging.getLogger(__name__)
 #: Commits after which a table is cleaned up, at least; one for every so many files that it lists, if more.
@@ -33,6 +42,8 @@ _CLEAN_COMMITS: Final = 64
 _FILES_PER_COMMIT: Final = 16
 #: Seconds after which any commit is reason enough.
 _CLEAN_SECONDS: Final = 3_600.0
+#: Seconds from one look at the limits of queues to the next.
+_LIMITS_SECONDS: Final = 60.0
 #: Seconds for which what holds versions back is taken to be what it was.
 _HOLDS_SECONDS: Final = 30.0
 #: Seconds that `drain` waits for work that is due or has begun.
@@ -64,14 +75,24 @@ class _Table:
 class Upkeep:
     """Maintains the tables that batches are committed to; `committed` tells of each batch.
 
-    With `everything_each` (seconds) every table of the data directory is looked at that often too, and what
-    was left behind outside of tables. Use as a context, or `close` it.
+    Every `limits_each` (seconds) the limits of queues are kept. With `everything_each` (seconds) every table of the
+    data directory is looked at that often too, and what was left behind outside of tables. Use as a context, or
+    `close` it.
     """
 
-    def __init__(self, data: DataDir, policy: Policy | None = None, *, everything_each: float | None = None) -> None:
+    def __init__(
+        self,
+        data: DataDir,
+        policy: Policy | None = None,
+        *,
+        everything_each: float | None = None,
+        limits_each: float = _LIMITS_SECONDS,
+    ) -> None:
         self._data = data
         self._policy = policy or Policy()
         self._each = everything_each
+        self._limits_each = limits_each
+        self._topologies = TopologyStore(data)
         self._tables: dict[str, _Table] = {}
         self._holds: tuple[float, Holds] | None = None
         self._changed = threading.Condition()
@@ -131,13 +152,14 @@ class Upkeep:
 
     def _run(self) -> None:
         whole = time.monotonic() + (self._each or 0)
+        limits = time.monotonic() + self._limits_each
         while True:
             with self._changed:
                 self._busy = False
                 self._changed.notify_all()
                 due = self._due(time.monotonic())
                 if not due and not self._stopping:
-                    self._changed.wait(self._pause(whole))
+                    self._changed.wait(self._pause(whole, limits))
                     due = self._due(time.monotonic())
                 if self._stopping:
                     return
@@ -146,12 +168,17 @@ class Upkeep:
                 if self._stopping:
                     return
                 self._guarded(table)
+            if time.monotonic() >= limits:
+                self._keep_limits()
+                limits = time.monotonic() + self._limits_each
             if self._each is not None and time.monotonic() >= whole:
                 self._whole()
                 whole = time.monotonic() + self._each
 
-    def _pause(self, whole: float) -> float:
-        return _CLEAN_SECONDS if self._each is None else max(0.0, whole - time.monotonic())
+    def _pause(self, whole: float, limits: float) -> float:
+        moment = time.monotonic()
+        pause = _CLEAN_SECONDS if self._each is None else whole - moment
+        return max(0.0, min(pause, limits - moment))
 
     def _guarded(self, table: _Table) -> None:
         cleaning = table.wants_cleaning(time.monotonic())
@@ -181,6 +208,20 @@ class Upkeep:
         if self._holds is None or moment - self._holds[0] > _HOLDS_SECONDS:
             self._holds = (moment, find_holds(self._data, self._policy.hold_limit, now()))
         return self._holds[1]
+
+    def _keep_limits(self) -> None:
+        try:
+            if not tables.exists(self._data.topology):
+                return
+            finish_dead_letters(self._topologies)
+            for limited in limited_queues(self._topologies):
+                if self._stopping:
+                    return
+                found = maintain_limits(self._topologies, limited, stop=lambda: self._stopping)
+                if found.error is not None:
+                    _LOGGER.warning("the limits of %s could not be kept: %s", found.name, found.error)
+        except Exception:
+            _LOGGER.exception("the limits of queues could not be kept")
 
     def _whole(self) -> None:
         try:

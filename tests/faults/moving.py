@@ -1,5 +1,7 @@
 """Moves, as a model: each queue has one that its messages are moved to, directly or through an exchange.
 
+Dead letters are moves through an exchange, too.
+
 A message that is on its way stands in a plan. Looking tells how far a move has come; whatever it says, no message is in
 two places, and none is nowhere.
 """
@@ -13,7 +15,7 @@ from bindery.router.declarations import TopologyEditor
 from bindery.router.model import Binding, Exchange, Queue
 from bindery.store.destinations import ToExchange, ToQueue
 from bindery.store.paths import DataDir
-from bindery.store.transfer_plans import Plans
+from bindery.store.transfer_plans import DEAD_LETTERS, MOVES, Plan, Plans
 from bindery.store.transfers import Transfer
 
 
@@ -36,6 +38,11 @@ def transfer(name: str, limit: int, *, through_exchange: bool) -> Transfer:
     return Transfer("/", name, to, limit=limit)
 
 
+def pending(data: DataDir) -> list[Plan]:
+    """The plans of moves and of dead letters that are not finished."""
+    return [plan for kind in (MOVES, DEAD_LETTERS) for plan in Plans(data, "/", kind=kind).pending()]
+
+
 @dataclass(frozen=True)
 class Look:
     """What there is: by queue, the messages in it, those in its target, and those in plans, and on their way."""
@@ -56,7 +63,7 @@ class Moving:
     def look(self, data: DataDir, source: Mapping[str, list[str]], rows: Callable[[str], list[str]]) -> Look:
         """Look at the plans, and at the targets of all queues; `source` has those queues that are declared."""
         planned: dict[str, set[str]] = {}
-        for plan in Plans(data, "/").pending():
+        for plan in pending(data):
             planned.setdefault(plan.source, set()).update(plan.rows["routing_key"].to_pylist())
         names = {*source, *self.there, *self.flying, *planned}
         return Look(source, {name: rows(target(name)) for name in names}, planned, dict(self.flying))

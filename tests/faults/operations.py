@@ -31,6 +31,8 @@ OPERATIONS: dict[str, tuple[Callable[[World, Injection | None], None], tuple[str
     "purge": (lambda world, fault: world.remove("a", purge=True, injection=fault), RIVALS["change rows"]),
     "delete rows": (lambda world, fault: world.remove("a", purge=False, injection=fault), RIVALS["change rows"]),
     "move": (lambda world, fault: world.move("a", 4, through_exchange=True, injection=fault), RIVALS["move"]),
+    "drop head": (lambda world, fault: world.limit("a", 2, False, fault), RIVALS["change rows"]),
+    "dead letters": (lambda world, fault: world.limit("a", 2, True, fault), RIVALS["move"]),
     "access": (lambda world, fault: world.change_user("b", fault), ()),
     "jobs": (lambda world, fault: world.save_job("b", fault), ()),
     "forget": (lambda world, fault: world.forget_job("b", fault), ()),

@@ -86,6 +86,15 @@ def machine(ground: Ground) -> type[RuleBasedStateMachine]:
         def move(self, fault: Injection | None, name: str, limit: int, through_exchange: bool) -> None:
             self.world.move(name, limit, through_exchange, fault)
 
+        @rule(
+            fault=injections(ground, 24, *RIVALS["move"]),
+            name=NAMES,
+            most=st.integers(0, 4),
+            dead_letters=st.booleans(),
+        )
+        def limit(self, fault: Injection | None, name: str, most: int, dead_letters: bool) -> None:
+            self.world.limit(name, most, dead_letters, fault)
+
         @rule(fault=injections(ground, 4), name=NAMES)
         def change_user(self, fault: Injection | None, name: str) -> None:
             self.world.change_user(name, fault)

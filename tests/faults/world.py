@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -29,12 +30,14 @@ from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError, Fenced
 from bindery.router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA, Message, to_batch
 from bindery.router.model import Binding, Exchange, Queue, Topology
+from bindery.router.queue_limits import QueueLimits
 from bindery.store import checkpoints, data_files, faults, read, tables
 from bindery.store.access import User
 from bindery.store.batches import BatchDriver, Routed
 from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.consumer_filters import consumer_filter
 from bindery.store.jobs import JobRecord, JobRegistry
+from bindery.store.limiting import finish_dead_letters, keep_limits
 from bindery.store.log import TableLog
 from bindery.store.maintenance import maintain
 from bindery.store.maintenance.policy import Policy
@@ -52,7 +55,7 @@ from bindery.store.unroutable import Selection
 from tests.faults import grounds
 from tests.faults.batch import BOUND, MESSAGES, Batch
 from tests.faults.injection import Died, Injection, Met
-from tests.faults.moving import Look, Moving, declare_targets, target, transfer
+from tests.faults.moving import Look, Moving, declare_targets, pending, target, transfer
 from tests.faults.processes import STREAM, Contents, Process, driver_of
 
 QUEUES = ("a", "b", "c")
@@ -286,6 +289,40 @@ class World:
                 assert self.rows(name) == before.source[name][limit:], "a move of other rows than the first"
                 assert ended.result.messages == min(limit, len(before.source[name])), "messages moved"
 
+    def limit(self, name: str, most: int, dead_letters: bool, injection: Injection | None) -> None:
+        """Keep a queue, if it is there, at so many messages: the oldest are deleted, or sent to its exchange."""
+        if name not in self.incarnations:
+            return
+
+        def action() -> None:
+            store = self._process.store
+            if dead_letters:
+                finish_dead_letters(store)
+            limits = QueueLimits(max_rows=most, exchange=target(name) if dead_letters else None)
+            report = keep_limits(store, Queue("/", name), limits, lambda: time.time_ns() // 1_000_000)
+            if report.error is not None:
+                raise BinderyError(report.error)
+
+        before = self.rows(name)
+        if not dead_letters:
+            ended = self.run("drop head", action, injection)
+            after = self.rows(name)
+            gone = before[: max(0, len(before) - most)]
+            assert after == before[len(gone) :] or (not ended.done and after == before), "half a limit"
+            if after != before:
+                self._remove(name, gone)
+            return
+        with self._moves() as look:
+            ended = self.run("dead letters", action, injection)
+        if ended.done and not look.planned:
+            assert not pending(self.data), "limits that are kept left a plan"
+            assert self.rows(name) == before[max(0, len(before) - most) :], "dead letters of other rows than the first"
+
+    def _finish_dead_letters(self) -> None:
+        """What maintenance begins with, as moves of its own."""
+        with self._moves():
+            finish_dead_letters(TopologyStore(self.data))
+
     @contextmanager
     def _moves(self) -> Iterator[Look]:
         """Whatever is done meanwhile moves messages, and brings none to a queue from elsewhere."""
@@ -385,6 +422,7 @@ class World:
     def maintain(self, injection: Injection | None) -> None:
         """One pass over everything, as if all of it were old."""
         grounds.trust_logs(False)  # from here on nothing is kept for as long as processes trust in
+        self._finish_dead_letters()
 
         def action() -> None:
             report = maintain(self.data, POLICY)
@@ -447,6 +485,7 @@ class World:
         self.versions[topology.version] = dict(self.incarnations)
 
     def _meanwhile_maintain(self) -> None:
+        self._finish_dead_letters()
         report = maintain(self.data, RIVAL_POLICY)
         assert not report.failed, report.failed
 
@@ -489,7 +528,7 @@ class World:
         redriven = self._ran["redrive"] > 0
         if redriven:
             self.redrive(None)
-        if self._ran["move"]:
+        if self._ran["move"] or self._ran["dead letters"]:
             with self._moves():
                 Mover(self.data, self._process.store, "/").finish()
             assert not any(self.moving.flying.values()), "rows in the air"

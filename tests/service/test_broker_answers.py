@@ -119,13 +119,14 @@ def test_known_queue_arguments_are_accepted(client: Client) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "said"),
     [
-        (f"/queues/{AT}/q", {"arguments": {"x-message-ttl": 1, "x-queue-filter": "a = 1"}}, "x-message-ttl"),
+        (f"/queues/{AT}/q", {"arguments": {"x-max-priority": 1, "x-queue-filter": "a = 1"}}, "x-max-priority"),
         (f"/queues/{AT}/q", {"arguments": {"x-queue-type": "classic", "x-queue-mode": "lazy"}}, None),
         (f"/queues/{AT}/q", {"arguments": {"é, \r\n": 1}}, "%C3%A9%2C%20%0D%0A"),
         (f"/queues/{AT}/q", {"arguments": dict.fromkeys(map(str, range(21)), 1)}, "and 1 more"),
         (f"/exchanges/{AT}/x", {"arguments": {"hash-header": "h", "alternate-exchange": "y"}}, "hash-header"),
-        (f"/policies/{AT}/p", {"pattern": "", "definition": {"max-length": 1, "expires": 1}}, "max-length, expires"),
-        (f"/operator-policies/{AT}/p", {"pattern": "", "definition": {"max-length": 1}}, "max-length"),
+        (f"/policies/{AT}/p", {"pattern": "", "definition": {"max-length": 1, "delivery-limit": 1}}, "delivery-limit"),
+        (f"/operator-policies/{AT}/p", {"pattern": "", "definition": {"max-length": 1}}, None),
+        (f"/operator-policies/{AT}/p", {"pattern": "", "definition": {"delivery-limit": 1}}, "delivery-limit"),
         (f"/parameters/shovel/{AT}/s", {"value": {"src-uri": "amqp://"}}, "shovel"),
         ("/vhosts/idle", {"default_queue_type": "quorum", "tracing": True}, "default_queue_type, tracing"),
         ("/vhosts/idle", {"description": "of something"}, None),
@@ -133,8 +134,8 @@ def test_known_queue_arguments_are_accepted(client: Client) -> None:
         (f"/queues/{AT}/q", {"type": "quorum", "arguments": {"max-length": 1}}, "type, max-length"),
         (
             f"/policies/{AT}/p",
-            {"pattern": "", "definition": {"max-length": 1}, "aply-to": "all"},
-            "aply-to, max-length",
+            {"pattern": "", "definition": {"delivery-limit": 1}, "aply-to": "all"},
+            "aply-to, delivery-limit",
         ),
     ],
 )

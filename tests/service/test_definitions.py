@@ -152,16 +152,16 @@ def test_the_name_of_a_download_ends_no_header(client: Client) -> None:
 
 
 def test_an_import_says_what_has_no_effect(client: Client) -> None:
-    queue = {"name": "q", "vhost": NAME, "durable": True, "arguments": {"x-message-ttl": 1, "x-queue-filter": "a = 1"}}
-    policy = {"name": "p", "vhost": NAME, "pattern": "", "definition": {"max-length": 1}}
+    queue = {"name": "q", "vhost": NAME, "durable": True, "arguments": {"x-max-priority": 1, "x-queue-filter": "a = 1"}}
+    policy = {"name": "p", "vhost": NAME, "pattern": "", "definition": {"delivery-limit": 1}}
     content = document(queues=[queue], policies=[policy])
     tried = client.post("/definitions?dry_run=1", content)
     assert [(item["path"], list(item["names"])) for item in tried.json["without_effect"]] == [
-        ("policies[0]", ["max-length"]),
-        ("queues[0]", ["x-message-ttl"]),
+        ("policies[0]", ["delivery-limit"]),
+        ("queues[0]", ["x-max-priority"]),
     ]
     done = client.post("/definitions", content)
-    assert (done.status, done.headers["x-bindery-without-effect"]) == (204, "max-length, x-message-ttl")
+    assert (done.status, done.headers["x-bindery-without-effect"]) == (204, "delivery-limit, x-max-priority")
 
 
 def test_an_import_names_the_keys_that_nobody_reads(client: Client) -> None:

@@ -16,6 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bindery.api.metrics import OTHER, Shown
 from bindery.router.message import Message
+from bindery.store.maintenance import maintain
+from bindery.store.maintenance.run import in_vhost
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 from tests.service.conftest import Server
@@ -235,3 +237,19 @@ def test_prometheus_takes_its_settings_and_the_alerts(tmp_path: Path) -> None:
         pytest.skip("no promtool: Debian's package prometheus has it")
     done = subprocess.run([promtool, "check", "rules", str(ALERTS)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_limits_have_deleted_is_counted_by_reason(metered: Server) -> None:
+    client = metered.client()
+    assert client.put("/queues/%2F/short", {"arguments": {"x-max-length": 1}}).status == 201
+    client.post("/bindings/%2F/e/x/q/short", {"routing_key": "s"})
+    for _ in range(3):
+        publish(client, "s")
+    data = DataDir.open(metered.settings.data)
+    # the first maintainer that comes does it, and the service has one
+    maintain(data, only=in_vhost(data, "/", "short"))
+    labels = {"vhost": "/", "queue": "short"}
+    found = samples(metered)
+    assert value(found, "bindery_queue_limited_rows_total", **labels, reason="maxlen") == 2
+    assert value(found, "bindery_queue_depth", **labels) == 1
+    assert not any(dict(labels).get("queue") == "q" for name, labels in found if "limited" in name)

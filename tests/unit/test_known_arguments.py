@@ -30,17 +30,20 @@ def policy(apply_to: str = "all", *, kind: str = "policy", **definition: object)
 @pytest.mark.parametrize(
     ("item", "names"),
     [
-        (queue(x_message_ttl=60_000, x_queue_filter="a = 1", x_max_length=10), ["x-message-ttl", "x-max-length"]),
+        (queue(x_message_ttl=60_000, x_queue_filter="a = 1", x_max_length=10), []),
+        (queue(x_overflow="reject-publish", x_max_length=1), ["x-overflow", "x-max-length"]),
         (queue(x_owner_connection="c"), []),
         (queue(x_queue_type="classic", x_queue_mode="lazy", x_single_active_consumer=False), []),
         (queue(x_queue_type="stream"), ["x-queue-type"]),
         (queue(x_queue_type="quorum", x_single_active_consumer=True), ["x-queue-type", "x-single-active-consumer"]),
         (queue(x_queue_fliter="a = 1"), ["x-queue-fliter"]),
         (Exchange("/", "x", "direct", arguments=Table({"alternate-exchange": "y", "hash-header": 1})), ["hash-header"]),
-        (policy(message_ttl=1, alternate_exchange="y"), ["message-ttl"]),
-        (policy("queues", max_length=1, alternate_exchange="y"), ["max-length", "alternate-exchange"]),
+        (policy(message_ttl=1, delivery_limit=1, alternate_exchange="y"), ["delivery-limit"]),
+        (policy("exchanges", max_length=1, alternate_exchange="y"), ["max-length"]),
+        (policy("streams", max_length=1, payload="text"), ["max-length", "payload"]),
+        (policy("queues", max_length=1, alternate_exchange="y"), ["alternate-exchange"]),
         (policy("exchanges", alternate_exchange="y"), []),
-        (policy(kind=OPERATOR_POLICY, expires=1, alternate_exchange="y"), ["expires", "alternate-exchange"]),
+        (policy(kind=OPERATOR_POLICY, max_length=1, alternate_exchange="y"), ["alternate-exchange"]),
         (policy(ha_mode="all", no_such_key=1), ["ha-mode", "no-such-key"]),
         (Setting("parameter:shovel", "/", "s", Table()), ["shovel"]),
         (Setting("parameter:federation-upstream", "/", "s", Table({"uri": "amqp://"})), ["federation-upstream"]),
@@ -64,15 +67,17 @@ DOCUMENT = {
     "exchanges": [{"vhost": "/", "name": "x", "type": "fanout", "arguments": {"hash-header": "h"}}],
     "queues": [
         {"vhost": "/", "name": "plain", "arguments": {"x-queue-type": "classic"}},
-        {"vhost": "/", "name": "q", "arguments": {"x-dead-letter-exchange": "x", "x-queue-filter": "a = 1"}},
+        {"vhost": "/", "name": "q", "arguments": {"x-max-priority": 5, "x-queue-filter": "a = 1"}},
     ],
-    "policies": [{"vhost": "/", "name": "ttl", "pattern": "", "apply-to": "queues", "definition": {"message-ttl": 1}}],
+    "policies": [
+        {"vhost": "/", "name": "ttl", "pattern": "", "apply-to": "queues", "definition": {"delivery-limit": 1}}
+    ],
     "parameters": [
         {
             "vhost": "/",
             "component": "operator_policy",
             "name": "limit",
-            "value": {"pattern": "", "definition": {"max-length": 1}},
+            "value": {"pattern": "", "definition": {"delivery-limit": 1}},
         },
         {"vhost": "/", "component": "shovel", "name": "s", "value": {"src-uri": "amqp://"}},
         {"vhost": "/", "component": "vhost-limits", "name": "limits", "value": {"max-queues": 9, "max-connections": 1}},
@@ -85,10 +90,10 @@ def test_the_report_of_an_import_names_what_has_no_effect() -> None:
     found = [(entry["path"], entry["kind"], entry["name"], list(entry["names"])) for entry in report["without_effect"]]
     assert found == [
         ("vhosts[0]", "vhost", "", ["default_queue_type"]),
-        ("policies[0]", "policy", "ttl", ["message-ttl"]),
+        ("policies[0]", "policy", "ttl", ["delivery-limit"]),
         ("exchanges[0]", "exchange", "x", ["hash-header"]),
-        ("queues[1]", "queue", "q", ["x-dead-letter-exchange"]),
-        ("parameters[0]", "operator-policy", "limit", ["max-length"]),
+        ("queues[1]", "queue", "q", ["x-max-priority"]),
+        ("parameters[0]", "operator-policy", "limit", ["delivery-limit"]),
         ("parameters[1]", "parameter", "s", ["shovel"]),
         ("parameters[2]", "parameter", "limits", ["max-connections"]),
     ]
@@ -96,7 +101,7 @@ def test_the_report_of_an_import_names_what_has_no_effect() -> None:
 
 
 def test_what_is_refused_is_not_reported_as_without_effect() -> None:
-    document = {"queues": [{"vhost": "/", "name": "amq.q", "arguments": {"x-message-ttl": 1}}]}
+    document = {"queues": [{"vhost": "/", "name": "amq.q", "arguments": {"x-max-priority": 1}}]}
     assert check(parse_definitions(document), Topology.empty()).without_effect == []
 
 
@@ -122,7 +127,7 @@ def test_topology_lint_finds_what_has_no_effect() -> None:
         ("BT181", "parameter:vhost-limits", "limits"),
         ("BT181", "vhost", "/"),
     }
-    assert any("'x-dead-letter-exchange': nothing is dead-lettered" in item.message for item in found)
+    assert any("'x-max-priority': messages are kept" in item.message for item in found)
 
 
 def test_every_queue_argument_whose_type_is_checked_is_described() -> None:

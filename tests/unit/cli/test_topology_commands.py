@@ -136,10 +136,10 @@ def test_help_has_an_example(run, command: str) -> None:
 
 
 def test_an_import_counts_what_has_no_effect(run, tmp_path: Path) -> None:
-    queues = [{"vhost": "/", "name": name, "arguments": {"x-message-ttl": 1}} for name in "ab"]
-    policy = {"vhost": "/", "name": "p", "pattern": "", "definition": {"max-length": 1}}
+    queues = [{"vhost": "/", "name": name, "arguments": {"x-max-priority": 1}} for name in "ab"]
+    policy = {"vhost": "/", "name": "p", "pattern": "", "definition": {"delivery-limit": 1}}
     file = tmp_path / "ttl.json"
     file.write_text(json.dumps({"queues": queues, "policies": [policy]}))
     code, out, _ = run("import", file, "--data", tmp_path / "data")
     assert code == 0
-    assert "no effect: max-length (1 policy)\nno effect: x-message-ttl (2 queues)\n" in out
+    assert "no effect: delivery-limit (1 policy)\nno effect: x-max-priority (2 queues)\n" in out

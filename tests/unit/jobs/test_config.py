@@ -195,8 +195,8 @@ def test_what_maintenance_cannot_be_told_is_refused_with_its_line(line: str, mes
         ({"source": {"format": "jsn"}, "stream": ""}, ["stream: ", "source.format: unknown or missing"]),
         ({"stream": "moved:a"}, []),
         *(
-            ({"stream": f"{prefix}a"}, [f"stream: names that begin with {prefix!r} are those of moves, copies and red"])
-            for prefix in ("move:", "copy:", "redrive:")
+            ({"stream": f"{prefix}a"}, [f"stream: names that begin with {prefix!r} are those of moves, copies, red"])
+            for prefix in ("move:", "copy:", "redrive:", "limits:")
         ),
     ],
 )

@@ -47,7 +47,8 @@ export function history(_, query, session) {
     title: "History",
     content: [
       h("div", { class: "heading" }, h("h1", {}, "History of the topology")),
-      filters(query),
+      // the list says why there is none for others
+      session.roles.includes("monitoring") ? filters(query) : null,
       panel({
         class: "bare",
         load: (live, signal) => ask(path("topology", "versions"), { query: { limit: VERSIONS, before, author, kind, vhost, name }, live, signal }),
@@ -102,7 +103,8 @@ function between(query) {
     title: `Versions ${from} and ${until}`,
     content: [
       crumbs("history", "History", `from version ${from} to ${until}`),
-      filters(query),
+      // the list says why there is none for others
+      session.roles.includes("monitoring") ? filters(query) : null,
       panel({
         class: "bare",
         every: 0,
