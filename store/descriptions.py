@@ -101,7 +101,7 @@ _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "kind": "The kind of object: exchange, queue, binding, divert, vhost, policy and others.",
         "vhost": "The vhost that it belongs to.",
         "name": "Its name.",
-        "id": "The id of a binding or divert, as routing.bindings of rows names it.",
+        "id": "The id of a binding or divert, as routing.bindings of rows names it; of a queue one of its own.",
         "source": "The exchange that a binding or divert leaves.",
         "destination": "The queue or exchange that it leads to.",
         "destination_type": "Which of the two: queue or exchange.",

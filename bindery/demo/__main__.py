@@ -103,7 +103,8 @@ def run(configs: Path, data: str, console: Console) -> None:
     _show_queries(folder, console)
     if missing := _unroutable_rows(folder):
         console.print(
-            f"\n{missing:,} flights reached no queue: the topology has a mistake, made on purpose. The console shows it."
+            f"\n{missing:,} flights reached no queue: the topology has a mistake, made on purpose. "
+            "The console shows it."
         )
     console.print(f"\nThe data is in {data}: a Delta table per queue below {folder.root}/queues. To go on:\n")
     console.print(next_steps(data, plane.password), markup=False, highlight=False, soft_wrap=True)
