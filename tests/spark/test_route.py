@@ -53,6 +53,25 @@ def test_a_message_is_copied_once_to_each_queue_with_its_lineage_and_place(insta
     assert big["routing"]["topology_version"] == report.topology_version
 
 
+def test_a_journal_has_each_message_once_with_the_queues_it_reached(installation: Installation) -> None:
+    installation.queue("all")
+    installation.queue("eu", key="eu.*")
+    sent = [*orders("eu.small", "us.big"), Message(exchange="nowhere", routing_key="x", bcc=("y",))]
+    installation.publish(sent, file="a.parquet")
+
+    installation.route(ONE_FILE_EACH + "journal: on\n")
+
+    ids = {name: queue.id for (_, name), queue in installation.topology.load().queues.items()}
+    rows = {row["routing_key"]: row for row in installation.journal()}
+    reached = {key: set(row["routing"]["queues"]) for key, row in rows.items()}
+    assert reached == {"eu.small": {ids["all"], ids["eu"]}, "us.big": {ids["all"]}, "x": set()}
+    assert (rows["x"]["reason"], rows["x"]["bcc"]) == ("no_exchange", ["y"])
+    in_queue = {row["routing_key"]: row for row in installation.rows("all")}
+    for key in ("eu.small", "us.big"):
+        assert rows[key]["source"] == in_queue[key]["source"]
+        assert rows[key]["routing"]["seq"] == in_queue[key]["routing"]["seq"]
+
+
 def test_bcc_routes_and_stays_out_of_queue_tables(installation: Installation) -> None:
     installation.queue("hidden", source="amq.direct", key="secret")
     message = Message(exchange="amq.direct", routing_key="x", bcc=("secret",))
