@@ -6,6 +6,7 @@ import pytest
 
 from bindery.jobs.report import BatchReport
 from bindery.jobs.route import RouteJob
+from bindery.router.declarations import TopologyEditor
 from bindery.router.message import Message
 from bindery.router.model import Exchange
 from bindery.router.values import Table
@@ -53,9 +54,13 @@ def test_a_message_is_copied_once_to_each_queue_with_its_lineage_and_place(insta
     assert big["routing"]["topology_version"] == report.topology_version
 
 
-def test_a_journal_has_each_message_once_with_the_queues_it_reached(installation: Installation) -> None:
+def test_a_journal_has_each_message_once_with_the_queues_it_reached(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     installation.queue("all")
-    installation.queue("eu", key="eu.*")
+    with monkeypatch.context() as before:  # queues had ids
+        before.setattr(TopologyEditor, "_put_queue", lambda e, q: e._put("queues", (q.vhost, q.name), q))
+        installation.queue("eu", key="eu.*")
     sent = [*orders("eu.small", "us.big"), Message(exchange="nowhere", routing_key="x", bcc=("y",))]
     installation.publish(sent, file="a.parquet")
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bindery.jobs.task import Held, RouteTask
 from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.errors import NotFound, UnsupportedTable
@@ -169,6 +170,24 @@ def test_a_stream_begins_a_journal_and_ends_it_between_any_two_batches(data: Dat
     for number, kept in enumerate([False, True, False]):
         route(data, store, MESSAGES, journal=kept, batch_id=number)
     assert {row["routing"]["batch_id"] for row in journal(data)} == {1}
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_a_batch_pinned_to_a_topology_from_before_queues_had_ids_gets_no_rows(data: DataDir, has_ids: bool) -> None:
+    editor = TopologyEditor(Topology.empty())
+    editor.declare_queue(Queue("/", "a"))
+    if not has_ids:
+        editor._put("queues", ("/", "a"), Queue("/", "a"))
+    at(data.queue("/", "a")).make_folder()
+    sent = to_batch([Message("", "a")])
+
+    def fold(batch: pa.RecordBatch, seq: pa.Array, *, clock_ms: int = 0) -> tuple[pa.RecordBatch, None]:
+        return pa.RecordBatch.from_arrays([*batch.columns, pa.nulls(1, SOURCE), seq], schema=BATCH_SCHEMA), None
+
+    held = Held(Router.compile(editor.topology, "/"))
+    task = RouteTask(data, "/", BatchStamp("s", 0, 0, 0), fold, held, 1 << 20, journal=True)
+    kinds = [file["kind"] for file in task.route(iter([sent]))["files"]]
+    assert kinds == (["queue", "journal"] if has_ids else ["queue"])
 
 
 # -- how much of it is kept -----------------------------------------------------------------------------
