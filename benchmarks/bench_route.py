@@ -3,7 +3,8 @@
 400,000 messages, 1,300 bindings of four exchange types, a third with selectors, about nine copies each.
 Both read the same four Parquet files from the page cache and are timed in alternation in one process,
 after a warm-up; the figures are medians. `route` is a micro-batch of the streaming job from its pin to
-its last commit; `stream` is the whole available-now run around it, with starting and ending the query.
+its last commit; `stream` is the whole available-now run around it, with starting and ending the query;
+`with a journal` is such a micro-batch of a stream that keeps one.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from bindery.store.topology import TopologyStore
 
 FILES = 4
 JOB = "stream: {stream}\nsource: {{format: parquet, path: {path}}}\ntrigger: available-now\n"
+STAGES = ("prepare", "tasks", "commit")
 
 
 def write_messages(folder: Path, rows: int) -> None:
@@ -89,19 +91,24 @@ def run(folder: Path, rows: int, rounds: int) -> None:
     appends: list[float] = []
     streams: list[float] = []
     routes: list[float] = []
+    journaled: list[float] = []
     reports: list[BatchReport] = []
     for number in range(rounds + 1):
         appended = append(spark, source, folder / "appended")
         stream, report = route(spark, data, parse_job(JOB.format(stream=f"bench-{number}", path=source)))
-        routed = sum(report.seconds[stage] for stage in ("prepare", "tasks", "commit"))
+        routed = sum(report.seconds[stage] for stage in STAGES)
+        kept = JOB.format(stream=f"bench-journal-{number}", path=source) + "journal: on\n"
+        _, beside = route(spark, data, parse_job(kept))
+        noted = sum(beside.seconds[stage] for stage in STAGES)
         console.print(
             f"{'warm-up' if number == 0 else f'round {number}'}: append {appended:.2f} s, route {routed:.2f} s "
-            f"({report.copies:,} copies), stream {stream:.2f} s",
+            f"({report.copies:,} copies), stream {stream:.2f} s, with a journal {noted:.2f} s",
             highlight=False,
         )
         if number:
             appends.append(appended)
             routes.append(routed)
+            journaled.append(noted)
             streams.append(stream)
             reports.append(report)
     spark.stop()
@@ -114,6 +121,7 @@ def run(folder: Path, rows: int, rounds: int) -> None:
         ("append", yardstick, rows),
         ("route", routed, copies),
         ("stream", statistics.median(streams), copies),
+        ("route, with a journal", statistics.median(journaled), copies),
     ):
         table.add_row(
             name, f"{seconds:.2f}", f"{rows / seconds:,.0f}", f"{made / seconds:,.0f}", f"{seconds / yardstick:.1f}"
@@ -125,6 +133,7 @@ def run(folder: Path, rows: int, rounds: int) -> None:
         stages.add_row(stage, f"{statistics.median(report.seconds[stage] for report in reports):.2f}")
     console.print(stages)
     print(f"ratio route/append: {routed / yardstick:.1f}")
+    print(f"ratio with a journal/without: {statistics.median(journaled) / routed:.2f}")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from bindery.router.errors import CheckpointMismatch, UnsupportedTable, Unusable
 from bindery.router.model import Topology
 from bindery.store.batches import BatchDriver, Begun
 from bindery.store.commit import BatchCommitter, TableCommit
+from bindery.store.maintenance.journals import keep_journal
 from bindery.store.streams import StreamEpoch, reopen
 from bindery.store.topology import TopologyStore
 
@@ -55,13 +56,17 @@ class Planner:
         self._repin = repin
         self._epoch: StreamEpoch | None = None
         self._checked: Topology | None = None
+        self._journal = file.job.journal_options
+        self._numbered: Topology | None = None
 
     def begin(self, epoch: StreamEpoch, *, new_epoch: bool = False) -> None:
         """Check that the checkpoint and the tables belong together, before Spark starts.
 
         With `new_epoch` the stream goes on where they do not, under new batch numbers. Raises
-        CheckpointMismatch, and UnsupportedTable for tables that are behind the manifest.
+        CheckpointMismatch, and UnsupportedTable for tables that are behind the manifest, or a journal of another vhost.
         """
+        if self._journal is not None:
+            keep_journal(self._committer.data, epoch.stream, self._file.job.vhost, self._journal.kept)
         progress = self._checkpoint.progress()
         newest = self._committer.newest_batch()
         recorded = None if newest is None or newest < epoch.first_batch else newest - epoch.first_batch
@@ -109,7 +114,16 @@ class Planner:
         self._splits.use_own(enough=enough)
 
     def _begun(self, number: int, source: str, clock_ms: int) -> Begun[Broadcast[Router]]:
-        return self.driver.begin(number, self._topologies.load(), clock_ms, source=source, splits=self._splits.in_force)
+        return self.driver.begin(number, self._newest(), clock_ms, source=source, splits=self._splits.in_force)
+
+    def _newest(self) -> Topology:
+        """The newest topology; with a journal, whose rows name queues by their ids, one in which all have ids."""
+        newest = self._topologies.load()
+        if self._journal is None:
+            return newest
+        if newest is not self._numbered:
+            self._numbered = self._topologies.give_queue_ids()
+        return self._numbered
 
     def _router(self, topology: Topology) -> Broadcast[Router]:
         """The compiled topology, checked for this job; raises what makes it unfit."""

@@ -55,7 +55,8 @@ class Held:
 class RouteTask:
     """The function of `mapInArrow`; `router` is broadcast once per topology version.
 
-    `numbers` gives messages their numbers where the source does; else each task has a range of its own.
+    `numbers` gives messages their numbers where the source does; else each task has a range of its own. With `journal`
+    they go to the journal of the stream, too, unless the batch is pinned to a topology from before queues had ids.
 
     Memory of a task: what QueueWriter states for `buffer_bytes`, plus a few times one group of records
     (GROUP_BYTES, or one Arrow batch from Spark when that is larger) for folding and routing.
@@ -68,6 +69,7 @@ class RouteTask:
     router: Broadcast[Router] | Held
     buffer_bytes: int
     numbers: OffsetNumbers | None = None
+    journal: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Route every batch of the partition; gives one row."""
@@ -87,6 +89,7 @@ class RouteTask:
             stamp=self.stamp,
             attempt=f"{partition}.{attempt}",
             buffer_bytes=self.buffer_bytes,
+            journal=router.queue_ids if self.journal and router.queue_ids.all() else None,
         )
         counts = RoutedCounts()
         asked = Counter(requests())

@@ -143,6 +143,19 @@ UNROUTABLE_SCHEMA = pa.schema(
         ("redriven", REDRIVEN),
     ]
 )
+#: Of a message in a journal, the ids of the queues that it reached stand beside those of the bindings.
+JOURNAL_ROUTING = pa.struct([*ROUTING, ("queues", pa.list_(pa.int32()))])
+JOURNAL_SCHEMA = pa.schema(
+    [
+        *MESSAGE_SCHEMA,
+        ("reason", pa.string()),
+        ("disposition", pa.string()),
+        ("detail", pa.string()),
+        ("routing", JOURNAL_ROUTING),
+        ("routed_at", TIMESTAMP),
+        ("source", SOURCE),
+    ]
+)
 
 _HEADER_TYPES: Mapping[str, type] = {
     "durable": bool,

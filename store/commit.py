@@ -40,7 +40,11 @@ from bindery.store.streams import Claim
 __all__ = ["BatchCommitter", "BatchCounts", "Pin", "TableCommit", "WrittenFile"]
 
 #: Tables that take rows, by the kind of a written file.
-_KINDS: Final[Mapping[str, tables.Kind]] = {"queue": tables.QUEUE, "unroutable": tables.UNROUTABLE}
+_KINDS: Final[Mapping[str, tables.Kind]] = {
+    "queue": tables.QUEUE,
+    "unroutable": tables.UNROUTABLE,
+    "journal": tables.JOURNAL,
+}
 #: Batches, newest first, whose tables are compared with the manifest at the start of a driver.
 _COMPARED: Final = 10
 #: What to do about a checkpoint that the tables are ahead of.
@@ -54,11 +58,11 @@ OLDER_CHECKPOINT: Final = (
 class WrittenFile:
     """A Parquet file that a task has written into a table's folder; `path` is relative to the table.
 
-    `name` is the queue's, "" for an unroutable table; `size` in bytes; `stats` is Delta's statistics
-    JSON (at least {"numRecords": rows}), "" for that minimum.
+    `name` is the queue's, the stream's for a journal, "" for an unroutable table; `size` in bytes; `stats` is
+    Delta's statistics JSON (at least {"numRecords": rows}), "" for that minimum.
     """
 
-    kind: Literal["queue", "unroutable"]
+    kind: Literal["queue", "unroutable", "journal"]
     vhost: str
     name: str
     path: str
@@ -206,13 +210,17 @@ class BatchCommitter:
         """Forget what a batch was to be routed with, so that it is pinned anew.
 
         Raises Refused, naming the tables, when any has recorded the batch: the rest of it must be routed
-        alike. Opens every queue and unroutable table, since a pin does not say where its batch leads.
+        alike. Opens the journal and every queue and unroutable table, since a pin does not say where its batch leads.
         """
         with self._lock:
             self._check_claim()
             paths = sorted(
                 path
-                for path in (*self.data.queue_tables(), *self.data.vhost_tables("unroutable"))
+                for path in (
+                    *self.data.queue_tables(),
+                    *self.data.vhost_tables("unroutable"),
+                    self.data.journal(self.stream),
+                )
                 if tables.exists(path)
             )
             newest = self._pool.map(lambda path: TableLog(path).transaction_version(self.app_id), paths)
@@ -348,11 +356,13 @@ class BatchCommitter:
         kind = _KINDS.get(target.kind)
         if kind is None:
             raise InvalidInput(f"a written file is of kind {target.kind!r}", where="commit", hint=", ".join(_KINDS))
-        path, name = self._path(target), target.name if kind is tables.QUEUE else None
+        path, name = self._path(target), target.name or None
         log = self._logs.get(path)
         if log is None:
             if kind is tables.UNROUTABLE:
                 log = tables.ensure_unroutable_table(self.data, target.vhost)
+            elif kind is tables.JOURNAL:
+                log = tables.ensure_journal_table(self.data, target.name, target.vhost)
             else:
                 log = tables.open_log(path, kind, vhost=target.vhost, name=name)
             self._logs[path] = log

@@ -49,6 +49,7 @@ _ROUTED: Final[Mapping[str, str]] = {
 _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "queue": "Messages routed to the queue {name} of the vhost {vhost}: one row per copy, as it was published.",
     "unroutable": "Messages of the vhost {vhost} that reached no queue, or may have missed one, each with its reason.",
+    "journal": "Messages of the stream {name} as they were published: one row each, with the queues that it reached.",
     "inbox": "Messages handed in for the vhost {vhost} that a job routes.",
     "manifest": "Batches that have ended: one row each, later one per stream and month.",
     "streams": "Which checkpoint each stream runs on: one row per stream and epoch.",
@@ -64,6 +65,17 @@ _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "raw": "The record as it was read, where it was no message.",
         **_ROUTED,
         "redriven": "Under which topology version and in which batch it was routed again; null if it was not.",
+    },
+    "journal": {
+        **_MESSAGE,
+        "reason": "Why it reached no queue, or may have missed one: no_binding, filtered and others.",
+        "disposition": "What became of it then: discarded, returned, rejected, or delivered where a queue may miss it.",
+        "detail": "The reason in words.",
+        **_ROUTED,
+        "routing": (
+            "How it was routed: topology_version, stream, batch_id and seq (as in the rows of queues), the ids of the "
+            "bindings that matched, and the ids of the queues that it reached, as the topology names them."
+        ),
     },
     "inbox": _MESSAGE,
     "manifest": {
@@ -101,7 +113,7 @@ _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "kind": "The kind of object: exchange, queue, binding, divert, vhost, policy and others.",
         "vhost": "The vhost that it belongs to.",
         "name": "Its name.",
-        "id": "The id of a binding or divert, as routing.bindings of rows names it.",
+        "id": "The id of a binding or divert, as routing.bindings of rows names it; of a queue one of its own.",
         "source": "The exchange that a binding or divert leaves.",
         "destination": "The queue or exchange that it leads to.",
         "destination_type": "Which of the two: queue or exchange.",

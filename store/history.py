@@ -5,13 +5,13 @@ from __future__ import annotations
 import bisect
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from bindery.router.definitions import as_entry
 from bindery.router.errors import NotFound, UnsupportedTable
-from bindery.router.model import Binding, Object, ObjectKey, Sequence, Topology, object_key
+from bindery.router.model import Binding, Object, ObjectKey, Queue, Sequence, Topology, object_key
 from bindery.router.moments import in_utc
 from bindery.store.log import entry_of
 
@@ -124,6 +124,19 @@ def changes_between(before: Topology, after: Topology) -> list[ObjectChange]:
         if old.get(key) is not new.get(key) and old.get(key) != new.get(key)
     ]
     return sorted(changed, key=lambda one: one.key)
+
+
+def changes_back(present: Topology, older: Topology) -> list[ObjectChange]:
+    """What leads back to an older state, as `changes_between` gives it; a queue that is there keeps its id."""
+    found = []
+    for one in changes_between(present, older):
+        if isinstance(one.before, Queue) and isinstance(one.after, Queue):
+            after = replace(one.after, id=one.before.id)
+            if after != one.before:
+                found.append(replace(one, after=after))
+        else:
+            found.append(one)
+    return found
 
 
 def commit_info(

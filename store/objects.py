@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from bindery.router.errors import InvalidInput
 from bindery.router.message import VALUE_MAP, value_from_row, value_row
-from bindery.router.model import Binding, Divert, Exchange, Object, Queue, Setting, Vhost
+from bindery.router.model import NO_QUEUE_ID, Binding, Divert, Exchange, Object, Queue, Setting, Vhost
 from bindery.router.values import Table, from_nested_text, to_nested_text
 
 ROW_SCHEMA: Final = pa.schema(
@@ -52,7 +52,7 @@ _ARGUMENTS_READ: Final = pa.map_(
 _PLAIN: Final[Mapping[str, tuple[type, tuple[str, ...]]]] = {
     "vhost": (Vhost, ("name", "description", "tags", "default_queue_type", "tracing")),
     "exchange": (Exchange, ("vhost", "name", "type", "durable", "auto_delete", "internal", "arguments")),
-    "queue": (Queue, ("vhost", "name", "durable", "auto_delete", "arguments")),
+    "queue": (Queue, ("vhost", "name", "durable", "auto_delete", "arguments", "id")),
     "binding": (
         Binding,
         ("id", "vhost", "source", "destination", "destination_type", "routing_key", "arguments"),
@@ -101,6 +101,8 @@ def _row(item: Object) -> dict[str, Any]:
     for field in _PLAIN[kind][1]:
         content = getattr(item, field)
         row[field] = [(key, value_row(value)) for key, value in content.items()] if field == "arguments" else content
+    if row.get("id") == NO_QUEUE_ID and kind == "queue":
+        row["id"] = None
     return row
 
 
@@ -114,6 +116,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
         Table({key: value_from_row(value) for key, value in content}) if content else _NO_ARGUMENTS
     ),
     "tags": lambda content: tuple(content or ()),
+    "id": lambda content: NO_QUEUE_ID if content is None else content,
 }
 
 
@@ -129,7 +132,7 @@ def _object(kind: str, columns: Mapping[str, list[Any]], number: int) -> Object:
     content = {}
     for field in fields:
         value = columns[field][number]
-        if value is None and (field in _TEXTS or field in _FLAGS or field == "id"):
+        if value is None and (field in _TEXTS or field in _FLAGS or (field == "id" and kind != "queue")):
             raise InvalidInput(f"no {field}", where="topology row")
         read = _READERS.get(field)
         content[field] = value if read is None else read(value)

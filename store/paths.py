@@ -169,8 +169,18 @@ class DataDir:
         return f"{self.root}/unroutable/{encode_name(vhost)}"
 
     def routed(self, kind: str, vhost: str, name: str) -> str:
-        """The table that routed rows of a kind go to: of a queue by that name, or of unroutable messages."""
+        """The table that rows of a kind go to: of a queue, of a stream (a journal), or of unroutable messages."""
+        if kind == "journal":
+            return self.journal(name)
         return self.queue(vhost, name) if kind == "queue" else self.unroutable(vhost)
+
+    def journal(self, stream: str) -> str:
+        """The journal of a stream."""
+        return f"{self.root}/journal/{encode_name(stream)}"
+
+    def journals(self) -> list[str]:
+        """Where journals may be, whether they are tables or not."""
+        return _folders_in(f"{self.root}/journal")
 
     def queue_tables(self) -> list[str]:
         """Where tables of queues may be, whether they are tables or not."""

@@ -1,7 +1,8 @@
-"""Messages on record: rows of queue tables and unroutable tables, found again by identity or by filter.
+"""Messages on record: rows of queue tables, unroutable tables and journals, found again by identity or by filter.
 
 A message stands in every queue that it reached, or once in the unroutable table of its vhost; all its
-rows carry one identity (stream, batch, number). Queue rows are without bcc, which is never stored there.
+rows carry one identity (stream, batch, number). Queue rows are without bcc, which is never stored there. When a
+queue has it no more, or nothing but a count was kept of it, the journal of its stream has it, if there is one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.problems import misfit_in, remedy
 from bindery.store.read import RowId
+from bindery.store.statistics import may_hold
 
 #: Reasons of records that were never a message: they cannot be routed again.
 UNREADABLE: Final = frozenset({"invalid_record", "too_large"})
@@ -49,7 +51,8 @@ _ROW: Final = re.compile(r"(.+):(-?[0-9]{1,19}):([0-9]{1,19})", re.DOTALL)
 class RecordedMessage:
     """A message and one row that it has: in a queue, or unroutable with a reason (`queue` is None).
 
-    `batch` is its one row: of MESSAGE_SCHEMA, of SENT_SCHEMA where it is unroutable. `clock_ms` and
+    `journal` tells that only the journal of its stream has it: `queue` is None, and so is the reason if it reached one.
+    `batch` is its one row: of MESSAGE_SCHEMA, of SENT_SCHEMA where it is in no queue. `clock_ms` and
     `topology_version` are what it was routed with. `refused` says what is wrong with a record that never was a message
     (unroutable_row).
     """
@@ -61,6 +64,7 @@ class RecordedMessage:
     topology_version: int
     clock_ms: int
     refused: dict[str, Any] | None = None
+    journal: bool = False
 
 
 def parse_row(text: str) -> RowId:
@@ -72,7 +76,7 @@ def parse_row(text: str) -> RowId:
 
 
 def find_row(data: DataDir, topology: Topology, vhost: str, row: RowId) -> RecordedMessage:
-    """The message of that identity; raises NotFound when no table of the vhost holds a row of it."""
+    """The message of that identity; raises NotFound when neither a table of the vhost nor a journal has it."""
     identity = (
         (pc.field("routing", "stream") == row.stream)
         & (pc.field("routing", "batch_id") == row.batch_id)
@@ -81,22 +85,31 @@ def find_row(data: DataDir, topology: Topology, vhost: str, row: RowId) -> Recor
     for queue in _tables_of(data, topology, vhost, row):
         for batch in rows_of(data, vhost, queue, where=identity):
             return _recorded(batch, queue)
+    for batch in _journaled(data, vhost, data.journal(row.stream), batch_id=row.batch_id, where=identity):
+        return _recorded(batch, None, journal=True)
     raise NotFound(
         f"no queue and no unroutable row of vhost {vhost!r} is {row.stream}:{row.batch_id}:{row.seq}",
         where="row",
-        hint="consumed rows are gone; a message that was counted only has no row",
+        hint="consumed rows are gone; a message that was counted only has no row, but where its stream keeps a journal",
     )
 
 
 def find_matching(
     data: DataDir, topology: Topology, vhost: str, condition: Filter, *, limit: int
 ) -> list[RecordedMessage]:
-    """Up to `limit` distinct messages that a filter accepts, unroutable ones first."""
+    """Up to `limit` distinct messages that a filter accepts: unroutable, in queues, in journals alone."""
     found: dict[RowId, RecordedMessage] = {}
     for queue in _all_tables(topology, vhost):
         for batch in rows_of(data, vhost, queue):
             for place in accepted(batch, condition).tolist():
                 one = _recorded(batch.slice(place, 1), queue)
+                found.setdefault(one.row, one)
+                if len(found) == limit:
+                    return list(found.values())
+    for path in data.journals():
+        for batch in _journaled(data, vhost, path):
+            for place in accepted(batch, condition).tolist():
+                one = _recorded(batch.slice(place, 1), None, journal=True)
                 found.setdefault(one.row, one)
                 if len(found) == limit:
                     return list(found.values())
@@ -137,6 +150,23 @@ def rows_of(
                 yield batch
 
 
+def _journaled(
+    data: DataDir, vhost: str, path: str, *, batch_id: int | None = None, where: pc.Expression | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a journal, or those of one batch; nothing where there is none, or it is of another vhost."""
+    if not tables.exists(path):
+        return
+    log = tables.open_log(path, tables.JOURNAL, files=True)
+    if log.state.configuration.get("bindery.vhost") != vhost:
+        return
+    for name, added in tables.files_of(log).items():
+        if batch_id is not None and not may_hold(added, batch_id):
+            continue
+        for batch in file_rows.batches(path, name, tables.JOURNAL.schema, where=where):
+            if batch.num_rows:
+                yield batch
+
+
 def _tables_of(data: DataDir, topology: Topology, vhost: str, row: RowId) -> Iterable[str | None]:
     """Where a row may be: what the manifest says about its batch, or else every table."""
     known = read_manifest(data, stream=row.stream, batch_id=row.batch_id)
@@ -151,12 +181,12 @@ def _all_tables(topology: Topology, vhost: str) -> list[str | None]:
     return [None, *sorted(name for where, name in topology.queues if where == vhost)]
 
 
-def _recorded(batch: pa.RecordBatch, queue: str | None) -> RecordedMessage:
+def _recorded(batch: pa.RecordBatch, queue: str | None, *, journal: bool = False) -> RecordedMessage:
     routing = batch.column("routing")[0].as_py()
     message = batch.slice(0, 1).select(MESSAGE_SCHEMA.names)
     if queue is None:
         # rejected by the exchange or for its sender: as the sender's wish it means the same
-        rejected = pc.equal(batch.column("disposition").slice(0, 1), "rejected")
+        rejected = pc.fill_null(pc.equal(batch.column("disposition").slice(0, 1), "rejected"), False)
         message = message.append_column("reject_unroutable", rejected)
     return RecordedMessage(
         row=RowId(routing["stream"], routing["batch_id"], routing["seq"]),
@@ -165,7 +195,8 @@ def _recorded(batch: pa.RecordBatch, queue: str | None) -> RecordedMessage:
         reason=None if queue is not None else batch.column("reason")[0].as_py(),
         topology_version=routing["topology_version"],
         clock_ms=batch.column("routed_at")[0].cast(pa.int64()).as_py() // 1000,
-        refused=_refused(batch) if queue is None else None,
+        refused=_refused(batch) if queue is None and not journal else None,
+        journal=journal,
     )
 
 

@@ -35,7 +35,7 @@ _BATCH_SPAN: Final = 1 << 52
 def recent_messages(data: DataDir, vhost: str, *, records: int = RECORDS) -> dict[str, npt.NDArray[np.int64]]:
     """By queue, numbers of the recent messages that it holds; the same number is the same message."""
     batches = _recent(data, vhost, records)
-    copies = sum(table["rows"] for batch in batches for table in batch["tables"])
+    copies = sum(table["rows"] for batch in batches for table in _queues(batch, vhost))
     step = copies // COPIES + 1
     place = {(batch["stream"], batch["batch_id"]): number for number, batch in enumerate(batches)}
     queues = {table["name"] for batch in batches for table in _queues(batch, vhost)}

@@ -77,6 +77,16 @@ def stated_span(path: str, file: AddFile) -> Span:
     return Span(first, last + _MILLISECOND - 1)
 
 
+def may_hold(file: AddFile, batch_id: int) -> bool:
+    """Whether a file may have rows of a batch of that number, by the log."""
+    try:
+        stats = json.loads(file.stats or "{}")
+        first, last = (stats[name]["routing"]["batch_id"] for name in ("minValues", "maxValues"))
+        return bool(first <= batch_id <= last)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return True
+
+
 def _span_in_footer(path: str, name: str) -> Span:
     found = list(_row_groups(file_rows.footer(path, name)))
     if not found or None in found:

@@ -22,7 +22,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.schema import Field
 
 from bindery.router.errors import CommitConflict, UnsupportedTable
-from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA
+from bindery.router.message import JOURNAL_SCHEMA, MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA
 from bindery.store import checkpoints, file_rows
 from bindery.store.actions import AddFile, TableState, Transaction
 from bindery.store.descriptions import columns_of, description_of
@@ -91,6 +91,8 @@ _SKIPPED_BY: Final = {
 
 QUEUE: Final = Kind("queue", QUEUE_SCHEMA, {**retained(RETENTION), **_SKIPPED_BY})
 UNROUTABLE: Final = Kind("unroutable", UNROUTABLE_SCHEMA, {**retained(RETENTION), **_SKIPPED_BY})
+#: Old versions stay readable for a day: the rows themselves are the history, and are kept as long as is asked for.
+JOURNAL: Final = Kind("journal", JOURNAL_SCHEMA, {**retained("interval 1 days"), **_SKIPPED_BY})
 INBOX: Final = Kind("inbox", MESSAGE_SCHEMA, retained(RETENTION))
 
 
@@ -365,15 +367,22 @@ def ensure_unroutable_table(data: DataDir, vhost: str, *, files: bool = False) -
     return ensure_table(data.unroutable(vhost), UNROUTABLE, vhost, files=files)
 
 
+def ensure_journal_table(data: DataDir, stream: str, vhost: str, *, files: bool = False) -> TableLog:
+    """The journal of a stream, created when missing. Raises UnsupportedTable when it is of another vhost."""
+    return ensure_table(data.journal(stream), JOURNAL, vhost, stream, files=files)
+
+
 def ensure_inbox_table(data: DataDir, vhost: str) -> TableLog:
     """The vhost's inbox table, created when missing."""
     return ensure_table(data.inbox(vhost), INBOX, vhost)
 
 
-def ensure_table(path: str, kind: Kind, vhost: str | None = None, *, files: bool = False) -> TableLog:
+def ensure_table(
+    path: str, kind: Kind, vhost: str | None = None, name: str | None = None, *, files: bool = False
+) -> TableLog:
     """The log of a table, created when missing."""
     opened = open_log if exists(path) else create_table
-    return opened(path, kind, vhost=vhost, files=files)
+    return opened(path, kind, vhost=vhost, name=name, files=files)
 
 
 # -- counting -------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ many, all in the same commit. So every Delta version is one whole state, a decla
 small files whatever the size of the topology, and any engine can query the table or travel in time.
 
 The commit is a compare-and-swap on the Delta version: a change that was validated against version n
-becomes version n + 1 or is validated again. The next lineage id is kept as a Delta transaction
-identifier, which travels with the version too.
+becomes version n + 1 or is validated again. The next lineage ids are kept as Delta transaction
+identifiers, which travel with the version too.
 
 Readers and the writer of a process share nothing but the newest state, which never changes: it is
 replaced as a whole. So nobody who reads waits for a change that is being made, however long it takes.
@@ -31,12 +31,13 @@ from deltalake import DeltaTable
 
 from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError, InvalidInput, NotFound, UnsupportedTable
-from bindery.router.model import Object, ObjectKey, Queue, Sequence, Topology, object_key
+from bindery.router.model import NO_QUEUE_ID, Object, ObjectKey, Queue, Sequence, Topology, object_key
 from bindery.store import data_files, faults, tables
 from bindery.store.actions import RemoveFile, Transaction
 from bindery.store.history import (
     ObjectChange,
     VersionInfo,
+    changes_back,
     changes_between,
     commit_info,
     read_history,
@@ -56,6 +57,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 TOPOLOGY: Final = tables.keep_forever("topology", ROW_SCHEMA)
 _NEXT_ID: Final = "bindery.next-id"
+_NEXT_QUEUE_ID: Final = "bindery.next-queue-id"
 #: Rows of one file; bounds what a change of one row rewrites.
 FILE_ROWS: Final = 8192
 #: Files of one order of size that are merged by the commit that meets them.
@@ -144,7 +146,7 @@ class TopologyStore:
                 info = commit_info("bindery", "initial topology", {}, first)
                 with data_files.Draft(log) as draft:
                     draft.write(rows)
-                    if draft.commit(transactions=[Transaction(_NEXT_ID, first.next_id)], info=info) is None:
+                    if draft.commit(transactions=_of_sequence(first.sequence), info=info) is None:
                         log.refresh()
         return self._look().topology
 
@@ -220,19 +222,30 @@ class TopologyStore:
     ) -> Edit[list[ObjectChange]]:
         """Make the state of an older version the newest one, ids included, as a new version.
 
-        Lineage ids given out since are not given out again; a queue that comes back is empty. `check` sees
-        the present state and what would change, and raises to refuse it.
+        Lineage ids given out since are not given out again. A queue that comes back is empty; one that is there
+        keeps its rows, and so its id. `check` sees the present state and what would change, and raises to refuse it.
         """
         target = self.load(version=to)
 
         def change(editor: TopologyEditor) -> list[ObjectChange]:
-            found = changes_between(editor.topology, target)
+            found = changes_back(editor.topology, target)
             if check is not None:
                 check(editor.topology, found)
             editor.replay({one.key: one.after for one in found})
+            editor.give_queue_ids()  # to those that come back from before there were any
             return found
 
         return self.edit(change, author=author, reason=f"rollback to version {to}")
+
+    def give_queue_ids(self) -> Topology:
+        """The newest topology, in which each queue has an id: a commit of its own gives one to those without.
+
+        Whatever names queues by their ids calls this first: only an id that is on record names the same queue for ever.
+        """
+        topology = self.load()
+        if all(queue.id != NO_QUEUE_ID for queue in topology.queues.values()):
+            return topology
+        return self.edit(TopologyEditor.give_queue_ids, author="bindery", reason="ids of queues").topology
 
     # -- the newest state ---------------------------------------------------------------------------
 
@@ -344,7 +357,7 @@ class TopologyStore:
             faults.reach("edit.files", log.path)
             done = draft.commit(
                 [RemoveFile(name, head.files[name].size) for name in rewritten],
-                transactions=[Transaction(_NEXT_ID, topology.next_id)],
+                transactions=_of_sequence(topology.sequence),
                 info=info,
             )
         if done is None:
@@ -417,7 +430,11 @@ def _each(work: Callable[[Any], None], items: list[Any]) -> None:
 
 
 def _sequence(table: TableLog | DeltaTable) -> Sequence:
-    return Sequence(table.transaction_version(_NEXT_ID) or 1)
+    return Sequence(table.transaction_version(_NEXT_ID) or 1, table.transaction_version(_NEXT_QUEUE_ID) or 1)
+
+
+def _of_sequence(sequence: Sequence) -> list[Transaction]:
+    return [Transaction(_NEXT_ID, sequence.next_id), Transaction(_NEXT_QUEUE_ID, sequence.next_queue_id)]
 
 
 def _order(rows: int) -> int:

@@ -1,8 +1,8 @@
 """Routed messages as Parquet files in the folders of queue tables: the hot path of every job.
 
-One flush writes one file per queue that has copies. All work that is the same for every copy of a
-message is done once per flush, on the messages: strings of few distinct values become dictionaries,
-map entries are flattened, columns that hold nothing are left out of the files (a Delta reader gives
+One flush writes one file per queue that has copies, and one for the journal where there is one. All work that is
+the same for every copy of a message is done once per flush, on the messages: strings of few distinct values become
+dictionaries, map entries are flattened, columns that hold nothing are left out of the files (a Delta reader gives
 null for them). What remains per queue is one gather per leaf column and its encoding.
 
 Memory of a `QueueWriter` is bounded: `add` buffers at most `buffer_bytes` of messages plus one batch
@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bindery.router.engine.result import DISPOSITIONS, REASONS, Deliveries
-from bindery.router.message import MESSAGE_SCHEMA, ROUTING, SENT_SCHEMA, SOURCE, TIMESTAMP
+from bindery.router.message import JOURNAL_ROUTING, MESSAGE_SCHEMA, ROUTING, SENT_SCHEMA, SOURCE, TIMESTAMP
 from bindery.store import effects
 from bindery.store.commit import WrittenFile
 from bindery.store.data_files import drop_unused
@@ -174,6 +174,9 @@ class QueueWriter:
     `queues` are the names behind the queue numbers of the deliveries; `attempt` tells the files of
     one attempt of one task from those of every other. Use as: `add` each batch with its deliveries,
     then `close`, which gives the files for `BatchCommitter.commit`.
+
+    With `journal`, the ids of the queues (int32, by queue number), every message that was routed goes to the journal of
+    the stream, too.
     """
 
     def __init__(
@@ -186,12 +189,14 @@ class QueueWriter:
         attempt: str = "0",
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
         compression: str = "snappy",
+        journal: Rows | None = None,
     ) -> None:
         self._data = data
         self._vhost = vhost
         self._queues = queues
         self._stamp = stamp
         self._compression = compression
+        self._journal = None if journal is None else pa.array(journal)
         self._buffer_bytes = buffer_bytes
         self._prefix = f"part-{stream_mark(stamp.stream)}-{stamp.batch_id}-{attempt}"
         self._files: list[WrittenFile] = []
@@ -205,6 +210,8 @@ class QueueWriter:
         for n, queue in enumerate(deliveries.queue.tolist()):
             self._rows.setdefault(queue, []).append(deliveries.rows[bounds[n] : bounds[n + 1]] + base)
         self._lineage.append(deliveries.lineage)
+        if self._journal is not None:
+            self._noted.append(_noted(batch.num_rows, deliveries, self._journal))
         self._batches.append(batch)
         self._buffered_rows += batch.num_rows
         self._buffered_bytes += batch.nbytes
@@ -238,15 +245,17 @@ class QueueWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is buffered: one file per queue that has copies, one of unroutable records."""
-        if self._rows:
+        """Write what is buffered: one file per queue that has copies, one of unroutable records, one of the journal."""
+        if self._rows or self._noted:
             joined = _joined(self._batches)
             columns = {name: joined[name] for name in MESSAGE_SCHEMA.names if name != "bcc"}
             flush = _Flush(columns, joined["source"], joined[SEQ], _concatenated(self._lineage), self._stamp)
             for queue, parts in sorted(self._rows.items()):
                 rows = pa.array(parts[0] if len(parts) == 1 else np.concatenate(parts))
                 name = self._queues[queue]
-                self._write(flush, rows, "queue", name)
+                self._write(*flush.table(rows), flush.dictionaries, "queue", name)
+            if self._noted:
+                self._write_journal(flush, joined)
         if self._lost:
             self._write_lost()
         self._clear()
@@ -262,7 +271,14 @@ class QueueWriter:
         everything = pa.array(np.arange(len(lineage), dtype=np.int32))
         # an unroutable table is created by the first commit that has rows for it
         effects.make_folder(at(self._data.unroutable(self._vhost)))
-        self._write(flush, everything, "unroutable", "")
+        self._write(*flush.table(everything), flush.dictionaries, "unroutable", "")
+
+    def _write_journal(self, flush: _Flush, joined: Mapping[str, pa.Array]) -> None:
+        noted = pa.concat_tables(self._noted).combine_chunks()
+        beside = {name: noted[name].chunk(0) for name in noted.column_names} | {"bcc": joined["bcc"]}
+        # a stream's journal is created by its first commit, or by whoever drives the stream
+        effects.make_folder(at(self._data.journal(self._stamp.stream)))
+        self._write(*flush.journal(beside), flush.dictionaries, "journal", self._stamp.stream)
 
     def close(self) -> list[WrittenFile]:
         """Flush, and give every file written, durable: what is committed must outlive the machine."""
@@ -280,19 +296,28 @@ class QueueWriter:
         self._lineage: list[pa.Array] = []
         self._rows: dict[int, list[Rows]] = {}
         self._lost: list[_Lost] = []
+        self._noted: list[pa.Table] = []
         self._buffered_rows = 0
         self._buffered_bytes = 0
 
-    def _write(self, flush: _Flush, rows: pa.Array, kind: Literal["queue", "unroutable"], name: str) -> None:
-        table, seq = flush.table(rows)
+    def _write(
+        self,
+        table: pa.Table,
+        seq: pa.Array,
+        dictionaries: Sequence[str],
+        kind: Literal["queue", "unroutable", "journal"],
+        name: str,
+    ) -> None:
+        rows = table.num_rows
         file = f"{self._prefix}-{len(self._files)}-{secrets.token_hex(4)}.parquet"
         size = self._writing.write(
             at(self._data.routed(kind, self._vhost, name), file),
             table,
             compression=self._compression,
-            use_dictionary=[*flush.dictionaries, *_CONSTANT],
+            use_dictionary=[*dictionaries, *_CONSTANT],
             column_encoding=_DELTA_ENCODED,
             write_statistics=_WITH_STATISTICS,
+            row_group_size=_JOURNAL_GROUP if kind == "journal" else None,
             store_schema=False,
         )
         self._files.append(
@@ -302,8 +327,8 @@ class QueueWriter:
                 name=name,
                 path=file,
                 size=size,
-                rows=len(rows),
-                stats=self._stamp_stats(len(rows), seq),
+                rows=rows,
+                stats=self._stamp_stats(rows, seq),
             )
         )
 
@@ -338,6 +363,7 @@ _CONSTANT: Final = (
 _DELTA_ENCODED: Final = {
     "routing.seq": "DELTA_BINARY_PACKED",
     "routing.bindings.list.element": "DELTA_BINARY_PACKED",
+    "routing.queues.list.element": "DELTA_BINARY_PACKED",
 }
 _WITH_STATISTICS: Final = [
     "exchange",
@@ -345,8 +371,11 @@ _WITH_STATISTICS: Final = [
     "routing.topology_version",
     "routing.batch_id",
     "routing.seq",
+    "routing.queues.list.element",
     "routed_at",
 ]
+#: Rows of a row group of a journal: whoever wants one message, or those of one queue, passes over the others.
+_JOURNAL_GROUP: Final = 8_192
 
 
 _REASONS: Final = pa.array(REASONS)
@@ -366,6 +395,25 @@ class _Lost:
     detail: pa.Array
     raw: pa.Array
     lineage: pa.ListArray
+
+
+def _noted(rows: int, deliveries: Deliveries, ids: pa.Array) -> pa.Table:
+    """What a journal says of each message of a batch beside the message: the queues reached, or why none was."""
+    reached = deliveries.reached
+    queues = pa.ListArray.from_arrays(reached.offsets, ids.take(reached.values))
+    lost = [one for one in (deliveries.unroutable, deliveries.incomplete) if len(one)]
+    places = np.full(rows, -1, np.int64)
+    at_once = np.concatenate([np.zeros(0, np.int32), *(one.rows for one in lost)])
+    places[at_once] = np.arange(len(at_once))
+    place = pa.array(places, mask=places < 0)
+    columns = {
+        "reason": _REASONS.take(pa.array(np.concatenate([np.zeros(0, np.int8), *(one.reason for one in lost)]))),
+        "disposition": _DISPOSITIONS.take(
+            pa.array(np.concatenate([np.zeros(0, np.int8), *(one.disposition for one in lost)]))
+        ),
+        "detail": pa.array([text for one in lost for text in one.detail], pa.string()),
+    }
+    return pa.table({"queues": queues, **{name: column.take(place) for name, column in columns.items()}})
 
 
 class _Flush:
@@ -410,6 +458,24 @@ class _Flush:
         if self._source is not None:
             gathered["source"] = self._source(rows)
         return pa.table(gathered), seq
+
+    def journal(self, beside: Mapping[str, pa.Array]) -> tuple[pa.Table, pa.Array]:
+        """Every message once, in the order of their numbers, and these; `beside` is what only a journal says."""
+        numbers = self._seq.to_numpy()
+        order = np.arange(len(numbers))
+        if not (numbers[1:] > numbers[:-1]).all():
+            order = np.argsort(numbers, kind="stable")
+        rows = pa.array(order.astype(np.int32))
+        table, seq = self.table(rows)
+        routing = table["routing"].chunk(0)
+        members = [*routing.flatten(), beside["queues"].take(rows)]
+        fields = [member.with_type(array.type) for member, array in zip(JOURNAL_ROUTING, members, strict=True)]
+        place = table.schema.get_field_index("routing")
+        table = table.set_column(place, "routing", pa.StructArray.from_arrays(members, fields=fields))
+        for name, array in beside.items():
+            if name != "queues" and array.null_count < len(array):
+                table = table.append_column(name, array.take(rows))
+        return table, seq
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> Mapping[str, pa.Array]:

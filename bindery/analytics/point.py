@@ -114,11 +114,20 @@ class ReadPoint:
         path = self.data.unroutable(vhost)
         return self._table(path, tables.UNROUTABLE, vhost, None) if tables.exists(path) else None
 
+    def journals(self) -> dict[str, str]:
+        """The streams that keep a journal, or have kept one, each with the path of its table."""
+        logs = (LogAt(path) for path in self.data.journals() if tables.exists(path))
+        return {log.state.configuration["bindery.name"]: log.path for log in logs}
+
+    def journal(self, path: str) -> TableAt:
+        """A journal, whose path is known."""
+        return self._table(path, tables.JOURNAL, None, None)
+
     def batches(self) -> TableAt | None:
         """The manifest itself; None where nothing has been routed yet."""
         return None if self.manifest is None else _table_at(LogAt(self.data.manifest, self.manifest), MANIFEST)
 
-    def _table(self, path: str, kind: tables.Kind, vhost: str, name: str | None) -> TableAt:
+    def _table(self, path: str, kind: tables.Kind, vhost: str | None, name: str | None) -> TableAt:
         log = LogAt(path, self._version(path))
         found = _table_at(log, kind, vhost, name)
         return TableAt(found.path, found.table_id, found.version, found.files, tuple(self._left_out(log)))

@@ -1,8 +1,8 @@
 """SQL over a data directory at a point: DuckDB in this process, which sees the tables and nothing else.
 
-Every vhost is a schema and every queue of it a view, by their real names; the schema `bindery` holds what else there
-is. A view is made when a statement first mentions its name, so that opening costs what is asked for. DuckDB has no
-access to files, and its settings are locked.
+Every vhost is a schema and every queue of it a view, by their real names; the schema `journal` has a view for each
+stream that keeps one, the schema `bindery` holds what else there is. A view is made when a statement first mentions its
+name, so that opening costs what is asked for. DuckDB has no access to files, and its settings are locked.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from bindery.analytics.tables import (
     OBJECTS,
     Notice,
     batch_rows,
+    journal_rows,
     object_rows,
     objects_named,
     queue_rows,
@@ -36,8 +37,10 @@ from bindery.router.errors import BinderyError, InvalidInput
 
 #: The schema of what is no queue.
 OWN: Final = "bindery"
+#: The schema of journals, which are called as their streams.
+JOURNAL: Final = "journal"
 #: Names of schemas that DuckDB or Bindery has.
-_TAKEN: Final = (OWN, "main", "temp", "system", "memory", "information_schema", "pg_catalog")
+_TAKEN: Final = (OWN, JOURNAL, "main", "temp", "system", "memory", "information_schema", "pg_catalog")
 #: What lists views, or puts their names together: all of them have to be there then.
 _LISTS: Final = re.compile(
     r"\b(show|information_schema|pg_catalog|sqlite_master|duckdb_\w+|query|query_table)\b", re.IGNORECASE
@@ -74,11 +77,11 @@ class SqlSession:
         self._duckdb = _duckdb()
         point.topology.vhost(vhost)
         schemas = sql_names(sorted(point.topology.vhosts), _TAKEN)
-        self.views = [*_queues(point, schemas, notice), *_own(point, vhost, notice)]
+        self.views = [*_queues(point, schemas, notice), *_journals(point, notice), *_own(point, vhost, notice)]
         self._open: dict[str, Rows | pa.Table] = {}
         self._spill = tempfile.TemporaryDirectory(prefix="bindery-sql-")
         self._connection = self._duckdb.connect(":memory:")
-        for schema in (*schemas.values(), OWN):
+        for schema in (*schemas.values(), OWN, JOURNAL):
             self._connection.execute(f"CREATE SCHEMA {quoted(schema)}")
         for name, value in (
             ("search_path", f"{quoted(schemas[vhost])},{OWN}"),
@@ -183,6 +186,12 @@ def _queues(point: ReadPoint, schemas: dict[str, str], notice: Notice) -> Iterat
         queues = sorted(name for owner, name in point.topology.queues if owner == vhost)
         for queue, view in sql_names(queues).items():
             yield View(schema, view, partial(queue_rows, point, vhost, queue, notice=notice))
+
+
+def _journals(point: ReadPoint, notice: Notice) -> Iterator[View]:
+    paths = point.journals()
+    for stream, view in sql_names(sorted(paths)).items():
+        yield View(JOURNAL, view, partial(journal_rows, point, stream, paths[stream], notice=notice))
 
 
 def _own(point: ReadPoint, vhost: str, notice: Notice) -> Iterator[View]:

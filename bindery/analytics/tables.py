@@ -12,7 +12,7 @@ from bindery.analytics.point import ReadPoint, TableAt
 from bindery.analytics.rows import Rows
 from bindery.analytics.seen import seen_in
 from bindery.router.filters import Filter
-from bindery.router.message import QUEUE_SCHEMA, TIMESTAMP, UNROUTABLE_SCHEMA
+from bindery.router.message import JOURNAL_SCHEMA, QUEUE_SCHEMA, TIMESTAMP, UNROUTABLE_SCHEMA
 from bindery.router.model import Sequence
 from bindery.store.history import read_history
 from bindery.store.manifest import MANIFEST
@@ -23,7 +23,7 @@ Notice = Callable[[str], None]
 #: Objects of the topology that are tables of their own, with their columns.
 OBJECTS = {
     "exchanges": ("vhost", "name", "type", "durable", "auto_delete", "internal", "arguments"),
-    "queues": ("vhost", "name", "durable", "auto_delete", "arguments"),
+    "queues": ("vhost", "name", "id", "durable", "auto_delete", "arguments"),
     "bindings": ("vhost", "id", "source", "destination", "destination_type", "routing_key", "arguments"),
 }
 _VERSIONS = pa.schema(
@@ -74,6 +74,13 @@ def unroutable_rows(point: ReadPoint, vhost: str, *, notice: Notice = silent) ->
         flat = flat_columns({})
         return pa.schema([*UNROUTABLE_SCHEMA, *(pa.field(one.name, one.type) for one in flat)]).empty_table()
     return Rows(table, UNROUTABLE_SCHEMA, _unroutable_columns(table, notice))
+
+
+def journal_rows(point: ReadPoint, stream: str, path: str, *, notice: Notice = silent) -> Rows:
+    """The messages of a stream's journal, flattened."""
+    table = point.journal(path)
+    columns = _columns(table, JOURNAL_SCHEMA, lambda text: notice(f"journal of {stream}: {text}"))
+    return Rows(table, JOURNAL_SCHEMA, columns)
 
 
 def unroutable_columns(point: ReadPoint, vhost: str, *, notice: Notice = silent) -> list[FlatColumn]:

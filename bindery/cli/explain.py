@@ -145,6 +145,7 @@ def on_record(one: RecordedMessage) -> dict[str, Any]:
         "row": f"{one.row.stream}:{one.row.batch_id}:{one.row.seq}",
         "queue": one.queue,
         "reason": one.reason,
+        "journal": one.journal,
         "topology_version": one.topology_version,
         "clock_ms": one.clock_ms,
     }

@@ -114,6 +114,8 @@ def _path(report: dict[str, Any], visits: list[dict[str, Any]]) -> Tree:
     if "on_record" in report:
         record = report["on_record"]
         place = f"queue {record['queue']}" if record["queue"] is not None else f"unroutable, {record['reason']}"
+        if record["journal"]:
+            place = "in the journal alone" + (f", {record['reason']}" if record["reason"] is not None else "")
         tree.add(Text(visible(f"on record as {record['row']}: {place}"), "dim"))
     for visit in visits:
         _visit(tree, visit)

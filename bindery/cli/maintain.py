@@ -82,7 +82,7 @@ def maintain(
 
 #: What was done to a table: numbers, and what kept it from more.
 _COLUMNS: Final = (
-    "table", "merged", "into", "rows summed", "deleted", "freed KiB", "log entries", "checkpoints", "notes",
+    "table", "merged", "into", "rows summed", "trimmed", "deleted", "freed KiB", "log entries", "checkpoints", "notes",
 )  # fmt: skip
 
 
@@ -101,7 +101,16 @@ def _limits_row(one: LimitsReport) -> tuple[object, ...]:
 
 
 def _row(one: TableReport) -> tuple[object, ...]:
-    numbers = (one.merged, one.into, one.summed, one.deleted, one.freed_bytes // 1024, one.entries, one.checkpoints)
+    numbers = (
+        one.merged,
+        one.into,
+        one.summed,
+        one.trimmed,
+        one.deleted,
+        one.freed_bytes // 1024,
+        one.entries,
+        one.checkpoints,
+    )
     notes = [one.error] if one.error else [f"read from far back by {name}" for name in one.held_by]
     return (one.name, *(number or None for number in numbers), "; ".join(notes))
 

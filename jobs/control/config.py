@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import yaml
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from bindery.jobs.control.kafka import KAFKA_CREDENTIALS, KafkaSource
 from bindery.jobs.control.parts import Name, Part, Text
@@ -22,6 +22,7 @@ from bindery.router.errors import InvalidInput
 from bindery.router.message import MAP_SECTIONS, SECTION_FIELDS, SENT_SCHEMA
 from bindery.router.model import DEFAULT_VHOST, MAX_NAME_BYTES
 from bindery.router.spelling import did_you_mean, nearest
+from bindery.store.maintenance.journals import JournalOptions
 from bindery.store.maintenance.options import MaintenanceOptions
 from bindery.store.stream_names import why_no_job
 from bindery.store.writer import DEFAULT_BUFFER_BYTES
@@ -121,6 +122,14 @@ class Job(Part):
     max_batch_records: int = Field(default=20_000, ge=1)
     task_buffer_bytes: int = Field(default=DEFAULT_BUFFER_BYTES, ge=1024 * 1024)
     maintenance: bool | MaintenanceOptions | None = None
+    journal: bool | JournalOptions = False
+
+    @property
+    def journal_options(self) -> JournalOptions | None:
+        """What is kept in the journal of the stream; None without one."""
+        if isinstance(self.journal, JournalOptions):
+            return self.journal
+        return JournalOptions() if self.journal else None
 
     @field_validator("stream")
     @classmethod
@@ -352,7 +361,12 @@ def _keys(found: Any, file: JobFile) -> tuple[str, ...]:
 def _keys_at(path: tuple[str, ...], location: tuple[int | str, ...]) -> list[str]:
     if not path:
         return list(Job.model_fields)
-    models: dict[Any, type[Part]] = {"queue": QueueSource, "kafka": KafkaSource}
+    models: dict[Any, type[BaseModel]] = {
+        "queue": QueueSource,
+        "kafka": KafkaSource,
+        MaintenanceOptions.__name__: MaintenanceOptions,
+        JournalOptions.__name__: JournalOptions,
+    }
     model = next((models[part] for part in location if part in models), FileSource)
     return [field.alias or name for name, field in model.model_fields.items()]
 

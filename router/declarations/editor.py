@@ -25,6 +25,7 @@ from bindery.router.model.objects import (
     EXCHANGE_TYPES,
     MAX_ID,
     MAX_NAME_BYTES,
+    NO_QUEUE_ID,
     Binding,
     Divert,
     Exchange,
@@ -187,7 +188,10 @@ class TopologyEditor:
                 divert_filter(divert, limits)
 
     def declare_queue(self, queue: Queue, *, overwrite: bool = False) -> bool:
-        """Declare a queue; True when it is new. See declare_exchange for `overwrite`."""
+        """Declare a queue; True when it is new. See declare_exchange for `overwrite`.
+
+        The id of the argument is ignored: the queue that is there keeps its own, and a new one is given one.
+        """
         self.topology.vhost(queue.vhost)
         check_declarable(queue.name, "queue")
         check_queue_arguments(queue, filter_limits(self.topology), self._policies)
@@ -196,8 +200,13 @@ class TopologyEditor:
             check_equivalent("queue", present, queue, ("durable", "auto_delete"))
             return False
         check_limits(queue)
-        self._put("queues", (queue.vhost, queue.name), queue)
+        self._put_queue(replace(queue, id=NO_QUEUE_ID if present is None else present.id))
         return present is None
+
+    def give_queue_ids(self) -> None:
+        """Give an id to each queue that has none: an older version declared it."""
+        for key in sorted(key for key, queue in self.topology.queues.items() if queue.id == NO_QUEUE_ID):
+            self._put_queue(self.topology.queues[key])
 
     def delete_exchange(self, vhost: str, name: str, *, if_unused: bool = False) -> None:
         """Delete an exchange with every binding and divert from and to it."""
@@ -309,9 +318,7 @@ class TopologyEditor:
                         for predeclared in predeclared_exchanges(present.name):
                             self._own("exchanges").pop(predeclared, None)
                 case Sequence():
-                    if item.next_id > self.topology.next_id:
-                        self.topology.next_id = item.next_id
-                        self.changes[key] = item
+                    self._advance(item)
                 case _:
                     self._put(*_place(item), item)
             if isinstance(item, Binding):
@@ -346,14 +353,26 @@ class TopologyEditor:
         if source is not None and source.auto_delete and not remaining:
             self._remove_exchange(source)
 
+    def _put_queue(self, queue: Queue) -> None:
+        """Put a queue, with a new id unless it has one."""
+        if queue.id == NO_QUEUE_ID:
+            number = _checked(self.topology.next_queue_id, "queue")
+            self._advance(replace(self.topology.sequence, next_queue_id=number + 1))
+            queue = replace(queue, id=number)
+        self._put("queues", (queue.vhost, queue.name), queue)
+
     def _new_id(self) -> int:
-        number = self.topology.next_id
-        if number > MAX_ID:
-            raise InvalidDeclaration("all lineage ids of this installation have been given out", where="binding")
-        self.topology.next_id = number + 1
-        sequence = Sequence(number + 1)
-        self.changes[object_key(sequence)] = sequence
+        number = _checked(self.topology.next_id, "binding")
+        self._advance(replace(self.topology.sequence, next_id=number + 1))
         return number
+
+    def _advance(self, to: Sequence) -> None:
+        """Go on with the ids after those that have been given out; never back."""
+        before, topology = self.topology.sequence, self.topology
+        topology.next_id = max(before.next_id, to.next_id)
+        topology.next_queue_id = max(before.next_queue_id, to.next_queue_id)
+        if topology.sequence != before:
+            self.changes[object_key(before)] = topology.sequence
 
     def _own(self, attribute: str) -> dict[Any, Any]:
         if attribute not in self._owned:
@@ -380,6 +399,13 @@ class TopologyEditor:
         self._own(attribute).pop(key)
         self.changes[object_key(item)] = None
         self.dropped.add(object_key(item))
+
+
+def _checked(number: int, where: str) -> int:
+    """A lineage id, unless there are no more."""
+    if number > MAX_ID:
+        raise InvalidDeclaration("all lineage ids of this installation have been given out", where=where)
+    return number
 
 
 def _place(item: Object) -> tuple[str, Any]:

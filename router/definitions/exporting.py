@@ -12,6 +12,7 @@ from bindery.router.definitions.document import (
     SINGLE_VHOST,
 )
 from bindery.router.model import (
+    NO_QUEUE_ID,
     Binding,
     Divert,
     Exchange,
@@ -137,7 +138,8 @@ def as_entry(item: Object) -> dict[str, Any]:
         case Exchange():
             return _exchange_entry(item) | {"vhost": item.vhost}
         case Queue():
-            return _queue_entry(item) | {"vhost": item.vhost}
+            number = {} if item.id == NO_QUEUE_ID else {"id": item.id}
+            return _queue_entry(item) | {"vhost": item.vhost} | number
         case Binding():
             return _binding_entry(item) | {"vhost": item.vhost, "id": item.id}
         case Divert():

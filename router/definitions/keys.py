@@ -60,6 +60,7 @@ _IGNORED: Final[Mapping[str, Mapping[str, str]]] = {
     "exchanges": dict.fromkeys(("policy", "user_who_performed_action"), _BROKER),
     "queues": {
         "type": "every queue is a Delta table",
+        "id": _GIVEN,
         **dict.fromkeys(("exclusive", "policy", "operator_policy", "node", "user_who_performed_action"), _BROKER),
     },
     "bindings": {"properties_key": _GIVEN, "id": _GIVEN},

@@ -54,6 +54,11 @@ class Router:
         """Queue names; a queue number in results is a position in this tuple."""
         return self._plan.queues
 
+    @property
+    def queue_ids(self) -> Int32s:
+        """The lineage ids of the queues, int32[q], by queue number."""
+        return self._plan.queue_ids
+
     def route(self, batch: pa.RecordBatch, *, clock_ms: int) -> Deliveries:
         """Where every message of a batch goes.
 

@@ -58,10 +58,15 @@ def assemble(walk: Walk, batch: pa.RecordBatch, exchange: Int32s) -> Deliveries:
         offsets=np.append(0, np.cumsum(copies[touched])).astype(np.int64),
         rows=delivered,
         lineage=pa.ListArray.from_arrays(pa.array(lineage_offsets), pa.array(lineage)),
+        reached=_lists(queue_offsets, row_queues),
         unroutable=unroutable,
         incomplete=_incomplete({row: text for row, text in failures.items() if routed[row]}),
         counts=_counts(walk, hits, unroutable),
     )
+
+
+def _lists(offsets: Int64s, numbers: Int32s) -> pa.ListArray:
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(numbers))
 
 
 # -- unroutable messages --------------------------------------------------------------------------------

@@ -116,6 +116,7 @@ class Plan:
     vhost: str
     version: int
     queues: tuple[str, ...]
+    queue_ids: Int32s
     exchange_names: tuple[str, ...]
     exchanges: Exchanges
     matchers: tuple[Matcher | None, ...]
@@ -169,6 +170,7 @@ class _Compiler:
             vhost=self._declared.vhost,
             version=self._declared.topology.version,
             queues=tuple(self._queue_number),
+            queue_ids=_numbers(queue.id for queue in self._declared.queues.values()),
             exchange_names=tuple(self._exchange_number),
             exchanges=Exchanges(
                 names=TextTable.of(list(self._exchange_number)),

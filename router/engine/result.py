@@ -113,6 +113,7 @@ class Deliveries:
     offsets     int64[t+1]  `rows[offsets[i]:offsets[i + 1]]` are the message rows of `queue[i]`
     rows        int32[c]    ascending within each queue, each row once a queue
     lineage     list<int32> per message: the sorted ids of every binding and divert that matched it on its way
+    reached     list<int32> per message: the numbers of the queues that it reached, each once
     unroutable  the messages that reached no queue
     incomplete  messages that reached a queue, but met a filter that could not be evaluated: a copy may be missing
     """
@@ -121,6 +122,7 @@ class Deliveries:
     offsets: Int64s
     rows: Int32s
     lineage: pa.ListArray
+    reached: pa.ListArray
     unroutable: Unroutable
     incomplete: Unroutable
     counts: Counts

@@ -15,6 +15,8 @@ DEFAULT_VHOST: Final = "/"
 #: Lineage id of the implicit bindings of the default exchange; real ids start at 1.
 DEFAULT_BINDING_ID: Final = 0
 MAX_ID: Final = 2**31 - 1
+#: The id of a queue that has none (yet).
+NO_QUEUE_ID: Final = 0
 
 EXCHANGE_TYPES: Final = ("direct", "topic", "fanout", "headers")
 #: Exchanges that every vhost has from the start (Broker-J §4.6.1; AMQP 0-9-1 §3.1.3).
@@ -91,13 +93,18 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue: one Delta table."""
+    """A queue: one Delta table.
+
+    `id` is its lineage id, given when it is declared: a queue that is deleted and declared again gets another.
+    NO_QUEUE_ID for one that an older version declared, until it is given one.
+    """
 
     vhost: str
     name: str
     durable: bool = True
     auto_delete: bool = False
     arguments: Table = _EMPTY
+    id: int = NO_QUEUE_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +172,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """The next lineage id to hand out; persisted so that no id is ever reused."""
+    """The next lineage ids to hand out, of links and of queues; persisted so that none is ever reused."""
 
     next_id: int
+    next_queue_id: int = 1
 
 
 Object = Vhost | Exchange | Queue | Binding | Divert | Setting | Sequence

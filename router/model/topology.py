@@ -39,6 +39,7 @@ class Topology:
     diverts: dict[tuple[str, str], Divert] = field(default_factory=dict)
     settings: dict[ObjectKey, Setting] = field(default_factory=dict)
     next_id: int = 1
+    next_queue_id: int = 1
     _ids: dict[tuple[str, ...], int] = field(default_factory=dict, repr=False, compare=False)
     _from: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict, repr=False, compare=False)
     _to: dict[tuple[str, str, str], dict[int, None]] = field(default_factory=dict, repr=False, compare=False)
@@ -70,7 +71,7 @@ class Topology:
                 case Setting():
                     topology.settings[object_key(item)] = item
                 case Sequence():
-                    topology.next_id = item.next_id
+                    topology.next_id, topology.next_queue_id = item.next_id, item.next_queue_id
         return topology
 
     @classmethod
@@ -86,7 +87,7 @@ class Topology:
         yield from self.bindings.values()
         yield from self.diverts.values()
         yield from self.settings.values()
-        yield Sequence(self.next_id)
+        yield self.sequence
 
     def get(self, key: ObjectKey) -> Object | None:
         """The object that is persisted under that key, or None; a sequence is always there."""
@@ -103,8 +104,13 @@ class Topology:
             case "divert":
                 return self.diverts.get((vhost, name))
             case "sequence":
-                return Sequence(self.next_id)
+                return self.sequence
         return self.settings.get(key)
+
+    @property
+    def sequence(self) -> Sequence:
+        """The lineage ids that come next."""
+        return Sequence(self.next_id, self.next_queue_id)
 
     def vhost(self, name: str) -> Vhost:
         """The vhost of that name; raises NotFound."""

@@ -11,8 +11,8 @@ from bindery.router.errors import InvalidInput
 
 _UNITS: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 _DURATION: Final = re.compile(r"\s*(?:interval\s+)?(\d{1,9})\s*(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
-_SIZE: Final = re.compile(r"\s*(\d{1,9})\s*(KiB|MiB|GiB)?\s*")
-_BYTES: Final = {None: 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_SIZE: Final = re.compile(r"\s*(\d{1,9})\s*(KiB|MiB|GiB|TiB)?\s*")
+_BYTES: Final = {None: 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 #: How long old versions stay readable where nothing else is said.
 DEFAULT_RETENTION: Final = timedelta(days=7)
@@ -74,6 +74,15 @@ def size(text: str) -> int:
         raise InvalidInput(
             f"{text!r} is no size of files", where="target size", hint="1 MiB to 4 GiB, such as '32 MiB'"
         )
+    return number
+
+
+def bytes_of(text: str) -> int:
+    """How many bytes a table may have, such as "10 GiB"; raises InvalidInput under 64 MiB."""
+    found = _SIZE.fullmatch(text)
+    number = 0 if found is None else int(found[1]) * _BYTES[found[2]]
+    if number < 64 << 20:
+        raise InvalidInput(f"{text!r} is no size of a table", where="size", hint="at least 64 MiB, such as '10 GiB'")
     return number
 
 

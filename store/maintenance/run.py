@@ -27,6 +27,7 @@ from bindery.store.maintenance.cleanup import clean_log, superfluous
 from bindery.store.maintenance.compaction import compact
 from bindery.store.maintenance.holds import Holds, find_holds
 from bindery.store.maintenance.horizon import Horizon, horizon, state_properties
+from bindery.store.maintenance.journals import past_keeping, trim
 from bindery.store.maintenance.leftovers import leftovers, sweep
 from bindery.store.maintenance.listing import LogFiles
 from bindery.store.maintenance.policy import Policy
@@ -45,7 +46,8 @@ _LOCK: Final = ".maintenance"
 
 @dataclass(slots=True)
 class TableReport:
-    """What was done to a table, or would be: files merged into others, rows summed up, files deleted.
+    """What was done to a table, or would be: files merged into others, rows summed up, files of old rows that
+    a journal no longer has, files deleted.
 
     `listed` counts the entries of the log before that: what a look at the table has to go through.
     `left` tells that another maintainer works on the table; `error` why it could not be maintained.
@@ -56,6 +58,7 @@ class TableReport:
     merged: int = 0
     into: int = 0
     summed: int = 0
+    trimmed: int = 0
     entries: int = 0
     checkpoints: int = 0
     deleted: int = 0
@@ -69,7 +72,14 @@ class TableReport:
     def is_touched(self) -> bool:
         """Whether there was anything to do."""
         return bool(
-            self.merged or self.summed or self.entries or self.checkpoints or self.deleted or self.error or self.held_by
+            self.merged
+            or self.summed
+            or self.trimmed
+            or self.entries
+            or self.checkpoints
+            or self.deleted
+            or self.error
+            or self.held_by
         )
 
 
@@ -238,6 +248,8 @@ def _work(place: TablePlace, log: TableLog, policy: Policy, holds: Holds, found:
     state_properties(place, log, policy)
     if place.kind is MANIFEST:
         found.summed = summarise(place, log, policy, now_ms)
+    if place.kind is tables.JOURNAL:
+        found.trimmed = trim(log, now_ms)
     _compact(place, log, policy, found)
     if checkpoints.is_due(place.path, log.version):
         checkpoints.write_checkpoint(place.path)
@@ -256,10 +268,12 @@ def _work(place: TablePlace, log: TableLog, policy: Policy, holds: Holds, found:
 
 def _look(place: TablePlace, log: TableLog, policy: Policy, holds: Holds, found: TableReport, now_ms: int) -> None:
     """What `_work` would do now."""
+    if place.kind is tables.JOURNAL:
+        found.trimmed = len(past_keeping(log, now_ms))
     files = LogFiles.of(place.path)
     kept: Horizon | None = horizon(place, log, files, policy, holds.active, now_ms)
     if not place.is_forever:
-        planned = merges(tables.files_of(log).values(), policy, place.most_rows)
+        planned = merges(tables.files_of(log).values(), policy, place.most_rows, by_day=place.by_day)
         found.merged, found.into = sum(map(len, planned)), len(planned)
     waste = unneeded(log, files, kept, policy.orphan_age, now_ms)
     found.deleted, found.freed_bytes = waste.number, waste.bytes

@@ -24,6 +24,7 @@ _ROUTED: Final = (
 _STATISTICS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     tables.QUEUE.name: _ROUTED,
     tables.UNROUTABLE.name: _ROUTED,
+    tables.JOURNAL.name: _ROUTED,
     MANIFEST.name: (("app_id",), ("stream",), ("batch_id",), ("committed_at",)),
 }
 #: Rows of a merged file at most, by kind of table: whoever looks for the newest batches reads whole files.
@@ -53,6 +54,11 @@ class TablePlace:
         """Rows that a merged file has at most; None where bytes alone count."""
         return _MOST_ROWS.get(self.kind.name)
 
+    @property
+    def by_day(self) -> bool:
+        """Whether files of different days stay apart: a journal's go as a whole when their newest row is old."""
+        return self.kind is tables.JOURNAL
+
     def open(self) -> TableLog:
         """The table's log with its files, checked; raises UnsupportedTable."""
         return tables.open_log(self.path, self.kind, files=True)
@@ -66,6 +72,7 @@ def table_places(data: DataDir) -> Iterator[TablePlace]:
     for kind, found in (
         *((tables.QUEUE, path) for path in data.queue_tables()),
         *((tables.UNROUTABLE, path) for path in data.vhost_tables("unroutable")),
+        *((tables.JOURNAL, path) for path in data.journals()),
         *((tables.INBOX, path) for path in data.vhost_tables("inbox")),
     ):
         if is_table(found):

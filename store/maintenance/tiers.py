@@ -20,6 +20,7 @@ _BYTES_PER_WEIGHT: Final = 8_192
 #: Files of one merge at most; whatever is left comes with the next.
 MOST_FILES: Final = 1_024
 _ANY_ROWS: Final = 1 << 62
+_DAY_MS: Final = 86_400_000
 
 
 def order(file: AddFile, fan_in: int) -> int:
@@ -32,31 +33,37 @@ def order(file: AddFile, fan_in: int) -> int:
     return found
 
 
-def merges(files: Iterable[AddFile], policy: Policy, most_rows: int | None = None) -> list[list[AddFile]]:
+def merges(
+    files: Iterable[AddFile], policy: Policy, most_rows: int | None = None, *, by_day: bool = False
+) -> list[list[AddFile]]:
     """Groups of files to merge now, each in the order of its rows; none when too few have gathered.
 
-    A merged file has about the target size or `most_rows` at most; one of half of that is done with.
+    A merged file has about the target size or `most_rows` at most; one of half of that is done with. With `by_day` no
+    merged file has rows that were routed on different days, in UTC.
     """
     enough = _ANY_ROWS if most_rows is None else most_rows
     found: list[list[AddFile]] = []
-    for _, held in sorted(_orders(files, policy, enough).items()):
+    for _, held in sorted(_orders(files, policy, enough, by_day).items()):
         if len(held) >= policy.fan_in:
             found += _portions(sorted(held, key=row_order), policy.target_bytes, enough)
     return found
 
 
-def gathered(files: Iterable[AddFile], policy: Policy, most_rows: int | None = None) -> int:
+def gathered(files: Iterable[AddFile], policy: Policy, most_rows: int | None = None, *, by_day: bool = False) -> int:
     """How many files the order has that has most of them: at a fan-in there is something to merge."""
-    orders = _orders(files, policy, _ANY_ROWS if most_rows is None else most_rows)
+    orders = _orders(files, policy, _ANY_ROWS if most_rows is None else most_rows, by_day)
     return max(map(len, orders.values()), default=0)
 
 
-def _orders(files: Iterable[AddFile], policy: Policy, most_rows: int) -> dict[int, list[AddFile]]:
-    """The files that are not done with, by their order."""
-    found: dict[int, list[AddFile]] = {}
+def _orders(
+    files: Iterable[AddFile], policy: Policy, most_rows: int, by_day: bool
+) -> dict[tuple[int, int], list[AddFile]]:
+    """The files that are not done with, by their order and, where it matters, by their day."""
+    found: dict[tuple[int, int], list[AddFile]] = {}
     for file in files:
         if file.size < policy.target_bytes // 2 and (file.rows or 0) < most_rows // 2:
-            found.setdefault(order(file, policy.fan_in), []).append(file)
+            day = int(row_order(file)[0] // _DAY_MS) if by_day else 0
+            found.setdefault((order(file, policy.fan_in), day), []).append(file)
     return found
 
 
@@ -89,9 +96,22 @@ def row_order(file: AddFile) -> tuple[float, int, int, str]:
         return float(file.modified_ms), 0, 0, file.path
 
 
-def _least(file: AddFile) -> dict[str, Any]:
+def newest_row(file: AddFile) -> float | None:
+    """When the newest row of a file was routed at the latest (ms); None for a file that does not say so."""
+    stated = _stated(file, "maxValues").get("routed_at")
     try:
-        found = json.loads(file.stats or "{}").get("minValues")
+        return None if stated is None else datetime.fromisoformat(stated).timestamp() * 1000 + 1
+    except (ValueError, TypeError):
+        return None
+
+
+def _least(file: AddFile) -> dict[str, Any]:
+    return _stated(file, "minValues")
+
+
+def _stated(file: AddFile, bound: str) -> dict[str, Any]:
+    try:
+        found = json.loads(file.stats or "{}").get(bound)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

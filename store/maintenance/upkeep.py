@@ -36,6 +36,8 @@ from bindery.store.manifest import MANIFEST
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 
+#: Kinds of tables that batches are committed to.
+_ROUTED: Final = {kind.name: kind for kind in (tables.QUEUE, tables.UNROUTABLE, tables.JOURNAL)}
 _LOGGER: Final = logging.getLogger(__name__)
 #: Commits after which a table is cleaned up, at least; one for every so many files that it lists, if more.
 _CLEAN_COMMITS: Final = 64
@@ -128,10 +130,7 @@ class Upkeep:
         with self._changed:
             self._count(MANIFEST, self._data.manifest)
             for one in commits:
-                if one.kind == tables.QUEUE.name:
-                    self._count(tables.QUEUE, self._data.queue(one.vhost, one.name))
-                else:
-                    self._count(tables.UNROUTABLE, self._data.unroutable(one.vhost))
+                self._count(_ROUTED[one.kind], self._data.routed(one.kind, one.vhost, one.name))
             if self._due(time.monotonic()):
                 self._changed.notify_all()
 
@@ -196,7 +195,9 @@ class Upkeep:
             if report.error is not None:
                 table.log = None
             else:
-                left = gathered(tables.files_of(table.log).values(), self._policy, table.place.most_rows)
+                left = gathered(
+                    tables.files_of(table.log).values(), self._policy, table.place.most_rows, by_day=table.place.by_day
+                )
                 with self._changed:
                     table.fresh += min(left, self._policy.fan_in - 1)
         except Exception:

@@ -16,12 +16,16 @@ BOUND = "amq.fanout"
 
 @dataclass
 class Batch:
-    """A batch of the stream until it has ended: the queues, with their incarnations, that it is for."""
+    """A batch of the stream until it has ended: the queues, with their incarnations, that it is for.
+
+    `trimmed` once maintenance may have taken its rows out of the journal: all that is there is old.
+    """
 
     number: int
     clock_ms: int
     version: int | None = None
     targets: dict[str, int] = field(default_factory=dict)
+    trimmed: bool = False
 
     @property
     def messages(self) -> list[str]:

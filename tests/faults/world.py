@@ -28,7 +28,7 @@ from bindery.api import inbox
 from bindery.api.publisher import Publisher
 from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError, Fenced
-from bindery.router.message import QUEUE_SCHEMA, UNROUTABLE_SCHEMA, Message, to_batch
+from bindery.router.message import JOURNAL_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA, Message, to_batch
 from bindery.router.model import Binding, Exchange, Queue, Topology
 from bindery.router.queue_limits import QueueLimits
 from bindery.store import checkpoints, data_files, faults, read, tables
@@ -84,7 +84,8 @@ class World:
     """The model, and the processes that work on the data directory.
 
     `must` holds, by queue, the messages that must be there; `gone`, by queue and incarnation, those that a
-    consumer has removed; `perhaps` those that may have got there: of an operation that ended in an error.
+    consumer has removed; `perhaps` those that may have got there: of an operation that ended in an error. `journal`
+    holds those that the journal of the stream must have: the messages of batches since the last maintenance.
     """
 
     def __init__(self, root: str, met: Met) -> None:
@@ -99,6 +100,8 @@ class World:
         self.gone: dict[tuple[str, int], set[str]] = {}
         self.perhaps: set[str] = set()
         self.unroutable: set[str] = set()
+        self.journal: set[str] = set()
+        self.ever: set[str] = set()
         self.ended: list[int] = []
         self.inbox: Counter[str] = Counter()
         self.inbox_perhaps: Counter[str] = Counter()
@@ -170,6 +173,9 @@ class World:
         if self.run("stream", lambda: self._drive(self._process.driver, batch), injection).done:
             self.ended.append(batch.number)
             self.unroutable.add(batch.lost)
+            self.ever |= {*batch.messages, batch.lost}
+            if not batch.trimmed:
+                self.journal |= {*batch.messages, batch.lost}
             self.next_batch = batch.number + 1
             self.batch = None
             self._arrived(batch.messages, batch.targets)
@@ -183,8 +189,9 @@ class World:
         if begun.router is not None:
             files = [self._queue_file(batch, name) for name in sorted(batch.targets)]
             counts = RoutedCounts()
-            counts.records, counts.copies = MESSAGES + 1, MESSAGES * len(files)
-            driver.commit(begun, Routed([*files, self._unroutable_file(batch)], counts))
+            counts.records, counts.copies = MESSAGES + 1, MESSAGES * len(batch.targets)
+            files += [self._unroutable_file(batch), self._journal_file(batch, begun.topology)]
+            driver.commit(begun, Routed(files, counts))
 
     def _queue_file(self, batch: Batch, name: str) -> WrittenFile:
         assert batch.version is not None
@@ -200,6 +207,17 @@ class World:
         at(path).make_folder()
         added = data_files.write_file(path, pa.Table.from_pylist([row], schema=UNROUTABLE_SCHEMA))
         return WrittenFile("unroutable", "/", "", added.path, added.size, 1, added.stats)
+
+    def _journal_file(self, batch: Batch, topology: Topology) -> WrittenFile:
+        assert batch.version is not None
+        rows = batch.rows(list(enumerate([*batch.messages, batch.lost])), batch.version)
+        ids = sorted(topology.queues["/", name].id for name in batch.targets)
+        for row in rows:
+            row["routing"]["queues"] = [] if row["routing_key"] == batch.lost else ids
+        path = self.data.journal(STREAM)
+        at(path).make_folder()
+        added = data_files.write_file(path, pa.Table.from_pylist(rows, schema=JOURNAL_SCHEMA))
+        return WrittenFile("journal", "/", STREAM, added.path, added.size, len(rows), added.stats)
 
     def _arrived(self, messages: list[str], targets: dict[str, int]) -> None:
         """Messages are in queues: those that are still what they were, but for what a consumer took already."""
@@ -421,6 +439,7 @@ class World:
 
     def maintain(self, injection: Injection | None) -> None:
         """One pass over everything, as if all of it were old."""
+        self._trimmed()
         grounds.trust_logs(False)  # from here on nothing is kept for as long as processes trust in
         self._finish_dead_letters()
 
@@ -430,6 +449,13 @@ class World:
                 assert not report.failed, report.failed
 
         self.run("maintain", action, injection)
+        self._trimmed()  # what another process has brought meanwhile is old as well
+
+    def _trimmed(self) -> None:
+        """Maintenance takes old rows out of the journal, and all of them are."""
+        self.journal.clear()
+        if self.batch is not None:
+            self.batch.trimmed = True
 
     def checkpoint(self, number: int, injection: Injection | None) -> None:
         """Write a checkpoint of one of the tables; that it fails harms nothing."""
@@ -486,6 +512,7 @@ class World:
 
     def _meanwhile_maintain(self) -> None:
         self._finish_dead_letters()
+        self._trimmed()
         report = maintain(self.data, RIVAL_POLICY)
         assert not report.failed, report.failed
 
@@ -493,6 +520,7 @@ class World:
 
     def _tables(self) -> list[str]:
         fixed = [self.data.topology, self.data.streams, self.data.manifest, self.data.unroutable("/")]
+        fixed.append(self.data.journal(STREAM))
         return [path for path in fixed if tables.exists(path)] + [
             self.data.queue("/", name) for name in (*self.must, *map(target, QUEUES))
         ]
@@ -518,6 +546,17 @@ class World:
             back = set(there) & self.removed(name)
             assert not back, f"{name} holds again what was taken from it: {back}"
         self.moving.check(self.rows)
+        self._check_journal()
+
+    def _check_journal(self) -> None:
+        """Each message of the stream is there once, unless it is old."""
+        path = self.data.journal(STREAM)
+        contents = self._contents.of(path) if tables.exists(path) else []
+        there = [row[4] for row in contents]
+        assert len(there) == len(set(there)), f"doubled in the journal: {there}"
+        assert self.journal <= set(there), f"lost from the journal: {self.journal - set(there)}"
+        begun = set() if self.batch is None else {*self.batch.messages, self.batch.lost}
+        assert set(there) <= self.ever | begun, "the journal holds what nobody sent"
 
     def finish(self) -> None:
         """End what has not ended, in a new process without faults, and look at everything from outside."""

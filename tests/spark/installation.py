@@ -106,6 +106,10 @@ class Installation:
         """What a queue holds."""
         return DeltaTable(self.data.queue("/", queue)).to_pyarrow_table()
 
+    def journal(self) -> list[dict[str, Any]]:
+        """The journal of the stream."""
+        return DeltaTable(self.data.journal("s")).to_pyarrow_table().to_pylist()
+
     def files(self, queue: str) -> dict[int, int]:
         """How many files each batch has written for a queue."""
         read = (pq.read_table(file) for file in DeltaTable(self.data.queue("/", queue)).file_uris())

@@ -6,6 +6,7 @@ import pytest
 
 from bindery.jobs.report import BatchReport
 from bindery.jobs.route import RouteJob
+from bindery.router.declarations import TopologyEditor
 from bindery.router.message import Message
 from bindery.router.model import Exchange
 from bindery.router.values import Table
@@ -51,6 +52,29 @@ def test_a_message_is_copied_once_to_each_queue_with_its_lineage_and_place(insta
     assert dict(big["application_properties"])["n"]["int"] == 1
     assert big["routing"]["stream"] == "s"
     assert big["routing"]["topology_version"] == report.topology_version
+
+
+def test_a_journal_has_each_message_once_with_the_queues_it_reached(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation.queue("all")
+    with monkeypatch.context() as before:  # queues had ids
+        before.setattr(TopologyEditor, "_put_queue", lambda e, q: e._put("queues", (q.vhost, q.name), q))
+        installation.queue("eu", key="eu.*")
+    sent = [*orders("eu.small", "us.big"), Message(exchange="nowhere", routing_key="x", bcc=("y",))]
+    installation.publish(sent, file="a.parquet")
+
+    installation.route(ONE_FILE_EACH + "journal: on\n")
+
+    ids = {name: queue.id for (_, name), queue in installation.topology.load().queues.items()}
+    rows = {row["routing_key"]: row for row in installation.journal()}
+    reached = {key: set(row["routing"]["queues"]) for key, row in rows.items()}
+    assert reached == {"eu.small": {ids["all"], ids["eu"]}, "us.big": {ids["all"]}, "x": set()}
+    assert (rows["x"]["reason"], rows["x"]["bcc"]) == ("no_exchange", ["y"])
+    in_queue = {row["routing_key"]: row for row in installation.rows("all")}
+    for key in ("eu.small", "us.big"):
+        assert rows[key]["source"] == in_queue[key]["source"]
+        assert rows[key]["routing"]["seq"] == in_queue[key]["routing"]["seq"]
 
 
 def test_bcc_routes_and_stays_out_of_queue_tables(installation: Installation) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bindery.router.declarations import TopologyEditor
+from bindery.router.definitions import as_entry
 from bindery.router.errors import (
     AccessRefused,
     BinderyError,
@@ -194,9 +195,26 @@ def test_ids_are_never_given_twice(editor: TopologyEditor) -> None:
     second, _ = editor.bind(binding("x", "q"))
     third, _ = editor.declare_divert(divert("d", "x", "y"))
     assert first.id < second.id < third.id
-    assert editor.changes[object_key(Sequence(0))] == Sequence(third.id + 1)
+    sequence = editor.changes[object_key(Sequence(0))]
+    assert isinstance(sequence, Sequence)
+    assert sequence.next_id == third.id + 1
     later = TopologyEditor(Topology.of(editor.topology.objects()))
     assert later.bind(binding("x", "r"))[0].id == third.id + 1
+
+
+def test_queues_have_ids_of_their_own_and_a_queue_that_is_declared_again_gets_another(editor: TopologyEditor) -> None:
+    queues = editor.topology.queues
+    first = queues["/", "q"].id
+    editor.bind(binding("x", "q"))
+    editor.declare_queue(Queue("/", "q"))
+    editor.declare_queue(Queue("/", "q", durable=False, id=77), overwrite=True)
+    assert queues["/", "q"].id == editor.topology.queues["/", "q"].id == first, "it is the same queue"
+    editor.delete_queue("/", "q")
+    editor.declare_queue(Queue("/", "q"))
+    again = editor.topology.queues["/", "q"].id
+    assert again == max(queue.id for queue in editor.topology.queues.values()) > first
+    assert editor.topology.next_queue_id == again + 1
+    assert "id" in as_entry(editor.topology.queues["/", "q"]) and "id" not in as_entry(Queue("/", "q"))
 
 
 def test_unbinding_needs_the_exact_identity(editor: TopologyEditor) -> None:

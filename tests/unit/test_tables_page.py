@@ -55,5 +55,6 @@ def test_every_column_is_on_the_page(kind: tables.Kind) -> None:
 def test_what_other_tables_have_beside_and_what_a_value_is() -> None:
     beside = [row for row in rows_of(tables.UNROUTABLE) if row not in rows_of(tables.QUEUE)]
     assert section("`unroutable`") == beside
+    assert section("Journal") == [row for row in rows_of(tables.JOURNAL) if row not in rows_of(tables.QUEUE)]
     assert set(rows_of(tables.INBOX)) < set(rows_of(tables.QUEUE))
     assert section("Typed values") == value_rows()

@@ -29,6 +29,7 @@ from bindery.store.read import delete_matching, read_queue
 from bindery.store.topology import TopologyStore
 from tests.examples import examples
 from tests.unit.store.conftest import declare_queues, deliver, remove_data_files
+from tests.unit.store.routed import route
 
 pytestmark = pytest.mark.filterwarnings("ignore:Arrow output")
 
@@ -303,3 +304,22 @@ def test_every_type_of_value_reads_as_itself(data: DataDir, store: TopologyStore
             (1_500, '[1,"x"]', b"\0", True, None, "TIMESTAMP WITH TIME ZONE")
         ]
         assert isinstance(session._open['"/"."q"'], Rows)
+
+
+# -- journals -------------------------------------------------------------------------------------------
+
+
+def test_a_journal_is_a_table_with_the_name_of_its_stream(data: DataDir) -> None:
+    store = TopologyStore(data)
+    store.edit(lambda editor: (declare_queues("q", "r")(editor), editor.declare_vhost(Vhost("journal"))), author="t")
+    sent = [Message("", name, application_properties=Table({"n": n})) for n, name in enumerate(["q", "r", "none"])]
+    route(data, store, sent, stream="two words", journal=True)
+    with SqlSession(ReadPoint.of(data), "/") as session:
+        reached = """
+            SELECT n, name, reason FROM journal."two words" j
+            LEFT JOIN bindery.queues q ON list_contains(j.routing.queues, q.id) ORDER BY n
+        """
+        assert rows_of(session, reached) == [(0, "q", None), (1, "r", None), (2, None, "no_binding")]
+    route(data, store, sent, stream="two words", journal=True, batch_id=1)
+    with SqlSession(ReadPoint.of(data, "two words:0"), "/") as session:
+        assert rows_of(session, 'SELECT count(*) FROM journal."two words"') == [(3,)]

@@ -32,6 +32,8 @@ def outcomes_of(router: Router, batch: pa.RecordBatch) -> list[ReferenceOutcome]
         assert rows == sorted(set(rows)), "each row once a queue, ascending"
         for row in rows:
             queues[row].add(router.queues[queue])
+    reached = [[router.queues[queue] for queue in numbers] for numbers in found.reached.to_pylist()]
+    assert [sorted(names) for names in reached] == [sorted(names) for names in queues]
     lost = found.unroutable
     why = {
         int(row): (REASONS[reason], DISPOSITIONS[disposition], bool(recorded))

@@ -18,6 +18,7 @@ from bindery.jobs.control.config import (
     parse_job,
 )
 from bindery.router.errors import InvalidInput
+from bindery.store.maintenance.journals import JournalOptions, Kept
 from bindery.store.maintenance.options import MaintenanceOptions
 
 GOOD = """\
@@ -170,6 +171,32 @@ def test_what_maintenance_cannot_be_told_is_refused_with_its_line(line: str, mes
     with pytest.raises(InvalidInput, match=message) as refused:
         parse_job(text)
     assert "line 4" in str(refused.value.where)
+
+
+def test_a_journal_is_kept_on_request() -> None:
+    text = "stream: s\nsource: {format: parquet, path: /in}\n"
+    assert parse_job(text).job.journal_options is None
+    assert parse_job(text + "journal: off\n").job.journal_options is None
+    assert parse_job(text + "journal: on\n").job.journal_options == JournalOptions()
+    stated = parse_job(text + "journal: {retention: 2 days, size: 10 GiB}\n").job.journal_options
+    assert stated is not None
+    assert stated.kept == Kept(timedelta(days=2), 10 << 30)
+    assert JournalOptions().kept == Kept(timedelta(days=7), None)
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        ("  retention: 3 fortnights", "no length of time", ""),
+        ("  size: 1 MiB", "no size of a table", ""),
+        ("  retntion: 3 days", "unknown key", "retention"),
+    ],
+)
+def test_what_a_journal_cannot_be_told_is_refused_with_its_line(line: str, message: str, hint: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as refused:
+        parse_job(f"stream: s\nsource: {{format: parquet, path: /in}}\njournal:\n{line}\n")
+    assert "line 4" in str(refused.value.where)
+    assert hint in str(refused.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,9 @@ def deliveries(rows: int, copies: dict[int, list[int]], lost: list[int], lineage
         offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         rows=np.array([row for queue in touched for row in copies[queue]], np.int32),
         lineage=pa.array(lineage, pa.list_(pa.int32())) if rows else pa.array([], pa.list_(pa.int32())),
+        reached=pa.array(
+            [[queue for queue in touched if row in copies[queue]] for row in range(rows)], pa.list_(pa.int32())
+        ),
         unroutable=Unroutable(
             rows=np.array(lost, np.int32),
             reason=np.full(len(lost), REASONS.index("no_binding"), np.int8),

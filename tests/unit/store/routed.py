@@ -27,8 +27,9 @@ def route(
     vhost: str = "/",
     clock_ms: int | None = None,
     app_id: str | None = None,
+    journal: bool = False,
 ) -> None:
-    """One batch of a stream: routed under the newest topology and committed."""
+    """One batch of a stream: routed under the newest topology and committed, with a journal or without."""
     topology = store.load()
     router = Router.compile(topology, vhost)
     batch = to_batch(messages)
@@ -40,7 +41,8 @@ def route(
         pin = committer.pin(batch_id, topology.version, clock)
         deliveries = router.route(batch, clock_ms=pin.clock_ms)
         stamp = BatchStamp(stream, batch_id, pin.topology_version, pin.clock_ms)
-        writer = QueueWriter(data, vhost=vhost, queues=router.queues, stamp=stamp)
+        ids = router.queue_ids if journal else None
+        writer = QueueWriter(data, vhost=vhost, queues=router.queues, stamp=stamp, journal=ids)
         writer.add(batch, deliveries)
         committer.commit(batch_id, pin, writer.close(), BatchCounts(records=rows, copies=len(deliveries.rows)))
 

@@ -30,7 +30,7 @@ from bindery.router.errors import (
     StorageFailed,
     UnsupportedTable,
 )
-from bindery.router.model import Binding, Divert, Exchange, Queue, Setting, Topology, Vhost
+from bindery.router.model import NO_QUEUE_ID, Binding, Divert, Exchange, Queue, Setting, Topology, Vhost
 from bindery.router.model.objects import PARAMETER_PREFIX
 from bindery.router.values import Table, Timestamp
 from bindery.store import data_files, faults, tables
@@ -202,6 +202,39 @@ def test_rollback_is_a_new_version_with_the_old_ids_and_never_reuses_an_id(data:
     assert TopologyStore(data).load() == rolled.topology
     new = store.edit(lambda e: e.bind(Binding(0, "v", "y", "q"))[0], author="t")
     assert new.result.id == 4
+
+
+def test_a_rollback_brings_queues_back_with_their_ids_and_leaves_those_that_are_there_theirs(
+    store: TopologyStore,
+) -> None:
+    old = store.edit(declare_queues("gone", "again", "stays"), author="t").topology.queues
+    store.edit(lambda e: (e.delete_queue("/", "gone"), e.delete_queue("/", "again")), author="t")
+    again = store.edit(declare_queues("again"), author="t")
+    assert again.topology.queues["/", "again"].id == 4
+    rolled = store.rollback(again.version - 2, author="t")
+    assert {name: queue.id for (_, name), queue in rolled.topology.queues.items()} == {
+        "gone": old["/", "gone"].id,
+        "stays": old["/", "stays"].id,
+        "again": 4,  # its rows stay, and are known by it
+    }
+    assert [one.key for one in rolled.result] == [("queue", "/", "gone")]
+    assert store.edit(declare_queues("new"), author="t").topology.queues["/", "new"].id == 5
+
+
+def test_queues_of_older_versions_get_their_ids_in_a_commit_of_its_own(
+    data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(TopologyEditor, "_put_queue", lambda e, q: e._put("queues", (q.vhost, q.name), q))
+        before = store.edit(declare_queues("b", "a"), author="t")
+    assert {queue.id for queue in TopologyStore(data).load().queues.values()} == {NO_QUEUE_ID}
+    numbered = store.give_queue_ids()
+    assert {name: queue.id for (_, name), queue in numbered.queues.items()} == {"a": 1, "b": 2}
+    assert numbered.version == before.version + 1
+    assert store.give_queue_ids() == TopologyStore(data).load() == numbered, "once"
+    assert store.rollback(before.version, author="t").version == numbered.version, "nothing is to change"
+    store.edit(lambda e: e.delete_queue("/", "a"), author="t")
+    assert store.rollback(before.version, author="t").topology.queues["/", "a"].id == 3, "it had none to come back with"
 
 
 # -- storage layout -------------------------------------------------------------------------------------
