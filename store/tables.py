@@ -367,9 +367,9 @@ def ensure_unroutable_table(data: DataDir, vhost: str, *, files: bool = False) -
     return ensure_table(data.unroutable(vhost), UNROUTABLE, vhost, files=files)
 
 
-def ensure_journal_table(data: DataDir, stream: str, vhost: str, *, files: bool = False) -> TableLog:
+def ensure_journal_table(data: DataDir, stream: str, vhost: str) -> TableLog:
     """The journal of a stream, created when missing. Raises UnsupportedTable when it is of another vhost."""
-    return ensure_table(data.journal(stream), JOURNAL, vhost, stream, files=files)
+    return ensure_table(data.journal(stream), JOURNAL, vhost, stream)
 
 
 def ensure_inbox_table(data: DataDir, vhost: str) -> TableLog:
