@@ -44,7 +44,9 @@ def read_document(user: Identity, vhost: str, stated: bytes | str | dict[str, An
 
 def refused(error: DefinitionsRefused, *, placed: bool = True) -> Refusal:
     """400 for a change that cannot be made: how many errors it has, and every one; of a text with line and column."""
-    first = error.problems[0]
+    # what a misspelt key leaves missing is said after it
+    misspelt = (one for one in error.problems if str(one.get("message", "")).startswith("unknown key"))
+    first = next(misspelt, error.problems[0])
     where = f"line {first['line']}, column {first['column']}: " if placed and "line" in first else ""
     more = "" if len(error.problems) == 1 else f" ({counted(len(error.problems) - 1, 'more error')})"
     hint = f" ({first['hint']})" if first.get("hint") else ""

@@ -112,7 +112,7 @@ async def apply(
             action=f"deleted vhosts {intended.vhosts_gone!r}",
         )
     if any(one.key[0] == "queue" for one in intended.changes) or intended.emptied:
-        plane.counts.changed()
+        await run_in_threadpool(plane.counts.changed)
     return answer({"version": edit.version, "changed": True})
 
 

@@ -151,7 +151,7 @@ def test_the_keys_are_told_and_lead_to_every_place(console: Watched) -> None:
         if pressed[0] != "g":
             continue
         page.keyboard.type("".join(pressed))
-        expect(page.locator("nav [aria-current=page]")).to_have_count(1)
+        expect(page.locator("nav[aria-label=pages] [aria-current=page]")).to_have_count(1)
     assert sum(row.split()[0] == "g" for row in rows) == page.locator("nav[aria-label=pages] a").count()
 
 

@@ -22,7 +22,7 @@ export function planOf(vhost, text, { prune, signal } = {}) {
 }
 
 /** Do it: refused unless the topology is the one that was planned for. */
-export function apply(vhost, text, { prune, expected, reason }) {
+function apply(vhost, text, { prune, expected, reason }) {
   return ask(path("apply", vhost), { method: "POST", text, query: { prune: prune || undefined, expected, reason } });
 }
 
@@ -266,7 +266,7 @@ export function applyDialog({ vhost, text, prune, plan, session, ondone }) {
   const deletes = Object.keys(plan.counts.deleted ?? {}).length > 0 || plan.emptied.length > 0;
   dialog({
     title: "Apply the change",
-    body: [h("div", { class: "planned" }, planView(plan)), field("Why", reason, "the history keeps it")],
+    body: [h("div", { class: "planned", tabindex: "0", role: "region", "aria-label": "Plan" }, planView(plan)), field("Why", reason, "the history keeps it")],
     confirm: "Apply",
     kind: deletes ? "danger" : "primary",
     work: async () => {

@@ -41,7 +41,7 @@ export function version(one, { session, newest } = {}) {
 const KINDS = ["exchange", "queue", "binding", "divert", "policy", "vhost"];
 
 export function history(_, query, session) {
-  if (query.from !== undefined && query.to !== undefined) return between(query);
+  if (query.from !== undefined && query.to !== undefined) return between(query, session);
   const { author, kind, vhost, name, before } = query;
   return {
     title: "History",
@@ -97,7 +97,7 @@ function filters(query) {
 }
 
 /** What lies between two versions. */
-function between(query) {
+function between(query, session) {
   const { from, to: until, vhost } = query;
   return {
     title: `Versions ${from} and ${until}`,
@@ -175,7 +175,7 @@ export function rollback(target, newest) {
     (found) =>
       told.replaceChildren(
         h("p", {}, h("b", {}, found.total ? whatChanged(found) : "Nothing differs."), " Queues that come back are empty; queues that go are emptied. The way back is a new version itself."),
-        h("div", { class: "planned" }, changesView(found.changes)),
+        h("div", { class: "planned", tabindex: "0", role: "region", "aria-label": "Plan" }, changesView(found.changes)),
         found.total > found.changes.length ? h("small", {}, `and ${number(found.total - found.changes.length)} more`) : "",
       ),
     (problem) => told.replaceChildren(notice(problem)),

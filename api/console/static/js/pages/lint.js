@@ -13,7 +13,7 @@ const PLURAL = { error: "errors", warning: "warnings", info: "remarks" };
 const SINGULAR = { error: "error", warning: "warning", info: "remark" };
 
 /** "2 warnings" with the sign of the gravest; null without any. */
-export function mark(severities, href) {
+function mark(severities, href) {
   const gravest = Object.keys(KINDS).find((one) => severities?.[one]);
   if (!gravest) return null;
   const said = Object.keys(KINDS).filter((one) => severities[one]).map((one) => counted(severities[one], SINGULAR[one], PLURAL[one])).join(", ");
@@ -72,7 +72,8 @@ function listed(report, here) {
         h(
           "details",
           {},
-          h("summary", {}, state(KINDS[one.severity], one.name), h("span", {}, here && one.subject.kind === here.kind && one.subject.name === here.name ? null : [subject(one.subject), ": "], one.message)),
+          h("summary", {}, state(KINDS[one.severity], one.name), h("span", {}, isHere(one.subject, here) ? null : [named(one.subject.name), ": "], one.message)),
+          isHere(one.subject, here) ? null : h("p", {}, "Of ", subject(one.subject)),
           (report.rules[one.code] ?? [one.explanation]).map((paragraph) => h("p", {}, prose(paragraph))),
           one.related.length ? h("p", {}, "With it: ", one.related.map((other, number_) => [number_ ? ", " : "", subject(other)])) : null,
           h("p", { class: "muted" }, `${one.code}, ${one.severity}`),
@@ -80,6 +81,10 @@ function listed(report, here) {
       ),
     ),
   );
+}
+
+function isHere(one, here) {
+  return here !== undefined && one.kind === here.kind && one.name === here.name;
 }
 
 /** A subject, as a link where it has a page. */

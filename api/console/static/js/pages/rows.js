@@ -237,7 +237,7 @@ function chooser(query, page, onchoose, usual) {
 // -- values ------------------------------------------------------------------------------------------------
 
 /** A value of a header: its text as text, whatever it holds. */
-export function valueOf(value) {
+function valueOf(value) {
   if (value === undefined) return h("span", { class: "muted", title: "this message does not have it" }, "–");
   if (value.type === "null") return h("span", { class: "muted" }, "null");
   if (value.type === "timestamp") return h("time", { datetime: value.text, title: value.text }, value.text.replace("T", " ").replace(/\.000Z$/, "Z"));
@@ -263,7 +263,7 @@ function brief(properties) {
 }
 
 /** Where a record stood in its source, in words. */
-export function sourceWords(source) {
+function sourceWords(source) {
   const stated = Object.entries(source);
   if (!stated.length) return h("span", { class: "muted" }, "–");
   return h("span", { class: "cell-body", dir: "auto" }, stated.map(([name, value]) => `${name.replaceAll("_", " ")} ${shortened(String(value), 60)}`).join(", "));
