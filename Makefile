@@ -22,7 +22,7 @@ SECOND_OPINION := $(addprefix tests/unit/store/test_,s3_bed.py object_store.py c
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-console bench-files bench-commit bench-endurance \
-	bench-maintenance bench-storage bench-executors docs docs-serve faults fuzz random mutate faults-real compose-check conformance clean
+	bench-maintenance bench-storage bench-executors docs docs-serve faults fuzz random mutate faults-real pictures compose-check conformance clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ faults: $(STAMP) ## Every fault at every effect, and random schedules of both, a
 
 faults-real: $(STAMP) ## Kill the real programs, fill their disk: make faults-real KILLS=50 FILLINGS=10 SEED=1 (15 minutes on two idle cores)
 	TMPDIR=$(SCRATCH) $(BIN)/python -m tests.faults.real --kills $(or $(KILLS),50) --fillings $(or $(FILLINGS),10) $(if $(SEED),--seed $(SEED))
+
+pictures: $(STAMP) ## Take the pictures of README and docs anew: a newcomer's way through the console after the demo
+	BINDERY_PICTURES=docs/pictures/console $(BIN)/python -m pytest tests/spark/test_newcomer.py
 
 compose-check: $(STAMP) ## Build and run docker-compose.yml, and send a message from Kafka into a queue table
 	$(BIN)/python -m tests.compose.check
