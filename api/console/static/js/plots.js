@@ -3,17 +3,22 @@
 import { h } from "./dom.js";
 import { duration, exact, number, spoken } from "./words.js";
 
-/** Stages of a batch one after the other; what single tasks did is within "tasks". */
-const STAGES = ["prepare", "tasks", "commit"];
+/** What the tasks of a batch do, one after the other; several tasks do it beside each other. */
+const OF_TASKS = ["task read", "task fold", "task route", "task write"];
+/** Stages of a batch one after the other. */
+const STAGES = ["prepare", ...OF_TASKS, "commit"];
 
-/** [stage, milliseconds] of a batch, in order, where something was measured. */
+/** [stage, milliseconds] of a batch, in order, where something was measured: its tasks' time is shared by what they did. */
 function stagesOf(milliseconds) {
-  return STAGES.filter((stage) => milliseconds[stage] > 0).map((stage) => [stage, milliseconds[stage]]);
+  const { prepare = 0, tasks = 0, commit = 0 } = milliseconds;
+  const sum = OF_TASKS.reduce((spent, stage) => spent + (milliseconds[stage] ?? 0), 0);
+  const shared = sum ? OF_TASKS.map((stage) => [stage, (tasks * (milliseconds[stage] ?? 0)) / sum]) : [["tasks", tasks]];
+  return [["prepare", prepare], ...shared, ["commit", commit]].filter(([, spent]) => spent > 0);
 }
 
 /** The colour of a stage, the same everywhere. */
 function colour(stage) {
-  return `series-${STAGES.indexOf(stage)}`;
+  return `series-${STAGES.indexOf(stage === "tasks" ? "task route" : stage)}`;
 }
 
 /** The stages of a batch as parts of one bar. */
