@@ -102,6 +102,17 @@ class _Head:
         return self.topology.version
 
 
+def _refuse_gap(path: str) -> None:
+    """A log whose second entry is lost looks like a table that nobody has come to yet; it must not be filled anew."""
+    entries = (at(path) / "_delta_log").numbers(".json")
+    if 1 not in entries and max(entries, default=0) > 1:
+        raise UnsupportedTable(
+            "entry 1 of the log is missing",
+            where=path,
+            hint="the log of the topology table is kept whole; restore the file from a backup",
+        )
+
+
 class TopologyStore:
     """The topology of one data directory; safe to share between threads."""
 
@@ -139,6 +150,8 @@ class TopologyStore:
                 self._committed = tables.ensure_table(self.data.topology, TOPOLOGY)
             log = self._committed
             log.refresh()
+            if log.version == 0:
+                _refuse_gap(self.data.topology)
             while log.transaction_version(_NEXT_ID) is None:
                 first = Topology.empty()
                 objects = [item for item in first.objects() if not isinstance(item, Sequence)]

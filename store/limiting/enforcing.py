@@ -76,7 +76,9 @@ class LimitsReport:
 
     @property
     def name(self) -> str:
-        """What to call the queue."""
+        """What to call the queue; without one the queues of a topology that cannot be read."""
+        if not self.vhost:
+            return "limits of queues"
         return f"queue {self.queue} in vhost {self.vhost}"
 
     @property

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
-from bindery.router.errors import BinderyError, NotFound
+from bindery.router.errors import BinderyError, NotFound, UnsupportedTable
 from bindery.router.model import Queue
 from bindery.router.queue_limits import LimitsOf, QueueLimits
 from bindery.store import checkpoints, kept_totals, tables
@@ -143,9 +143,13 @@ def maintain(
     holds = find_holds(data, rules.hold_limit, clock())
     done = Report(idle=_idle(holds), dry_run=dry_run)
     topologies = TopologyStore(data)
-    limited = list(limited_queues(topologies, only)) if tables.exists(data.topology) else []
-    if tables.exists(data.topology) and not dry_run:
-        done.finished = finish_dead_letters(topologies)
+    limited: list[Limited] = []
+    if tables.exists(data.topology):
+        try:
+            limited += limited_queues(topologies, only)
+            done.finished = 0 if dry_run else finish_dead_letters(topologies)
+        except UnsupportedTable as error:  # who cannot be told has no limits; tables are maintained all the same
+            done.limits.append(LimitsReport("", "", error=str(error)))
     for number, one_limited in enumerate(limited, 1):
         if stop():
             return done

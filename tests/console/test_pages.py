@@ -35,7 +35,7 @@ PAGES = {
     "#/unroutable/%2F": "Unroutable",
     "#/diverts/%2F": "Diverts",
     "#/policies/%2F": "Policies",
-    "#/lint/%2F": "Lint",
+    "#/lint/%2F": "Findings",
     "#/apply/%2F": "Apply a document",
     "#/vhosts": "Vhosts",
     "#/replay": "Replay",

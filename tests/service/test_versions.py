@@ -55,7 +55,9 @@ def test_a_version_says_who_changed_what_and_when(server: Server, admin: Client)
     assert whole["author"] == "eve"
     (change,) = whole["changes"]
     assert change["before"] is None
-    assert change["after"] == {"name": "hers", "vhost": VHOST, "durable": True, "auto_delete": False, "arguments": {}}
+    after = change["after"]
+    assert after.pop("id") > 0
+    assert after == {"name": "hers", "vhost": VHOST, "durable": True, "auto_delete": False, "arguments": {}}
     admin.delete("/users/eve")
 
 
@@ -127,8 +129,14 @@ def test_no_route_of_topology_objects_is_left_out(server: Server) -> None:
         *("parameters", "global-parameters", "vhost-limits", "definitions"),
     )
     live = ("/connections", "/channels", "/permissions", "/topic-permissions")
+    of_tables = ("/rows/{row}", "/table", "/table/changes", "/properties")  # what a queue holds has versions of its own
     for path, methods in server.app.openapi()["paths"].items():
-        if "get" in methods and path.split("/")[2:3] and path.split("/")[2] in objects and not path.endswith(live):
+        if (
+            "get" in methods
+            and path.split("/")[2:3]
+            and path.split("/")[2] in objects
+            and not path.endswith(live + of_tables)
+        ):
             names = {parameter["name"] for parameter in methods["get"].get("parameters", ())}
             assert {"version", "at"} <= names, path
 

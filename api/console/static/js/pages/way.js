@@ -13,7 +13,7 @@ const HOPS = 3;
 /** Pixels between two layers: a reason stands there. */
 const ACROSS = 130;
 const NAME = 19;
-const REASON = 20;
+const REASON = 18;
 
 /** The picture of an explanation; its parts lead to the steps that stand beside it. */
 export function wayPicture(found, query) {
