@@ -3,7 +3,7 @@
 import { to } from "../address.js";
 import { ask, path } from "../api.js";
 import { h } from "../dom.js";
-import { action, DEFAULT_EXCHANGE, fact, named, panel, rightsOf, time } from "../parts.js";
+import { action, DEFAULT_EXCHANGE, fact, named, panel, rightsOf, rightsOfMany, time } from "../parts.js";
 import { bytes, number } from "../words.js";
 import { publishing } from "../publish.js";
 import { argumentsOf, bind, bindingTable, farRights, onePage } from "./bindings.js";
@@ -36,12 +36,8 @@ export function queue([vhost, name, below, id], query, session) {
     panel({
       class: "bare",
       load: async (live, signal) => {
-        const [item, rights, byDefault] = await Promise.all([
-          ask(where, { live, signal }),
-          rightsOf(vhost, name, signal),
-          rightsOf(vhost, DEFAULT_EXCHANGE, signal),
-        ]);
-        return { item, rights, mayPublish: byDefault.write };
+        const [item, rights] = await Promise.all([ask(where, { live, signal }), rightsOfMany(vhost, [name, DEFAULT_EXCHANGE], signal)]);
+        return { item, rights: rights[name], mayPublish: rights[DEFAULT_EXCHANGE].write };
       },
       view: ({ item, rights, mayPublish }) => facts({ vhost, name, item, rights, mayPublish, again, past, got, query, session }),
     }),
