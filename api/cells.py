@@ -8,20 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from bindery.router.message import Message
-from bindery.router.values import Table, Timestamp, Value, to_nested_text
+from bindery.router.values import TYPE_NAMES, Opaque, Timestamp, Value, to_nested_text
 
 _1970: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_TYPES: Final[Mapping[type, str]] = {
-    bool: "boolean",
-    int: "integer",
-    float: "double",
-    str: "string",
-    bytes: "binary",
-    Timestamp: "timestamp",
-    tuple: "list",
-    Table: "map",
-    type(None): "null",
-}
+_TYPES: Final[Mapping[type, str]] = {**TYPE_NAMES, Opaque: "other"}
 
 
 def cell(value: Value, characters: int) -> dict[str, Any]:
