@@ -49,9 +49,9 @@ def declare(client: Client) -> None:
         assert client.post("/exchanges/%2F/orders/publish", message).json == {"routed": True}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with exchanges, queues and messages; tests that change something take names of their own."""
+    """A server with exchanges, queues and messages for one file; its tests take names of their own for what they change."""
     running = Server(tmp_path_factory.mktemp("console") / "data").start()
     declare(running.client())
     yield running

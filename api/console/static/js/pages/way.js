@@ -11,9 +11,9 @@ import { counted, number, shortened } from "../words.js";
 const OBJECTS = 40;
 const HOPS = 3;
 /** Pixels between two layers: a reason stands there. */
-const ACROSS = 130;
+const ACROSS = 144;
 const NAME = 19;
-const REASON = 18;
+const REASON = 20;
 
 /** The picture of an explanation; its parts lead to the steps that stand beside it. */
 export function wayPicture(found, query) {
