@@ -12,6 +12,7 @@ from typing import Final
 
 from bindery.api.errors import bad_request
 from bindery.router.errors import InvalidInput
+from bindery.router.freshness import EXPECTED, FRESHNESS, is_freshness
 from bindery.router.model import ALTERNATE_EXCHANGE
 from bindery.router.regex import Regex, regex
 from bindery.router.values import Table, Value, encode
@@ -53,6 +54,7 @@ RULES: Final[Mapping[str, tuple[_Accepts, str]]] = {
     "dead-letter-routing-key": (_is_text, "{} is not a valid dead letter routing key"),
     "dead-letter-strategy": (_among("at-most-once", "at-least-once"), "{} is not a valid dead letter strategy"),
     "message-ttl": (_between(0), "{} is not a valid message TTL"),
+    FRESHNESS: (is_freshness, "{} is not a valid freshness: " + EXPECTED),
     "expires": (_between(1), "{} is not a valid queue expiry"),
     "max-length": (_between(0), "{} is not a valid maximum length"),
     "max-length-bytes": (_between(0), "{} is not a valid maximum length in bytes"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from pyspark import Broadcast
 
 from bindery.jobs.checkpoint import Checkpoint
@@ -14,18 +15,26 @@ from bindery.jobs.sources.planned import batch_clock
 from bindery.jobs.splits import Splits
 from bindery.router.engine import Router
 from bindery.router.errors import CheckpointMismatch, UnsupportedTable, UnusablePin
+from bindery.router.freshness import FreshnessOf
 from bindery.router.model import Topology
 from bindery.store.batches import BatchDriver, Begun
 from bindery.store.commit import BatchCommitter, TableCommit
-from bindery.store.maintenance.journals import keep_journal
+from bindery.store.maintenance.journals import JournalOptions, keep_journal
 from bindery.store.streams import StreamEpoch, reopen
 from bindery.store.topology import TopologyStore
+from bindery.store.writer import Flags
 
 
 def check_fit(file: JobFile, topology: Topology) -> None:
     """Raise what makes a topology unfit for a job: no such vhost or exchange, or a bridge that closes a loop."""
     topology.vhost(file.job.vhost)
     check_bridge(file, topology)
+
+
+def deferred_queues(topology: Topology, vhost: str, freshness: int) -> Flags:
+    """Which queues of a vhost, by their numbers, are deferred where `freshness` (seconds) is the job's default."""
+    fresh = FreshnessOf(topology)
+    return np.array([fresh(queue, freshness) > 0 for queue in topology.in_vhost(vhost)[1]], np.bool_)
 
 
 class Planner:
@@ -57,7 +66,9 @@ class Planner:
         self._epoch: StreamEpoch | None = None
         self._checked: Topology | None = None
         self._journal = file.job.journal_options
+        self._seen: Topology | None = None
         self._numbered: Topology | None = None
+        self._deferred: tuple[tuple[int, int], Flags] | None = None
 
     def begin(self, epoch: StreamEpoch, *, new_epoch: bool = False) -> None:
         """Check that the checkpoint and the tables belong together, before Spark starts.
@@ -109,20 +120,40 @@ class Planner:
             self._committer.release_pin(number)
             return self._begun(number, source, clock_ms)
 
+    def deferred(self, batch: Begun[Broadcast[Router]]) -> Flags | None:
+        """Which queues, by number, are deferred as the batch is pinned; None where none is."""
+        pinned = (batch.topology.version, batch.pin.freshness)
+        if self._deferred is None or self._deferred[0] != pinned:
+            self._deferred = (pinned, deferred_queues(batch.topology, self._file.job.vhost, batch.pin.freshness))
+        found = self._deferred[1]
+        return found if found.any() else None
+
     def finished(self, *, enough: int | None = None) -> None:
         """A batch has ended; the next one may be split by the cores that there are now, into `enough` tasks."""
         self._splits.use_own(enough=enough)
 
     def _begun(self, number: int, source: str, clock_ms: int) -> Begun[Broadcast[Router]]:
-        return self.driver.begin(number, self._newest(), clock_ms, source=source, splits=self._splits.in_force)
+        return self.driver.begin(
+            number,
+            self._newest(),
+            clock_ms,
+            source=source,
+            splits=self._splits.in_force,
+            freshness=self._file.job.freshness,
+        )
 
     def _newest(self) -> Topology:
         """The newest topology; with a journal, whose rows name queues by their ids, one in which all have ids."""
         newest = self._topologies.load()
-        if self._journal is None:
-            return newest
-        if newest is not self._numbered:
-            self._numbered = self._topologies.give_queue_ids()
+        if self._numbered is None or newest is not self._seen:
+            job = self._file.job
+            self._numbered = newest
+            if self._journal is None and deferred_queues(newest, job.vhost, job.freshness).any():
+                self._journal = JournalOptions()  # copies for deferred queues wait there
+                keep_journal(self._committer.data, job.stream, job.vhost, self._journal.kept)
+            if self._journal is not None:
+                self._numbered = self._topologies.give_queue_ids()
+            self._seen = newest
         return self._numbered
 
     def _router(self, topology: Topology) -> Broadcast[Router]:

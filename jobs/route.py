@@ -209,6 +209,7 @@ class RouteJob:
             return BatchReport(number, version, 0, 0, 0, {}, replayed=True)
         prepared = time.perf_counter()
         batch = self._intake.batch(frame, batch_id)
+        deferred = planner.deferred(begun)
         task = RouteTask(
             self.data,
             self.job.vhost,
@@ -217,7 +218,8 @@ class RouteJob:
             begun.router,
             self.job.task_buffer_bytes,
             batch.numbers,
-            journal=self.job.journal_options is not None,
+            journal=self.job.journal_options is not None or deferred is not None,
+            deferred=deferred,
         )
         outcomes = self._run_tasks(batch, task)
         routed = time.perf_counter()

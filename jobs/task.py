@@ -25,7 +25,7 @@ from bindery.store.paths import DataDir
 from bindery.store.places import requests
 from bindery.store.problems import Problem
 from bindery.store.routed_counts import RoutedCounts
-from bindery.store.writer import BATCH_SCHEMA, NUMBERS_PER_TASK, BatchStamp, QueueWriter
+from bindery.store.writer import BATCH_SCHEMA, NUMBERS_PER_TASK, BatchStamp, Flags, QueueWriter
 
 RESULT_SCHEMA: Final = "result string"
 #: Records are routed in groups of about so many bytes or rows: Spark's batches are smaller than is efficient.
@@ -56,7 +56,8 @@ class RouteTask:
     """The function of `mapInArrow`; `router` is broadcast once per topology version.
 
     `numbers` gives messages their numbers where the source does; else each task has a range of its own. With `journal`
-    they go to the journal of the stream, too, unless the batch is pinned to a topology from before queues had ids.
+    they go to the journal of the stream, too, unless the batch is pinned to a topology from before queues had ids;
+    copies for queues that are `deferred` (bool, by queue number) stay there until they are materialised.
 
     Memory of a task: what QueueWriter states for `buffer_bytes`, plus a few times one group of records
     (GROUP_BYTES, or one Arrow batch from Spark when that is larger) for folding and routing.
@@ -70,6 +71,7 @@ class RouteTask:
     buffer_bytes: int
     numbers: OffsetNumbers | None = None
     journal: bool = False
+    deferred: Flags | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Route every batch of the partition; gives one row."""
@@ -82,6 +84,7 @@ class RouteTask:
     def route(self, batches: Iterator[pa.RecordBatch], *, partition: int = 0, attempt: int = 0) -> dict[str, Any]:
         """Route the batches of one partition; files written and counts, as plain data."""
         router = self.router.value
+        journal = router.queue_ids if self.journal and router.queue_ids.all() else None
         writer = QueueWriter(
             self.data,
             vhost=self.vhost,
@@ -89,7 +92,8 @@ class RouteTask:
             stamp=self.stamp,
             attempt=f"{partition}.{attempt}",
             buffer_bytes=self.buffer_bytes,
-            journal=router.queue_ids if self.journal and router.queue_ids.all() else None,
+            journal=journal,
+            deferred=None if journal is None else self.deferred,
         )
         counts = RoutedCounts()
         asked = Counter(requests())

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from bindery.router.freshness import FRESHNESS, FRESHNESS_ARGUMENT
 from bindery.router.limits import LIMITS_KIND, MAX_QUEUES, limits_of
 from bindery.router.model import (
     ALTERNATE_BINDING,
@@ -107,6 +108,7 @@ _ACTING: Final = (
         "of messages with the same value of this application property maintenance keeps the last one",
         True,
     ),
+    Argument("queue", FRESHNESS_ARGUMENT, "seconds that copies may wait in a journal before the table has them", True),
     Argument("queue", OWNER_CONNECTION, "the connection that no-local filters take for the reader's", True),
     Argument("binding", SELECTOR_ARGUMENT, "a selector that a message must meet, on every type of exchange", True),
     Argument("binding", FILTERS_ARGUMENT, "a filter set that a message must meet, on every type of exchange", True),
@@ -118,6 +120,13 @@ _ACTING: Final = (
         "the alternate of exchanges without an argument of that name",
         True,
         covers="exchanges",
+    ),
+    Argument(
+        "policy",
+        FRESHNESS,
+        "seconds that copies for queues may wait in a journal before their tables have them",
+        True,
+        covers="queues",
     ),
     Argument("policy", PAYLOAD_KEY, "what bodies are for exchanges and queues without the argument `x-payload`", True),
 )

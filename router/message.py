@@ -143,8 +143,9 @@ UNROUTABLE_SCHEMA = pa.schema(
         ("redriven", REDRIVEN),
     ]
 )
-#: Of a message in a journal, the ids of the queues that it reached stand beside those of the bindings.
-JOURNAL_ROUTING = pa.struct([*ROUTING, ("queues", pa.list_(pa.int32()))])
+#: Of a message in a journal, the ids of the queues that it reached stand beside those of the bindings, and of these the
+#: ones whose copies wait there, since they are deferred; null where none is.
+JOURNAL_ROUTING = pa.struct([*ROUTING, ("queues", pa.list_(pa.int32())), ("deferred", pa.list_(pa.int32()))])
 JOURNAL_SCHEMA = pa.schema(
     [
         *MESSAGE_SCHEMA,

@@ -97,6 +97,7 @@ class BatchDriver(Generic[R]):
         *,
         source: str = "",
         splits: Mapping[str, str] | None = None,
+        freshness: int = 0,
     ) -> Begun[R]:
         """Pin a batch to this topology and clock, unless it is pinned already, and see to its router.
 
@@ -104,7 +105,13 @@ class BatchDriver(Generic[R]):
         Spark has split it otherwise since, or its topology is gone or no longer fit.
         """
         pin = self.committer.pin(
-            number, topology.version, clock_ms, source=source, splits=splits, check=lambda: self._router(topology)
+            number,
+            topology.version,
+            clock_ms,
+            source=source,
+            splits=splits,
+            freshness=freshness,
+            check=lambda: self._router(topology),
         )
         if pin.done:
             return Begun(self.committer.stream, number, pin, topology, None)

@@ -177,6 +177,7 @@ class BatchCommitter:
         *,
         source: str = "",
         splits: Mapping[str, str] | None = None,
+        freshness: int = 0,
         check: Callable[[], object] | None = None,
     ) -> Pin:
         """Record durably what the batch is routed with; a replay gets the first record back.
@@ -185,7 +186,7 @@ class BatchCommitter:
         Raises Fenced when another driver has claimed the stream; UnusablePin for a damaged record, or one
         of a batch that read something else; CheckpointMismatch when such a batch is committed already.
         """
-        wanted = Pin(topology_version, clock_ms, source=source, splits=dict(splits or {}))
+        wanted = Pin(topology_version, clock_ms, source=source, splits=dict(splits or {}), freshness=freshness)
         with self._lock:
             self._check_claim()
         newest = self.newest_batch()

@@ -17,8 +17,8 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -32,6 +32,7 @@ from bindery.router.message import JOURNAL_ROUTING, MESSAGE_SCHEMA, ROUTING, SEN
 from bindery.store import effects
 from bindery.store.commit import WrittenFile
 from bindery.store.data_files import drop_unused
+from bindery.store.gathers import Gathers
 from bindery.store.paths import DataDir
 from bindery.store.places import at
 
@@ -45,97 +46,7 @@ NUMBERS_PER_TASK: Final = 1 << 40
 BATCH_SCHEMA: Final = pa.schema([*SENT_SCHEMA, ("source", SOURCE), (SEQ, pa.int64())])
 
 Rows = npt.NDArray[np.int32]
-#: Gives the rows at the given positions, as the Arrow array to write.
-Gather = Callable[[pa.Array], pa.Array]
-
-#: A string column is a dictionary when its values repeat at least so often on average …
-_REPEATS: Final = 8
-#: … and its distinct values take at most so many bytes: every file of the flush carries all of them.
-_DICTIONARY_BYTES: Final = 64 * 1024
-
-
-@dataclass
-class _Columns:
-    """What the gathers of one flush share: null arrays by type, and the leaf paths that are dictionaries."""
-
-    dictionaries: list[str] = field(default_factory=list)
-    _nulls: dict[pa.DataType, pa.Array] = field(default_factory=dict)
-
-    def gather(self, array: pa.Array, path: str) -> Gather | None:
-        """How to gather the rows of a column; None when it holds nothing."""
-        if array.null_count == len(array):
-            return None
-        kind = array.type
-        if pa.types.is_map(kind):
-            return self._gather_map(array, path)
-        if pa.types.is_struct(kind):
-            return self._gather_struct(array, path)
-        if pa.types.is_string(kind):
-            encoded = array.dictionary_encode()
-            if len(encoded.dictionary) * _REPEATS <= len(array) and encoded.dictionary.nbytes <= _DICTIONARY_BYTES:
-                self.dictionaries.append(path)
-                return _gather_dictionary(array, encoded)
-        gather: Gather = array.take
-        return gather
-
-    def nulls(self, kind: pa.DataType, rows: int) -> pa.Array:
-        """An array that holds nothing, sliced out of one that is kept."""
-        kept = self._nulls.get(kind)
-        if kept is None or len(kept) < rows:
-            kept = self._nulls[kind] = pa.nulls(max(rows, 4096), kind)
-        return kept.slice(0, rows)
-
-    def _gather_struct(self, array: pa.StructArray, path: str) -> Gather:
-        members = list(array.type)
-        gathers = [
-            self.gather(child, f"{path}.{member.name}") for member, child in zip(members, array.flatten(), strict=True)
-        ]
-        absent = array.is_null() if array.null_count else None
-
-        def gather(rows: pa.Array) -> pa.Array:
-            children = [
-                self.nulls(member.type, len(rows)) if child is None else child(rows)
-                for member, child in zip(members, gathers, strict=True)
-            ]
-            fields = [member.with_type(child.type) for member, child in zip(members, children, strict=True)]
-            mask = None if absent is None else absent.take(rows)
-            return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
-
-        return gather
-
-    def _gather_map(self, array: pa.MapArray, path: str) -> Gather:
-        # the entries are read past the slice of the map: its offsets are absolute
-        offsets = np.asarray(array.offsets.to_numpy())
-        lengths = np.diff(offsets)
-        absent = None
-        if array.null_count:
-            absent = np.asarray(array.is_null().to_numpy(zero_copy_only=False))
-            lengths = np.where(absent, 0, lengths)
-        starts = offsets[:-1]
-        kind = array.type
-        keys = self.gather(array.keys, f"{path}.key_value.key")
-        items = self.gather(array.items, f"{path}.key_value.value")
-
-        def gather(rows: pa.Array) -> pa.Array:
-            at = rows.to_numpy()
-            counts = lengths[at]
-            ends = np.zeros(len(at) + 1, np.int32)
-            np.cumsum(counts, out=ends[1:])
-            entries = pa.array(np.repeat(starts[at] - ends[:-1], counts) + np.arange(ends[-1], dtype=np.int32))
-            key = self.nulls(kind.key_type, len(entries)) if keys is None else keys(entries)
-            item = self.nulls(kind.item_type, len(entries)) if items is None else items(entries)
-            mask = None if absent is None else pa.array(absent[at])
-            return pa.MapArray.from_arrays(pa.array(ends), key, item, type=pa.map_(key.type, item.type), mask=mask)
-
-        return gather
-
-
-def _gather_dictionary(plain: pa.Array, encoded: pa.DictionaryArray) -> Gather:
-    def gather(rows: pa.Array) -> pa.Array:
-        # a file of fewer rows than distinct values is smaller without them
-        return plain.take(rows) if len(rows) < len(encoded.dictionary) else encoded.take(rows)
-
-    return gather
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +87,7 @@ class QueueWriter:
     then `close`, which gives the files for `BatchCommitter.commit`.
 
     With `journal`, the ids of the queues (int32, by queue number), every message that was routed goes to the journal of
-    the stream, too.
+    the stream, too. Copies for queues that are `deferred` (bool, by queue number) are noted there alone.
     """
 
     def __init__(
@@ -190,13 +101,16 @@ class QueueWriter:
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
         compression: str = "snappy",
         journal: Rows | None = None,
+        deferred: Flags | None = None,
     ) -> None:
         self._data = data
         self._vhost = vhost
         self._queues = queues
         self._stamp = stamp
         self._compression = compression
+        assert deferred is None or journal is not None  # noqa: S101  # a copy that waits nowhere would be lost
         self._journal = None if journal is None else pa.array(journal)
+        self._deferred = deferred if deferred is not None and deferred.any() else None
         self._buffer_bytes = buffer_bytes
         self._prefix = f"part-{stream_mark(stamp.stream)}-{stamp.batch_id}-{attempt}"
         self._files: list[WrittenFile] = []
@@ -207,11 +121,14 @@ class QueueWriter:
         """Take over a batch of BATCH_SCHEMA with what the engine said about it."""
         base = self._buffered_rows
         bounds = deliveries.offsets.tolist()
+        waiting = () if self._deferred is None else self._deferred
         for n, queue in enumerate(deliveries.queue.tolist()):
+            if len(waiting) and waiting[queue]:
+                continue
             self._rows.setdefault(queue, []).append(deliveries.rows[bounds[n] : bounds[n + 1]] + base)
         self._lineage.append(deliveries.lineage)
         if self._journal is not None:
-            self._noted.append(_noted(batch.num_rows, deliveries, self._journal))
+            self._noted.append(_noted(batch.num_rows, deliveries, self._journal, self._deferred))
         self._batches.append(batch)
         self._buffered_rows += batch.num_rows
         self._buffered_bytes += batch.nbytes
@@ -328,21 +245,26 @@ class QueueWriter:
                 path=file,
                 size=size,
                 rows=rows,
-                stats=self._stamp_stats(rows, seq),
+                stats=self._stamp_stats(table, seq),
             )
         )
 
-    def _stamp_stats(self, rows: int, seq: pa.Array) -> str:
+    def _stamp_stats(self, table: pa.Table, seq: pa.Array) -> str:
         stamp = self._stamp
+        rows = table.num_rows
         low, high = pc.min_max(seq).values()
         same = {"topology_version": stamp.topology_version, "batch_id": stamp.batch_id}
         at = datetime.fromtimestamp(stamp.clock_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        nulls: dict[str, int] = dict.fromkeys((*same, "seq"), 0)
+        routing = table.schema.field("routing").type
+        if routing.get_field_index("deferred") >= 0:
+            nulls["deferred"] = pc.struct_field(table["routing"], "deferred").null_count
         return json.dumps(
             {
                 "numRecords": rows,
                 "minValues": {"routed_at": at, "routing": same | {"seq": low.as_py()}},
                 "maxValues": {"routed_at": at, "routing": same | {"seq": high.as_py()}},
-                "nullCount": {"routed_at": 0, "routing": dict.fromkeys((*same, "seq"), 0)},
+                "nullCount": {"routed_at": 0, "routing": nulls},
             },
             separators=(",", ":"),
         )
@@ -364,6 +286,7 @@ _DELTA_ENCODED: Final = {
     "routing.seq": "DELTA_BINARY_PACKED",
     "routing.bindings.list.element": "DELTA_BINARY_PACKED",
     "routing.queues.list.element": "DELTA_BINARY_PACKED",
+    "routing.deferred.list.element": "DELTA_BINARY_PACKED",
 }
 _WITH_STATISTICS: Final = [
     "exchange",
@@ -372,8 +295,11 @@ _WITH_STATISTICS: Final = [
     "routing.batch_id",
     "routing.seq",
     "routing.queues.list.element",
+    "routing.deferred.list.element",
     "routed_at",
 ]
+#: What a journal says of queues, as members of `routing`.
+_OF_QUEUES: Final = ("queues", "deferred")
 #: Rows of a row group of a journal: whoever wants one message, or those of one queue, passes over the others.
 _JOURNAL_GROUP: Final = 8_192
 
@@ -397,10 +323,11 @@ class _Lost:
     lineage: pa.ListArray
 
 
-def _noted(rows: int, deliveries: Deliveries, ids: pa.Array) -> pa.Table:
+def _noted(rows: int, deliveries: Deliveries, ids: pa.Array, deferred: Flags | None) -> pa.Table:
     """What a journal says of each message of a batch beside the message: the queues reached, or why none was."""
     reached = deliveries.reached
     queues = pa.ListArray.from_arrays(reached.offsets, ids.take(reached.values))
+    waiting = pa.nulls(rows, queues.type) if deferred is None else _waiting(reached, ids, deferred)
     lost = [one for one in (deliveries.unroutable, deliveries.incomplete) if len(one)]
     places = np.full(rows, -1, np.int64)
     at_once = np.concatenate([np.zeros(0, np.int32), *(one.rows for one in lost)])
@@ -413,7 +340,20 @@ def _noted(rows: int, deliveries: Deliveries, ids: pa.Array) -> pa.Table:
         ),
         "detail": pa.array([text for one in lost for text in one.detail], pa.string()),
     }
-    return pa.table({"queues": queues, **{name: column.take(place) for name, column in columns.items()}})
+    return pa.table(
+        {"queues": queues, "deferred": waiting, **{name: column.take(place) for name, column in columns.items()}}
+    )
+
+
+def _waiting(reached: pa.ListArray, ids: pa.Array, deferred: Flags) -> pa.ListArray:
+    """Of the queues that each message reached, the ids of those that are deferred; null for none."""
+    chosen = deferred[reached.values.to_numpy()]
+    before = np.zeros(len(chosen) + 1, np.int32)
+    np.cumsum(chosen, out=before[1:])
+    offsets = before[reached.offsets.to_numpy()]
+    absent = pa.array(offsets[1:] == offsets[:-1])
+    kept = ids.take(pa.array(reached.values.to_numpy()[chosen]))
+    return pa.ListArray.from_arrays(pa.array(offsets), kept, mask=absent)
 
 
 class _Flush:
@@ -427,7 +367,7 @@ class _Flush:
         lineage: pa.Array,
         stamp: BatchStamp,
     ) -> None:
-        shared = _Columns()
+        shared = Gathers()
         self._gathers = {
             name: gather for name, array in columns.items() if (gather := shared.gather(array, name)) is not None
         }
@@ -468,12 +408,12 @@ class _Flush:
         rows = pa.array(order.astype(np.int32))
         table, seq = self.table(rows)
         routing = table["routing"].chunk(0)
-        members = [*routing.flatten(), beside["queues"].take(rows)]
+        members = [*routing.flatten(), *(beside[name].take(rows) for name in _OF_QUEUES)]
         fields = [member.with_type(array.type) for member, array in zip(JOURNAL_ROUTING, members, strict=True)]
         place = table.schema.get_field_index("routing")
         table = table.set_column(place, "routing", pa.StructArray.from_arrays(members, fields=fields))
         for name, array in beside.items():
-            if name != "queues" and array.null_count < len(array):
+            if name not in _OF_QUEUES and array.null_count < len(array):
                 table = table.append_column(name, array.take(rows))
         return table, seq
 

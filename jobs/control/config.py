@@ -19,6 +19,7 @@ from bindery.jobs.control.parts import Name, Part, Text
 from bindery.jobs.control.reader_options import check_names
 from bindery.jobs.control.references import is_reference, options_of, resolved
 from bindery.router.errors import InvalidInput
+from bindery.router.freshness import MOST_SECONDS
 from bindery.router.message import MAP_SECTIONS, SECTION_FIELDS, SENT_SCHEMA
 from bindery.router.model import DEFAULT_VHOST, MAX_NAME_BYTES
 from bindery.router.spelling import did_you_mean, nearest
@@ -123,6 +124,7 @@ class Job(Part):
     task_buffer_bytes: int = Field(default=DEFAULT_BUFFER_BYTES, ge=1024 * 1024)
     maintenance: bool | MaintenanceOptions | None = None
     journal: bool | JournalOptions = False
+    freshness: int = Field(default=0, ge=0, le=MOST_SECONDS)
 
     @property
     def journal_options(self) -> JournalOptions | None:

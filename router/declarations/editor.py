@@ -21,6 +21,7 @@ from bindery.router.declarations.rules import (
     queue_filter,
 )
 from bindery.router.errors import AccessRefused, InUse, InvalidDeclaration, NotFound
+from bindery.router.freshness import check_freshness
 from bindery.router.model.objects import (
     EXCHANGE_TYPES,
     MAX_ID,
@@ -200,6 +201,7 @@ class TopologyEditor:
             check_equivalent("queue", present, queue, ("durable", "auto_delete"))
             return False
         check_limits(queue)
+        check_freshness(queue)
         self._put_queue(replace(queue, id=NO_QUEUE_ID if present is None else present.id))
         return present is None
 

@@ -166,11 +166,13 @@ class _Bounds:
         self.nulls = 0
 
     def extend(self, values: pa.ChunkedArray) -> None:
+        self.nulls += values.null_count
+        if pa.types.is_list(values.type):
+            return  # Delta states bounds of primitive columns
         low, high = (bound.as_py() for bound in pc.min_max(values).values())
         if low is not None:
             self.low = low if self.low is None else min(self.low, low)
             self.high = high if self.high is None else max(self.high, high)
-        self.nulls += values.null_count
 
 
 def _leaf(rows: pa.Table, path: _Path) -> pa.ChunkedArray:

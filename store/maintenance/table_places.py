@@ -24,7 +24,7 @@ _ROUTED: Final = (
 _STATISTICS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     tables.QUEUE.name: _ROUTED,
     tables.UNROUTABLE.name: _ROUTED,
-    tables.JOURNAL.name: _ROUTED,
+    tables.JOURNAL.name: (*_ROUTED, ("routing", "deferred")),
     MANIFEST.name: (("app_id",), ("stream",), ("batch_id",), ("committed_at",)),
 }
 #: Rows of a merged file at most, by kind of table: whoever looks for the newest batches reads whole files.

@@ -147,7 +147,7 @@ def test_each_message_is_there_once_with_what_became_of_it(data: DataDir, store:
     assert found[0]["bcc"] == ["c"], "as it was published"
     assert found[1]["source"]["row_index"] == 1
     (queue_row,) = rows_of(data.queue("/", "a"), QUEUE_SCHEMA)
-    assert {**queue_row["routing"], "queues": [ids["a"], ids["b"]]} == found[0]["routing"]
+    assert {**queue_row["routing"], "queues": [ids["a"], ids["b"]], "deferred": None} == found[0]["routing"]
     (ended,) = read_manifest(data)
     assert [one["rows"] for one in ended["tables"] if one["kind"] == "journal"] == [4]
     assert ended["copies"] == 3
