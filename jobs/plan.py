@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from pyspark import Broadcast
 
 from bindery.jobs.checkpoint import Checkpoint
@@ -15,26 +14,19 @@ from bindery.jobs.sources.planned import batch_clock
 from bindery.jobs.splits import Splits
 from bindery.router.engine import Router
 from bindery.router.errors import CheckpointMismatch, UnsupportedTable, UnusablePin
-from bindery.router.freshness import FreshnessOf
+from bindery.router.freshness import Flags, deferred_queues
 from bindery.router.model import Topology
 from bindery.store.batches import BatchDriver, Begun
 from bindery.store.commit import BatchCommitter, TableCommit
 from bindery.store.maintenance.journals import JournalOptions, keep_journal
 from bindery.store.streams import StreamEpoch, reopen
 from bindery.store.topology import TopologyStore
-from bindery.store.writer import Flags
 
 
 def check_fit(file: JobFile, topology: Topology) -> None:
     """Raise what makes a topology unfit for a job: no such vhost or exchange, or a bridge that closes a loop."""
     topology.vhost(file.job.vhost)
     check_bridge(file, topology)
-
-
-def deferred_queues(topology: Topology, vhost: str, freshness: int) -> Flags:
-    """Which queues of a vhost, by their numbers, are deferred where `freshness` (seconds) is the job's default."""
-    fresh = FreshnessOf(topology)
-    return np.array([fresh(queue, freshness) > 0 for queue in topology.in_vhost(vhost)[1]], np.bool_)
 
 
 class Planner:

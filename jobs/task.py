@@ -20,12 +20,13 @@ from bindery.jobs.fold import SOURCE_COLUMN, Refused
 from bindery.jobs.sources.offsets import OffsetNumbers
 from bindery.jobs.sources.refused import RefusedPart
 from bindery.router.engine import Router
+from bindery.router.freshness import Flags
 from bindery.router.message import SENT_SCHEMA, SOURCE
 from bindery.store.paths import DataDir
 from bindery.store.places import requests
 from bindery.store.problems import Problem
 from bindery.store.routed_counts import RoutedCounts
-from bindery.store.writer import BATCH_SCHEMA, NUMBERS_PER_TASK, BatchStamp, Flags, QueueWriter
+from bindery.store.writer import BATCH_SCHEMA, NUMBERS_PER_TASK, BatchStamp, QueueWriter
 
 RESULT_SCHEMA: Final = "result string"
 #: Records are routed in groups of about so many bytes or rows: Spark's batches are smaller than is efficient.

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 from bindery.router.errors import InvalidDeclaration
 from bindery.router.model import Queue, Topology
 from bindery.router.policies import OPERATOR_POLICY, Policies
 from bindery.router.values import Value, encode
+
+Flags = npt.NDArray[np.bool_]
 
 #: The key of policies, and the argument of queues.
 FRESHNESS: Final = "freshness"
@@ -36,6 +41,12 @@ class FreshnessOf:
             stated.append(None if found is None else found.definition.get(FRESHNESS))
         # of an older topology a value may be anything
         return min((value for value in stated if isinstance(value, int) and is_freshness(value)), default=default)
+
+
+def deferred_queues(topology: Topology, vhost: str, freshness: int) -> Flags:
+    """Which queues of a vhost, by their numbers, are deferred where `freshness` (seconds) is the job's default."""
+    fresh = FreshnessOf(topology)
+    return np.array([fresh(queue, freshness) > 0 for queue in topology.in_vhost(vhost)[1]], np.bool_)
 
 
 def is_freshness(value: Value) -> bool:

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bindery.router.engine.result import DISPOSITIONS, REASONS, Deliveries
+from bindery.router.freshness import Flags
 from bindery.router.message import JOURNAL_ROUTING, MESSAGE_SCHEMA, ROUTING, SENT_SCHEMA, SOURCE, TIMESTAMP
 from bindery.store import effects
 from bindery.store.commit import WrittenFile
@@ -46,7 +47,6 @@ NUMBERS_PER_TASK: Final = 1 << 40
 BATCH_SCHEMA: Final = pa.schema([*SENT_SCHEMA, ("source", SOURCE), (SEQ, pa.int64())])
 
 Rows = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

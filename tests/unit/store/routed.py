@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from bindery.router.engine import Router
+from bindery.router.freshness import deferred_queues
 from bindery.router.message import SENT_SCHEMA, SOURCE, Message, to_batch
 from bindery.store.commit import BatchCommitter, BatchCounts
 from bindery.store.paths import DataDir
@@ -28,8 +29,12 @@ def route(
     clock_ms: int | None = None,
     app_id: str | None = None,
     journal: bool = False,
+    freshness: int = 0,
 ) -> None:
-    """One batch of a stream: routed under the newest topology and committed, with a journal or without."""
+    """One batch of a stream: routed under the newest topology and committed, with a journal or without.
+
+    With `freshness`, the job's, or a queue's own, queues are deferred; then there is a journal.
+    """
     topology = store.load()
     router = Router.compile(topology, vhost)
     batch = to_batch(messages)
@@ -41,8 +46,15 @@ def route(
         pin = committer.pin(batch_id, topology.version, clock)
         deliveries = router.route(batch, clock_ms=pin.clock_ms)
         stamp = BatchStamp(stream, batch_id, pin.topology_version, pin.clock_ms)
-        ids = router.queue_ids if journal else None
-        writer = QueueWriter(data, vhost=vhost, queues=router.queues, stamp=stamp, journal=ids)
+        deferred = deferred_queues(topology, vhost, freshness)
+        writer = QueueWriter(
+            data,
+            vhost=vhost,
+            queues=router.queues,
+            stamp=stamp,
+            journal=router.queue_ids if journal or deferred.any() else None,
+            deferred=deferred if deferred.any() else None,
+        )
         writer.add(batch, deliveries)
         committer.commit(batch_id, pin, writer.close(), BatchCounts(records=rows, copies=len(deliveries.rows)))
 

@@ -1,0 +1,217 @@
+"""Flushes beside a stream: on a thread of their own, each queue as fresh as it is to be, spread over time.
+
+Queues of about the same freshness make a class. The tail of the journal is read for a class when half of its freshness
+has passed since the last time, or when enough bytes wait, and the commits to its tables are spread over two fifths
+more. So a copy waits for nine tenths of the freshness at most, and a queue gets about two files in that time.
+
+What this thread knows is a matter of pace alone: it may be gone at any moment, or run twice. Which copies still wait
+the tables say (`bindery.store.deferred.flushing`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from bindery.router.freshness import FreshnessOf
+from bindery.router.model import Topology
+from bindery.store import tables
+from bindery.store.deferred.flushing import PIECE_BYTES, Flushed, Share, materialise, record_materialised
+from bindery.store.deferred.waiting import Journal, materialised_through
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
+
+_LOGGER: Final = logging.getLogger(__name__)
+#: Parts of a class's freshness after which its copies are read, and over which its commits are spread.
+_READ_AFTER: Final = 0.5
+_SPREAD: Final = 0.4
+#: Seconds between two looks at what is due, at most.
+_LOOK_SECONDS: Final = 5.0
+#: The class of queues whose tables could not be written, and the seconds after which they are tried again.
+_ASIDE: Final = -1
+_ASIDE_SECONDS: Final = 60
+
+
+@dataclass
+class _Class:
+    """Queues of about the same freshness (seconds); `through` is the batch up to which they have their copies."""
+
+    seconds: int
+    ids: set[int]
+    through: int
+    due: float
+
+
+class Flushing:
+    """Materialises the deferred queues of one stream; use as a context, or `close` it.
+
+    `freshness` is the job's, for queues of which nothing is said; `moved` is called with the paths of tables that got
+    files, for whoever looks after them.
+    """
+
+    def __init__(
+        self,
+        data: DataDir,
+        stream: str,
+        vhost: str,
+        *,
+        freshness: int = 0,
+        piece_bytes: int = PIECE_BYTES,
+        flushed: Callable[[Flushed], object] = lambda _: None,
+    ) -> None:
+        self._data = data
+        self._stream = stream
+        self._vhost = vhost
+        self._freshness = freshness
+        self._piece_bytes = piece_bytes
+        self._flushed = flushed
+        self._topologies = TopologyStore(data)
+        self._seen: Topology | None = None
+        self._classes: dict[int, _Class] = {}
+        self._waiting_bytes = 0
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="flush", daemon=True)
+        self._thread.start()
+        # native code on a thread must not outlive the interpreter
+        atexit.register(self.close)
+
+    def __enter__(self) -> Flushing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def committed(self, waiting_bytes: int) -> None:
+        """A batch has been committed, and so many bytes of its journal's files hold copies that wait."""
+        with self._changed:
+            self._waiting_bytes += waiting_bytes
+            if self._waiting_bytes >= self._piece_bytes:
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Stop after the queues that are worked on; what waits goes on waiting."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        self._thread.join()
+        atexit.unregister(self.close)
+
+    # -- the thread ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._stopping and self._waiting_bytes < self._piece_bytes:
+                    self._changed.wait(self._pause())
+                if self._stopping:
+                    return
+                full = self._waiting_bytes >= self._piece_bytes
+                if full:
+                    self._waiting_bytes = 0
+            try:
+                self._look(full=full)
+            except Exception:
+                _LOGGER.exception("deferred queues of stream %s could not be materialised", self._stream)
+                self._rest(_LOOK_SECONDS)
+
+    def _pause(self) -> float:
+        soonest = min((one.due for one in self._classes.values()), default=0.0) - time.monotonic()
+        return max(0.05, min(_LOOK_SECONDS, soonest)) if self._classes else _LOOK_SECONDS / 5
+
+    def _rest(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping, max(0.0, seconds))
+
+    def _look(self, *, full: bool) -> None:
+        path = self._data.journal(self._stream)
+        if not tables.exists(path):
+            return
+        self._sort(path)
+        for one in sorted(self._classes.values(), key=lambda one: one.due):
+            if self._stopping:
+                return
+            if full or time.monotonic() >= one.due:
+                self._flush(path, one, at_once=full)
+
+    def _sort(self, path: str) -> None:
+        """Put the queues into classes, whenever the topology has changed: what each has is then asked anew."""
+        newest = self._topologies.load()
+        if newest is self._seen:
+            return
+        fresh = FreshnessOf(newest)
+        by_class: dict[int, set[int]] = {}
+        seconds: dict[int, int] = {}
+        others: set[int] = set()
+        for queue in newest.queues.values():
+            if queue.vhost != self._vhost:
+                continue
+            allowed = fresh(queue, self._freshness)
+            if allowed:
+                number = allowed.bit_length()
+                by_class.setdefault(number, set()).add(queue.id)
+                seconds[number] = min(allowed, seconds.get(number, allowed))
+            else:
+                others.add(queue.id)  # that were deferred, perhaps
+        if not by_class:
+            by_class, seconds = {0: others}, {0: 1}
+        else:
+            by_class[min(by_class)] |= others
+        through = materialised_through(Journal.open(path).log)
+        now = time.monotonic()
+        due = {number: one.due for number, one in self._classes.items()}
+        self._classes = {
+            number: _Class(
+                seconds[number], ids, through, min(due.get(number, now), now + seconds[number] * _READ_AFTER)
+            )
+            for number, ids in by_class.items()
+        }
+        self._seen = newest
+
+    def _flush(self, path: str, one: _Class, *, at_once: bool) -> None:
+        begun, before = time.monotonic(), one.through
+        one.due = begun + one.seconds * _READ_AFTER
+        journal = Journal.open(path)
+        if not journal.waiting(one.through):
+            return
+        spread = 0.0 if at_once else one.seconds * _SPREAD
+
+        def between(part: float) -> bool:
+            self._rest(begun + spread * part - time.monotonic())
+            return not self._stopping
+
+        found = materialise(
+            self._data,
+            self._topologies,
+            journal,
+            share=Share(frozenset(one.ids)),
+            after=one.through,
+            piece_bytes=self._piece_bytes,
+            between=between,
+        )
+        one.through = found.through
+        if found.failed:
+            self._set_aside(one, found.failed, before)
+        elif one is self._classes.get(_ASIDE):
+            del self._classes[_ASIDE]
+            self._seen = None  # its queues go back to where they belong
+        through = min((each.through for each in self._classes.values()), default=before)
+        if through > materialised_through(journal.log):
+            record_materialised(journal, through)
+        self._flushed(found)
+
+    def _set_aside(self, one: _Class, failed: Mapping[int, str], through: int) -> None:
+        """Make queues whose tables cannot be written a class of their own, so that no other waits for them."""
+        for reason in failed.values():
+            _LOGGER.warning("stream %s: a queue waits for its copies: %s", self._stream, reason)
+        aside = self._classes.setdefault(_ASIDE, _Class(_ASIDE_SECONDS, set(), through, 0.0))
+        aside.due = time.monotonic() + _ASIDE_SECONDS
+        aside.through = min(aside.through, through)
+        aside.ids |= failed.keys()
+        if one is not aside:
+            one.ids -= failed.keys()
