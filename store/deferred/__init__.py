@@ -9,7 +9,20 @@ commit of a queue's table moves some from the one to the other.
 """
 
 from bindery.store.deferred.flushing import Flushed, materialise, materialise_queue
+from bindery.store.deferred.overdue import Lag, lag_of, materialise_now, materialise_overdue
 from bindery.store.deferred.pacing import Flushing
-from bindery.store.deferred.waiting import flush_id, waiting_rows
+from bindery.store.deferred.waiting import any_waiting, flush_id, waiting_rows
 
-__all__ = ["Flushed", "Flushing", "flush_id", "materialise", "materialise_queue", "waiting_rows"]
+__all__ = [
+    "Flushed",
+    "Flushing",
+    "Lag",
+    "any_waiting",
+    "flush_id",
+    "lag_of",
+    "materialise",
+    "materialise_now",
+    "materialise_overdue",
+    "materialise_queue",
+    "waiting_rows",
+]

@@ -22,6 +22,7 @@ from bindery.router.freshness import FreshnessOf
 from bindery.router.model import Topology
 from bindery.store import tables
 from bindery.store.deferred.flushing import PIECE_BYTES, Flushed, Share, materialise, record_materialised
+from bindery.store.deferred.overdue import materialise_now
 from bindery.store.deferred.waiting import Journal, materialised_through
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
@@ -50,8 +51,7 @@ class _Class:
 class Flushing:
     """Materialises the deferred queues of one stream; use as a context, or `close` it.
 
-    `freshness` is the job's, for queues of which nothing is said; `moved` is called with the paths of tables that got
-    files, for whoever looks after them.
+    `freshness` is the job's, for queues of which nothing is said; `flushed` is called with what each flush did.
     """
 
     def __init__(
@@ -93,6 +93,15 @@ class Flushing:
             self._waiting_bytes += waiting_bytes
             if self._waiting_bytes >= self._piece_bytes:
                 self._changed.notify_all()
+
+    def finish(self) -> None:
+        """Materialise all that waits, before a stream ends. Raises what `materialise` does."""
+        self.close()
+        path = self._data.journal(self._stream)
+        if tables.exists(path):
+            journal = Journal.open(path)
+            if journal.waiting():
+                self._flushed(materialise_now(self._topologies, journal))
 
     def close(self) -> None:
         """Stop after the queues that are worked on; what waits goes on waiting."""
@@ -159,7 +168,7 @@ class Flushing:
             else:
                 others.add(queue.id)  # that were deferred, perhaps
         if not by_class:
-            by_class, seconds = {0: others}, {0: 1}
+            by_class, seconds = {0: others}, {0: _ASIDE_SECONDS}
         else:
             by_class[min(by_class)] |= others
         through = materialised_through(Journal.open(path).log)
