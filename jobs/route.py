@@ -148,10 +148,10 @@ class RouteJob:
             trigger: dict[str, Any] = {"availableNow": True} if now else {"processingTime": self.job.trigger}
             try:
                 self._await(writer.foreachBatch(self._route_batch).trigger(**trigger).start())
-                if upkeep is not None and not self._stopping.is_set():
-                    upkeep.drain()  # the source is exhausted: nobody waits for the end
                 if now and self._flushing is not None and not self._stopping.is_set():
                     self._flushing.finish()  # nobody may come to do so later
+                if upkeep is not None and not self._stopping.is_set():
+                    upkeep.drain()  # the source is exhausted: nobody waits for the end
             except (PySparkException, Py4JError) as error:
                 if java_is_gone():
                     raise

@@ -8,7 +8,7 @@ commit of a queue's table moves some from the one to the other.
 `waiting` finds what has not been moved, `flushing` moves it, `pacing` does so while a stream runs.
 """
 
-from bindery.store.deferred.flushing import Flushed, materialise, materialise_queue
+from bindery.store.deferred.flushing import Flushed, Share, materialise, materialise_queue
 from bindery.store.deferred.overdue import Lag, lag_of, materialise_now, materialise_overdue
 from bindery.store.deferred.pacing import Flushing
 from bindery.store.deferred.waiting import any_waiting, flush_id, waiting_rows
@@ -17,6 +17,7 @@ __all__ = [
     "Flushed",
     "Flushing",
     "Lag",
+    "Share",
     "any_waiting",
     "flush_id",
     "lag_of",
