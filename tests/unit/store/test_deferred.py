@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import tempfile
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from bindery.router.declarations import TopologyEditor
+from bindery.router.errors import InvalidDeclaration
+from bindery.router.freshness import FreshnessOf
 from bindery.router.message import QUEUE_SCHEMA, Message
 from bindery.router.model import Queue, Setting
-from bindery.router.policies import POLICY
+from bindery.router.policies import OPERATOR_POLICY, POLICY
 from bindery.router.values import Table
-from bindery.store import deferred, faults, tables
-from bindery.store.deferred.waiting import Journal, flushed_through
+from bindery.store import deferred, effects, faults, tables
+from bindery.store.deferred.waiting import NEVER, Journal, flushed_through, materialised_through
 from bindery.store.maintenance import maintain
+from bindery.store.maintenance.journals import Kept, keep_journal
 from bindery.store.maintenance.policy import Policy
 from bindery.store.paths import DataDir
 from bindery.store.places import at as place
@@ -27,6 +33,13 @@ from tests.examples import FACTOR
 from tests.unit.store.conftest import Crash, crash
 from tests.unit.store.conftest import at as reached
 from tests.unit.store.routed import route
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def declare(store: TopologyStore, **freshness: int) -> None:
@@ -196,3 +209,135 @@ def test_a_deferred_queue_is_its_immediate_twin_at_every_moment() -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def test_what_waited_for_a_deleted_queue_does_not_come_back_with_it(data: DataDir, store: TopologyStore) -> None:
+    """As the rows of an immediate queue do not: a queue that a rollback brings back has its id, and is empty."""
+    declare(store, late=60)
+    before = store.load()
+    route(data, store, [Message("", "late")])
+    store.edit(lambda editor: editor.delete_queue("/", "late"), author="t")
+    store.rollback(before.version, author="t")
+    assert store.load().queue("/", "late").id == before.queue("/", "late").id
+    assert all_rows(data, store, "late") == []
+    assert deferred.materialise_now(store, journal(data)).copies == 0
+    route(data, store, [Message("", "late")], batch_id=1)
+    assert len(all_rows(data, store, "late")) == 1
+
+
+@pytest.mark.parametrize("point", ["write.after", "flush.appending", "flush.appended"])
+def test_of_two_flushers_one_brings_each_copy(data: DataDir, store: TopologyStore, point: str) -> None:
+    declare(store, late=60, later=60)
+    route(data, store, [Message("", "late", cc=("later",))] * 3)
+
+    def rival() -> None:
+        assert not deferred.materialise_now(store, journal(data)).failed
+
+    with faults.installed(reached(point, rival, where=data.queue("/", "late"))):
+        done = deferred.materialise_now(store, journal(data))
+    assert not done.failed
+    assert [len(rows(data, name)) for name in ("late", "later")] == [3, 3]
+    files = set(tables.files_of(tables.TableLog(data.queue("/", "late"), files=True)))
+    left = {name for name in place(data.queue("/", "late")).files() if name.endswith(".parquet")}
+    assert left == files, "the file of the slower one is removed"
+
+
+def test_a_queue_declared_again_while_it_is_flushed_stays_empty(data: DataDir, store: TopologyStore) -> None:
+    declare(store, late=60)
+    route(data, store, [Message("", "late")])
+
+    def again() -> None:
+        store.edit(lambda editor: editor.delete_queue("/", "late"), author="t")
+        declare(store, late=60)
+
+    with faults.installed(reached("flush.appending", again)):
+        deferred.materialise_now(store, journal(data))
+    assert all_rows(data, store, "late") == []
+
+
+def test_pieces_end_between_batches_however_files_were_merged(data: DataDir, store: TopologyStore) -> None:
+    declare(store, late=60)
+    for number, rows_ in enumerate((1, 40, 1, 1)):
+        route(data, store, [Message("", "late")] * rows_, batch_id=number)
+    maintain(data, Policy(fan_in=3))
+    spans = [(one.first, one.last) for one in journal(data).waiting()]
+    assert spans == [(0, 3), (1, 1)], "files of one order of size are merged, over the batch between them"
+    done = deferred.materialise(data, store, journal(data), piece_bytes=1)
+    assert (done.copies, len(rows(data, "late"))) == (43, 43)
+
+
+def test_one_damaged_table_keeps_no_other_queue_waiting(data: DataDir, store: TopologyStore) -> None:
+    declare(store, good=60, late=60)
+    route(data, store, [Message("", "late", cc=("good",))])
+    log = place(data.queue("/", "late"), "_delta_log", "0" * 20 + ".json")
+    whole = log.read()
+    assert whole is not None
+    effects.replace(log, b"{")
+    done = deferred.materialise_now(store, journal(data))
+    assert list(done.failed) == [store.load().queue("/", "late").id]
+    assert (done.queues, materialised_through(journal(data).log)) == (["good"], NEVER)
+    effects.replace(log, whole)
+    assert deferred.materialise_now(store, journal(data)).queues == ["late"]
+    assert materialised_through(journal(data).log) == 0
+
+
+def test_a_journal_is_not_trimmed_of_what_waits(data: DataDir, store: TopologyStore) -> None:
+    declare(store, late=60, now=0)
+    keep_journal(data, "flights", "/", Kept(timedelta(days=1)))
+    for number, key in enumerate(("late", "now")):
+        route(data, store, [Message("", key)], batch_id=number, clock_ms=1_800_000_000_000)
+    later = 1_800_000_000_000 + 10 * 86_400_000
+    maintain(data, clock=lambda: later)
+    assert [one.first for one in journal(data).waiting()] == [0]
+    assert len(tables.files_of(journal(data).log)) == 1, "what nobody waits for is old, and gone"
+    deferred.materialise_now(store, journal(data))
+    maintain(data, clock=lambda: later)
+    assert (len(tables.files_of(journal(data).log)), len(rows(data, "late"))) == (0, 1)
+
+
+def test_nobody_but_maintenance_need_come_for_a_stream_that_has_ended(data: DataDir, store: TopologyStore) -> None:
+    declare(store, late=60)
+    route(data, store, [Message("", "late")], clock_ms=1_800_000_000_000)
+    for seconds, moved in ((100, 0), (119, 0), (121, 1), (122, 0)):
+        found = deferred.materialise_overdue(store, 1_800_000_000_000 + seconds * 1000)
+        assert sum(one.copies for one in found) == moved
+    assert deferred.lag_of(journal(data), store.load()).oldest_ms is None
+
+
+def test_freshness_is_the_lowest_that_is_stated_and_else_the_job_s(store: TopologyStore) -> None:
+    declare(store, stated=60, zero=0, silent=0)
+    for kind, name, pattern, seconds in ((POLICY, "p", "^stated", 90), (OPERATOR_POLICY, "o", "^zero$", 0)):
+        value = Table(
+            {"pattern": pattern, "definition": Table({"freshness": seconds}), "apply-to": "queues", "priority": 0}
+        )
+        store.edit(
+            lambda editor, kind=kind, name=name, value=value: editor.put_setting(Setting(kind, "/", name, value)),
+            author="t",
+        )
+    fresh = FreshnessOf(store.load())
+    found = {name: fresh(queue, 30) for (_, name), queue in store.load().queues.items()}
+    assert found == {"stated": 60, "zero": 0, "silent": 30}
+
+
+@pytest.mark.parametrize("value", [-1, 86_401, True, "60", 1.5])
+def test_what_is_no_freshness_is_refused(store: TopologyStore, value: object) -> None:
+    with pytest.raises(InvalidDeclaration, match="x-freshness"):
+        store.edit(
+            lambda editor: editor.declare_queue(Queue("/", "q", arguments=Table({"x-freshness": value}))), author="t"
+        )
+
+
+def test_a_stream_flushes_beside_its_batches_in_time(data: DataDir, store: TopologyStore) -> None:
+    """No queue waits for another's freshness, and what waits when enough bytes do comes at once."""
+    declare(store, soon=1, late=80_000)
+    with deferred.Flushing(data, "flights", "/") as flushing:
+        route(data, store, [Message("", "soon", cc=("late",))])
+        flushing.committed(100)
+        until(lambda: len(rows(data, "soon")) == 1)
+        assert rows(data, "late") == []
+        flushing.committed(64 << 20)
+        until(lambda: len(rows(data, "late")) == 1)
+        until(lambda: materialised_through(journal(data).log) == 0)
+        route(data, store, [Message("", "late")], batch_id=1)
+        flushing.finish()
+    assert len(rows(data, "late")) == 2
