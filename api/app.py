@@ -117,6 +117,7 @@ def create_app(settings: Settings) -> FastAPI:
             plane.totals.totals,
             plane.counts,
             plane.jobs.all,
+            plane.journals.of_all,
             limit=settings.metrics_series,
             depths=settings.metrics_depths,
         )

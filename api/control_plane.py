@@ -32,6 +32,7 @@ from bindery.router.policies import Policies
 from bindery.store.access import Access, AccessEditor, AccessStore
 from bindery.store.group_commit import GroupCommitter
 from bindery.store.jobs import JobRegistry
+from bindery.store.journal_sizes import JournalSizes
 from bindery.store.kept_totals import manifest_totals
 from bindery.store.maintenance import Upkeep
 from bindery.store.newest import NewestBatches
@@ -74,6 +75,7 @@ class ControlPlane:
         self.node = f"bindery@{socket.gethostname()}"
         self.statistics = Statistics()
         self.counts = Counts(self.data)
+        self.journals = JournalSizes(self.data)
         self._policies: tuple[int, Policies] | None = None
         self._sizes: tuple[int, Counter[str], Counter[str]] | None = None
 

@@ -22,6 +22,7 @@ from bindery.router.errors import BinderyError
 from bindery.router.model import Topology
 from bindery.router.queue_limits import LimitsOf
 from bindery.store.jobs import Found, State
+from bindery.store.journal_sizes import JournalSize
 from bindery.store.totals import Totals
 
 Labels = tuple[str, ...]
@@ -70,12 +71,14 @@ class RoutingCollector(Collector):
         totals: Callable[[], Totals],
         counts: Counts,
         jobs: Callable[[], Sequence[Found]],
+        journals: Callable[[], Mapping[str, JournalSize]],
         *,
         limit: int,
         depths: bool,
     ) -> None:
         self._topology = topology
         self._jobs = jobs
+        self._journals = journals
         self._counts = counts
         self._totals = totals
         self._depths = depths
@@ -105,6 +108,7 @@ class RoutingCollector(Collector):
         yield from self._of_streams(totals)
         yield from self._of_objects(topology, totals)
         yield from self._of_jobs()
+        yield from self._of_journals()
         if self._depths:
             yield from self._depths_of(topology)
 
@@ -236,6 +240,29 @@ class RoutingCollector(Collector):
                     lag.add_metric([stream], said["lag"]["seconds"])
         yield from (states, lag, waiting)
 
+    def _of_journals(self) -> Iterator[Family]:
+        """What journals hold: gauges, so that those of streams without a series of their own are left out."""
+        try:
+            journals = self._journals()
+        except BinderyError as error:  # as with jobs
+            _LOGGER.warning("the metrics lack the journals: %s", error.message)
+            return
+        own, _ = self._split("bindery_journal", {(stream,): 0.0 for stream in journals})
+        rows = GaugeMetricFamily("bindery_journal_rows", "Rows of a stream's journal.", labels=["stream"])
+        size = GaugeMetricFamily("bindery_journal_bytes", "Bytes of the files of a journal.", labels=["stream"])
+        oldest = GaugeMetricFamily(
+            "bindery_journal_oldest_timestamp_seconds",
+            "When the oldest row of a journal was routed.",
+            labels=["stream"],
+        )
+        for (stream,) in own:
+            journal = journals[stream]
+            rows.add_metric([stream], journal.rows)
+            size.add_metric([stream], journal.bytes)
+            if journal.oldest is not None:
+                oldest.add_metric([stream], journal.oldest.timestamp())
+        yield from (rows, size, oldest)
+
     def _depths_of(self, topology: Topology) -> Iterator[Family]:
         depth = GaugeMetricFamily("bindery_queue_depth", "Rows that a queue holds.", labels=["vhost", "queue"])
         own, _ = self._split("bindery_queue_depth", dict.fromkeys(topology.queues, 0.0))
@@ -303,6 +330,7 @@ class Metrics:
         totals: Callable[[], Totals],
         counts: Counts,
         jobs: Callable[[], Sequence[Found]],
+        journals: Callable[[], Mapping[str, JournalSize]],
         *,
         limit: int,
         depths: bool,
@@ -315,5 +343,5 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self.registry.register(RoutingCollector(topology, totals, counts, jobs, limit=limit, depths=depths))
+        self.registry.register(RoutingCollector(topology, totals, counts, jobs, journals, limit=limit, depths=depths))
         ProcessCollector(registry=self.registry)

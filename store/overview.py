@@ -1,6 +1,7 @@
 """How the streams of a data directory stand: what each has done, what it does, and what is wrong.
 
-Reads what is on record, and nothing of it while it changes: the manifest, the newest pins, and the records of jobs.
+Reads what is on record, and nothing of it while it changes: the manifest, the newest pins, the logs of journals, and
+the records of jobs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from bindery.router.model import DEFAULT_VHOST, Topology
 from bindery.router.moments import iso
 from bindery.store import effects, tables
 from bindery.store.jobs import Found, JobRegistry
+from bindery.store.journal_sizes import JournalSize, JournalSizes
 from bindery.store.kept_totals import manifest_totals
 from bindery.store.log import TableLog
 from bindery.store.manifest import TASK_STAGE
@@ -81,6 +83,7 @@ class StreamState:
     newest                                          its newest batches, the last one first; those whose rows were merged
                                                     with very many later ones of others are left out
     begun                                           number of a batch that is pinned and not committed, and since when
+    journal                                         how much its journal holds, where it keeps one
     job                                             the job of that stream, where one was submitted
     """
 
@@ -94,6 +97,7 @@ class StreamState:
     newest: tuple[Batch, ...] = ()
     begun: tuple[int, datetime] | None = None
     job: Found | None = None
+    journal: JournalSize | None = None
 
     @property
     def last(self) -> Batch | None:
@@ -133,6 +137,7 @@ class StreamState:
             else {"since": iso(datetime.fromtimestamp(waiting["since"], UTC)), "reason": waiting["reason"]},
             "last_batch": None if last is None else last.as_data(),
             "begun": None if self.begun is None else {"batch_id": self.begun[0], "since": iso(self.begun[1])},
+            "journal": None if self.journal is None else self.journal.as_data(),
             "wrong": list(self.wrong(now)),
         }
 
@@ -195,8 +200,9 @@ def overview(
     topology: Topology | None = None,
     totals: Totals | None = None,
     newest: NewestBatches | None = None,
+    journals: JournalSizes | None = None,
 ) -> Overview:
-    """How a data directory stands; whoever follows its topology and its manifest has what they say at hand.
+    """How a data directory stands; whoever follows its topology, manifest and journals has what they say at hand.
 
     Raises UnsupportedTable for tables of a newer version or damaged records.
     """
@@ -205,6 +211,7 @@ def overview(
     jobs = {one.record.stream: one for one in JobRegistry(data).all()}
     totals = manifest_totals(data).totals() if totals is None else totals
     batches = (NewestBatches(data, each=1) if newest is None else newest).of(totals.batches)
+    kept = (JournalSizes(data) if journals is None else journals).of_all()
     manifest = TableLog(data.manifest) if tables.exists(data.manifest) else None
     return Overview(
         data.root,
@@ -219,6 +226,7 @@ def overview(
                 batches.get(name, ()),
                 begun=None if name not in known else _begun(data, known[name], manifest),
                 job=jobs.get(name),
+                journal=kept.get(name),
             )
             for name in sorted({*known, *jobs, *totals.batches})
         ],
@@ -232,6 +240,7 @@ def _stream(
     *,
     begun: tuple[int, datetime] | None,
     job: Found | None,
+    journal: JournalSize | None,
 ) -> StreamState:
     committed = totals.committed.get(name)
     return StreamState(
@@ -245,6 +254,7 @@ def _stream(
         newest=tuple(_batch(row) for row in newest),
         begun=begun,
         job=job,
+        journal=journal,
     )
 
 

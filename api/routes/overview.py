@@ -191,7 +191,7 @@ def status(plane: Plane, _: MonitoringUser, stream: OneStream = None, batches: B
     adds `newest` to each stream: so many of its newest batches, the last first.
     """
     topology = plane.topology()
-    found = streams.overview(plane.data, topology, plane.totals.totals(), plane.newest)
+    found = streams.overview(plane.data, topology, plane.totals.totals(), plane.newest, plane.journals)
     shown = found.as_data(datetime.now(UTC))
     if batches:
         for item, state in zip(shown["streams"], found.streams, strict=True):

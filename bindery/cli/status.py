@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from bindery.store.overview import StreamState
 
 _COLUMNS: Final = ("stream", "state", "batches", "records", "copies", "unroutable", "last batch", "ago", "seconds")
+#: Where a stream keeps a journal.
+_JOURNAL: Final = ("journal rows", "journal KiB", "journal since")
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -48,7 +50,9 @@ def status(
                 f"topology version {found.topology_version}: {counted(found.exchanges, 'exchange')}, "
                 f"{counted(found.queues, 'queue')}, {counted(found.bindings, 'binding')}"
             )
-        show_table(_COLUMNS, [_row(one, now) for one in found.streams], out=out)
+        keeps = any(one.journal is not None for one in found.streams)
+        rows = [_row(one, now) + (_journal(one) if keeps else ()) for one in found.streams]
+        show_table(_COLUMNS + (_JOURNAL if keeps else ()), rows, out=out)
         for stream, said in wrong:
             typer.echo(visible(f"{stream}: {said}"), err=not out.is_terminal)
         if out.is_terminal and not wrong:
@@ -65,6 +69,13 @@ def _row(one: StreamState, now: datetime) -> tuple[object, ...]:
     return (
         one.stream, one.state, one.batches, one.records, one.copies, one.unroutable, committed, since, spent,
     )  # fmt: skip
+
+
+def _journal(one: StreamState) -> tuple[object, ...]:
+    kept = one.journal
+    if kept is None:
+        return (None, None, None)
+    return (kept.rows, -(-kept.bytes // 1024), None if kept.oldest is None else iso(kept.oldest))
 
 
 def ago(span: timedelta) -> str:

@@ -253,3 +253,15 @@ def test_what_limits_have_deleted_is_counted_by_reason(metered: Server) -> None:
     assert value(found, "bindery_queue_limited_rows_total", **labels, reason="maxlen") == 2
     assert value(found, "bindery_queue_depth", **labels) == 1
     assert not any(dict(labels).get("queue") == "q" for name, labels in found if "limited" in name)
+
+
+def test_journals_are_seen_with_their_rows_bytes_and_oldest_row(metered: Server) -> None:
+    data = DataDir.open(metered.settings.data)
+    messages = [Message("x", "a.b"), Message("x", "none")]
+    route(data, TopologyStore(data), messages, stream="kept", journal=True, clock_ms=1_700_000_000_000)
+    found = samples(metered)
+    assert value(found, "bindery_journal_rows", stream="kept") == 2
+    assert value(found, "bindery_journal_bytes", stream="kept") > 0
+    assert value(found, "bindery_journal_oldest_timestamp_seconds", stream="kept") == 1_700_000_000
+    (stream,) = metered.client().get("/status?stream=kept").json["streams"]
+    assert (stream["journal"]["rows"], stream["journal"]["kept_seconds"]) == (2, 7 * 86_400)

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from bindery.router.message import Message
+from bindery.store.paths import DataDir
+from bindery.store.topology import TopologyStore
 from tests.service.conftest import Server
 from tests.service.http import Client
+from tests.unit.store.routed import route
 
 pytestmark = pytest.mark.service
 
@@ -108,3 +112,24 @@ def test_what_cannot_be_replayed_is_refused(shop: Client, body: dict[str, Any], 
     answer = shop.post("/replay/replayed", body)
     assert answer.status in (400, 404)
     assert said in str(answer.json["reason"])
+
+
+def test_what_only_a_journal_has_is_compared_and_redriven(shop: Client, server: Server) -> None:
+    shop.put("/vhosts/journaled", {})
+    shop.put("/exchanges/journaled/orders", {"type": "topic", "arguments": {"x-record-unroutable": False}})
+    shop.put("/queues/journaled/eu", {})
+    shop.post("/bindings/journaled/e/orders/q/eu", {"routing_key": "eu.#"})
+    data = DataDir.open(server.settings.data)
+    sent = [Message("orders", key) for key in ["eu.books"] * 3 + ["us.books"] * 2]
+    route(data, TopologyStore(data), sent, stream="kept", vhost="journaled", journal=True)
+    shop.delete("/queues/journaled/eu/contents")
+    report = shop.post("/replay/journaled", {"change": WIDER}).json
+    assert numbers(report) == {"eu": (3, 3, 2, 2)}
+    assert (report["messages"], report["from_journals"]) == (5, 5)
+    shop.post("/bindings/journaled/e/orders/q/eu", {"routing_key": "us.#"})
+    assert shop.post("/unroutable/journaled/redrive", {}).json["redriven"] == 0
+    dry = {"journal": True, "dry_run": True}
+    assert shop.post("/unroutable/journaled/redrive", dry).json["queues"] == {"eu": 2}
+    for redriven in (2, 0):
+        assert shop.post("/unroutable/journaled/redrive", {"journal": True}).json["redriven"] == redriven
+    assert shop.get("/unroutable/journaled").json["redriven"] == 2

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from bindery.cli.render import show_table
 from bindery.store.commit import BatchCommitter, BatchCounts
+from bindery.store.maintenance.journals import Kept, keep_journal
 from bindery.store.paths import DataDir
 from bindery.store.streams import register
 from bindery.store.topology import TopologyStore
@@ -44,6 +45,15 @@ def test_it_says_what_streams_did_and_what_is_wrong(run: Run, data: DataDir) -> 
     assert run("status", "--data", data.root, "--check")[0] == 1
     (stream,) = json.loads(run("status", "--data", data.root, "--json")[1])["streams"]
     assert (stream["copies"], stream["last_batch"]["unroutable"]) == (1_234, {"filtered": 1})
+
+
+def test_streams_with_journals_have_columns_more(run: Run, data: DataDir) -> None:
+    keep_journal(data, "s", "/", Kept())
+    header, row = (line.split("\t") for line in run("status", "--data", data.root)[1].splitlines())
+    shown = dict(zip(header, row, strict=True))
+    assert (shown["journal rows"], shown["journal KiB"], shown["journal since"]) == ("0", "0", "")
+    (stream,) = json.loads(run("status", "--data", data.root, "--json")[1])["streams"]
+    assert (stream["journal"]["rows"], stream["journal"]["oldest_row_at"]) == (0, None)
 
 
 def test_people_see_a_table_and_that_nothing_is_wrong(

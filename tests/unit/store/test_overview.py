@@ -6,10 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from bindery.router.message import Message
+from bindery.store import effects, tables
 from bindery.store import newest as module
 from bindery.store.commit import BatchCommitter, BatchCounts
 from bindery.store.jobs import JobRecord, JobRegistry, Process, Run, RunStatus
+from bindery.store.journal_sizes import JournalSizes
+from bindery.store.log import TableLog
 from bindery.store.maintenance import maintain
+from bindery.store.maintenance.journals import Kept, keep_journal
 from bindery.store.maintenance.policy import Policy
 from bindery.store.overview import StreamState, overview
 from bindery.store.paths import DataDir
@@ -17,6 +22,7 @@ from bindery.store.places import at
 from bindery.store.streams import register
 from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import declare_queues, deliver
+from tests.unit.store.routed import route
 
 LONG_AFTER = datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -153,3 +159,35 @@ def test_looking_reads_a_bounded_part_of_a_long_manifest(
     assert (old.batches, old.last, old.begun) == (4, None, None)  # merged with those of the other
     assert old.committed_at is not None
     assert new.last is not None
+
+
+def test_what_a_journal_holds_is_told_by_its_log_alone(data: DataDir, store: TopologyStore) -> None:
+    store.edit(declare_queues("q"), author="t")
+    for batch in range(2):
+        route(
+            data,
+            store,
+            [Message("", "q")] * 3,
+            stream="kept",
+            batch_id=batch,
+            clock_ms=60_000 * batch + 5,
+            journal=True,
+        )
+    route(data, store, [Message("", "q")], stream="other")
+    keep_journal(data, "kept", "/", Kept(timedelta(days=2), 1 << 27))
+    files = tables.files_of(TableLog(data.journal("kept"), files=True)).values()
+    for file in files:
+        effects.remove(at(data.journal("kept"), file.path))
+    sizes = JournalSizes(data)
+    kept, other = overview(data, journals=sizes).streams
+    assert other.as_data(LONG_AFTER)["journal"] is None
+    assert kept.as_data(LONG_AFTER)["journal"] == {
+        "rows": 6,
+        "bytes": sum(file.size for file in files),
+        "oldest_row_at": "1970-01-01T00:00:00.005Z",
+        "kept_seconds": 2 * 86_400,
+        "kept_bytes": 1 << 27,
+    }
+    assert sizes.of_all() == sizes.of_all()
+    route(data, store, [Message("", "q")], stream="kept", batch_id=2, journal=True)
+    assert sizes.of_all()["kept"].rows == 7

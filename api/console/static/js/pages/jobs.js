@@ -5,7 +5,7 @@ import { ask, path, Problem } from "../api.js";
 import { fill, h } from "../dom.js";
 import { action, code, dialog, fact, lag, named, notice, panel, state, table, time } from "../parts.js";
 import { batchPlots } from "../plots.js";
-import { counted, exact, number, perSecond, spoken } from "../words.js";
+import { bytes, counted, exact, lasting, number, perSecond, spoken } from "../words.js";
 import { crumbs } from "./exchanges.js";
 import { submit } from "./submit.js";
 
@@ -14,6 +14,8 @@ const LINES = 200;
 const BATCHES = 60;
 /** Milliseconds between two looks at a log. */
 const LOG_EACH = 2_000;
+/** Milliseconds between two looks at a journal, which grows with the batches. */
+const JOURNAL_EACH = 30_000;
 
 export function jobs(_, query, session) {
   const administers = session.roles.includes("administrator");
@@ -56,7 +58,31 @@ export function job([stream], query, session) {
     load: (live, signal) => ask(path("jobs", stream), { live, signal }),
     view: (item) => [facts(item, administers, () => head.again(), trouble), trouble],
   });
-  return { title: stream, content: [crumbs("jobs", "Jobs", stream), head, batches(stream), log(stream, query.run)] };
+  return { title: stream, content: [crumbs("jobs", "Jobs", stream), head, batches(stream), journal(stream), log(stream, query.run)] };
+}
+
+/** How much its journal holds, where it keeps one. */
+function journal(stream) {
+  return panel({
+    title: "Journal",
+    every: JOURNAL_EACH,
+    hidden: true,
+    empty: "The stream keeps none. With “journal: on” in its job every message stays on record, whatever becomes of its copies.",
+    load: (live, signal) => ask(path("status"), { query: { stream }, live, signal }),
+    view: ({ streams: [found] }) => {
+      if (!found?.journal) return null;
+      const { rows, bytes: size, oldest_row_at: oldest, kept_seconds: age, kept_bytes: most } = found.journal;
+      return h(
+        "dl",
+        { class: "facts" },
+        fact("Messages", number(rows)),
+        fact("Size", bytes(size)),
+        fact("Oldest", oldest === null ? "–" : time(oldest)),
+        fact("Kept for", lasting(age)),
+        most === null ? null : fact("Kept up to", bytes(most)),
+      );
+    },
+  });
 }
 
 /** The newest batches as plots. */
