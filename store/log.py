@@ -87,6 +87,11 @@ class TableLog:
         """How far an application has come in this table; None when it never committed."""
         return self._transactions.get(app_id)
 
+    @property
+    def transactions(self) -> Mapping[str, int]:
+        """How far each application has come in this table."""
+        return self._transactions
+
     # -- following ----------------------------------------------------------------------------------
 
     def refresh(self) -> bool:

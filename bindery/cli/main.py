@@ -18,6 +18,7 @@ from bindery.cli import messages as message_commands
 from bindery.cli import schemas as schema_commands
 from bindery.cli import topology as topology_commands
 from bindery.cli.apply import apply
+from bindery.cli.backfill import backfill
 from bindery.cli.conformance import conformance
 from bindery.cli.copy import copy
 from bindery.cli.drain import drain
@@ -62,6 +63,7 @@ app.command()(lint)
 app.command()(rule)
 app.command()(unroutable)
 app.command()(redrive)
+app.command()(backfill)
 app.command()(replay)
 app.command()(maintain)
 app.command()(copy)

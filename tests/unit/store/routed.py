@@ -28,9 +28,10 @@ def route(
     clock_ms: int | None = None,
     app_id: str | None = None,
     journal: bool = False,
+    version: int | None = None,
 ) -> None:
-    """One batch of a stream: routed under the newest topology and committed, with a journal or without."""
-    topology = store.load()
+    """One batch of a stream: routed under the newest topology, or another, and committed, with a journal or without."""
+    topology = store.load(version=version)
     router = Router.compile(topology, vhost)
     batch = to_batch(messages)
     rows = batch.num_rows
