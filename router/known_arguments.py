@@ -35,6 +35,7 @@ from bindery.router.model import (
 from bindery.router.model.objects import PARAMETER_PREFIX
 from bindery.router.policies import APPLY_TO, OPERATOR_POLICY, PAYLOAD_KEY, POLICY, Policy, policy_of
 from bindery.router.queue_limits import (
+    BACKFILL,
     BOUNDS,
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
@@ -105,6 +106,12 @@ _ACTING: Final = (
         "queue",
         LAST_VALUE_KEY,
         "of messages with the same value of this application property maintenance keeps the last one",
+        True,
+    ),
+    Argument(
+        "queue",
+        BACKFILL,
+        "a new binding brings messages of so many seconds before it, out of journals: maintenance backfills the queue",
         True,
     ),
     Argument("queue", OWNER_CONNECTION, "the connection that no-local filters take for the reader's", True),

@@ -34,6 +34,7 @@ from bindery.store.actions import AddFile, Transaction
 from bindery.store.backfill_records import BACKFILLED, FOLDER, Order, Records, Scope, Stretch, backfilled_queues
 from bindery.store.consumer_filters import queue_filter
 from bindery.store.data_files import Draft
+from bindery.store.declared_backfills import due_queues, order_declared
 from bindery.store.delivered import Delivered, Reach
 from bindery.store.journal_files import Journal, journals
 from bindery.store.log import TableLog
@@ -208,7 +209,11 @@ class Backfiller:
 
 
 def finish_backfills(store: TopologyStore, *, stop: Callable[[], bool] = _never) -> dict[str, dict[str, int]]:
-    """Go on with the backfills that are not done; the rows brought, by vhost and queue. Raises Stopped."""
+    """Order what queues are declared to get, and go on with all backfills that are not done.
+
+    Gives the rows brought, by vhost and queue. Raises Stopped.
+    """
+    order_declared(store)
     found = {}
     if not at(store.data.root, FOLDER).folders():
         return {}
@@ -216,6 +221,18 @@ def finish_backfills(store: TopologyStore, *, stop: Callable[[], bool] = _never)
         brought_there = Backfiller(store.data, store, vhost).finish(stop=stop)
         if brought_there:
             found[vhost] = brought_there
+    return found
+
+
+def declared_backfills(store: TopologyStore) -> dict[str, dict[str, int]]:
+    """The rows that queues are declared to get and have not got yet, by vhost and queue. Nothing is written."""
+    found: dict[str, dict[str, int]] = {}
+    for due in due_queues(store):
+        if due.ways:
+            since = datetime.fromtimestamp(due.since_us / 1_000_000, UTC)
+            work = Backfiller(store.data, store, due.queue.vhost)
+            rows = work.backfill(due.queue.name, Selection(since=since), dry_run=True).rows
+            found.setdefault(due.queue.vhost, {})[due.queue.name] = rows
     return found
 
 

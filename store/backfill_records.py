@@ -87,32 +87,32 @@ class Records:
     """The orders and stretches of one queue."""
 
     def __init__(self, data: DataDir, vhost: str, queue: str) -> None:
-        self._folder = at(data.root, FOLDER, encode_name(vhost), encode_name(queue))
+        self.folder: Final = at(data.root, FOLDER, encode_name(vhost), encode_name(queue))
 
     def orders(self) -> list[Order]:
         """The orders that are not closed, in the order of their numbers."""
-        return self._all(self._folder / _ORDERS, Order)
+        return self._all(self.folder / _ORDERS, Order)
 
     def stretches(self) -> list[Stretch]:
         """The stretches on record, in the order of their numbers."""
-        return self._all(self._folder, Stretch)
+        return self._all(self.folder, Stretch)
 
     def begin(self, scope: Scope, clock_ms: int) -> Order:
         """Put an order on record; durable when this comes back. Raises StorageFailed."""
         order = Order.of(scope, number=next_number(), clock_ms=clock_ms)
-        folder = self._folder / _ORDERS
+        folder = self.folder / _ORDERS
         effects.make_folder(folder)
         effects.put_new(folder / f"{order.number}{_SUFFIX}", _text(order))
         return order
 
     def close(self, order: Order) -> None:
         """Forget an order. Raises StorageFailed."""
-        effects.remove(self._folder / _ORDERS / f"{order.number}{_SUFFIX}")
+        effects.remove(self.folder / _ORDERS / f"{order.number}{_SUFFIX}")
 
     def plan(self, stretch: Stretch) -> Stretch:
         """Put a stretch on record, unless there is one of its number; the one that counts. Raises StorageFailed."""
-        place = self._folder / f"{stretch.number}{_SUFFIX}"
-        effects.make_folder(self._folder)
+        place = self.folder / f"{stretch.number}{_SUFFIX}"
+        effects.make_folder(self.folder)
         effects.put_new(place, _text(stretch))
         found = self.stretch(stretch.number)
         assert found is not None  # noqa: S101  # just written, here or by another backfill
@@ -120,11 +120,11 @@ class Records:
 
     def stretch(self, number: int) -> Stretch | None:
         """The stretch of a number; None when there is none. Raises UnsupportedTable for a damaged record."""
-        return self._read(self._folder / f"{number}{_SUFFIX}", Stretch)
+        return self._read(self.folder / f"{number}{_SUFFIX}", Stretch)
 
     def forget(self, stretch: Stretch) -> None:
         """Remove a stretch that no later backfill can meet. Raises StorageFailed."""
-        effects.remove(self._folder / f"{stretch.number}{_SUFFIX}")
+        effects.remove(self.folder / f"{stretch.number}{_SUFFIX}")
 
     def _all(self, folder: Place, kind: type[R]) -> list[R]:
         with effects.looking(folder):

@@ -110,8 +110,12 @@ class Delivered:
 
     @staticmethod
     def asked(batch: pa.RecordBatch, scope: Scope, condition: Filter | None) -> Mask:
-        """Which rows of a batch a scope asks for; `condition` is its filter."""
-        wanted = np.ones(batch.num_rows, np.bool_)
+        """Which rows of a batch a scope asks for; `condition` is its filter.
+
+        None of those that were routed by its topology or a later one: what they reach is their stream's affair.
+        """
+        versions = batch.column("routing").field("topology_version").to_numpy()
+        wanted: Mask = versions < scope.topology_version
         moments = batch.column("routed_at").cast(pa.int64()).to_numpy()
         if scope.since is not None:
             wanted &= moments >= scope.since

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bindery.router.declarations import TopologyEditor
-from bindery.router.errors import NotFound, StorageFailed
+from bindery.router.errors import InvalidDeclaration, NotFound, StorageFailed
 from bindery.router.message import QUEUE_SCHEMA, Message
-from bindery.router.model import Binding, Exchange, Topology
+from bindery.router.model import Binding, Exchange, Queue, Topology
 from bindery.router.reference import NaiveRouter
 from bindery.router.values import Table
 from bindery.store import backfill, faults, tables
@@ -25,6 +27,7 @@ from bindery.store.commit import BatchCommitter
 from bindery.store.copying import copy_data
 from bindery.store.maintenance import maintain
 from bindery.store.maintenance.journals import Kept, keep_journal
+from bindery.store.maintenance.upkeep import Upkeep
 from bindery.store.paths import DataDir
 from bindery.store.places import at as place
 from bindery.store.read import read_queue, take
@@ -217,6 +220,60 @@ def test_maintenance_brings_what_was_under_way(data: DataDir, past: TopologyStor
     assert maintain(data).backfilled == {"/": {"q": 1}}
     assert maintain(data).backfilled == {}
     assert len(held(data)) == 4
+
+
+# -- x-backfill -----------------------------------------------------------------------------------------
+
+
+def declared(seconds: int) -> Any:
+    return lambda editor: editor.declare_queue(Queue("/", "new", arguments=Table({"x-backfill": seconds})))
+
+
+def test_each_new_way_to_a_queue_brings_what_was_routed_before_it(data: DataDir, store: TopologyStore) -> None:
+    now = time.time_ns() // 1_000_000
+    for number, ago in enumerate((500, 50, 40)):
+        route(data, store, sent("a", "b"), batch_id=number, journal=True, clock_ms=now - ago * 1000)
+    store.edit(declared(200), author="t")
+    maintain(data)
+    assert held(data, "new") == [], "nothing leads there"
+    store.edit(bound("a", "new"), author="t")
+    assert maintain(data, dry_run=True).backfilled == {"/": {"new": 2}}
+    assert held(data, "new") == []
+    with Upkeep(data, limits_each=0.1):
+        wait_until(lambda: held(data, "new") == [("flights", 1, 0), ("flights", 2, 0)])
+    take(data, "new", limit=10)
+    store.edit(bound("b", "new"), author="t")
+    assert maintain(data).backfilled == {"/": {"new": 2}}
+    assert held(data, "new") == [("flights", 1, 1), ("flights", 2, 1)]
+    store.edit(declare_queues("unrelated"), author="t")
+    assert maintain(data, dry_run=True).backfilled == {}
+    assert maintain(data).backfilled == {}
+
+
+def test_a_way_over_exchanges_counts(data: DataDir, store: TopologyStore) -> None:
+    def change(editor: TopologyEditor) -> None:
+        declared(100)(editor)
+        editor.declare_exchange(Exchange("/", "inner", "fanout"))
+        editor.bind(Binding(0, "/", "inner", "new", "queue", ""))
+
+    store.edit(change, author="t")
+    route(data, store, sent("a"), journal=True)
+    assert maintain(data).backfilled == {}
+    store.edit(lambda editor: editor.bind(Binding(0, "/", "amq.topic", "inner", "exchange", "a")), author="t")
+    assert maintain(data).backfilled == {"/": {"new": 1}}
+
+
+def test_seconds_that_are_none_are_refused(store: TopologyStore) -> None:
+    with pytest.raises(InvalidDeclaration, match="'x-backfill' is -1") as refused:
+        store.edit(declared(-1), author="t")
+    assert refused.value.hint == "seconds, 0 or more"
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 # -- faults ---------------------------------------------------------------------------------------------
