@@ -176,7 +176,7 @@ class Backfiller:
         if not topology.queue(self._vhost, queue).id and not dry_run:
             topology = self._store.give_queue_ids()
         scope = selection.scope(topology.queue(self._vhost, queue).id, topology.version)
-        work = _Work(self._data, self._store, self._vhost, queue)
+        work = QueueBackfill(self._data, self._store, self._vhost, queue)
         _condition(self._data, self._vhost, queue, scope, topology)
         if not journals(self._data, self._vhost, selection.stream):
             raise NotFound(
@@ -201,7 +201,7 @@ class Backfiller:
         """Go on with the orders of the vhost that are not closed; the rows brought, by queue. Raises Stopped."""
         found = {}
         for queue in backfilled_queues(self._data, self._store.load(), self._vhost):
-            work = _Work(self._data, self._store, self._vhost, queue)
+            work = QueueBackfill(self._data, self._store, self._vhost, queue)
             if work.records.orders():
                 found[queue] = work.finish(stop=stop)
             work.forget()
@@ -251,7 +251,7 @@ class _Found:
         self.last = max(filter(None, (self.last, int(moments.max()))))
 
 
-class _Work:
+class QueueBackfill:
     """The backfills of one queue."""
 
     def __init__(self, data: DataDir, store: TopologyStore, vhost: str, queue: str) -> None:
@@ -400,7 +400,7 @@ class _Work:
         """The rows of a stretch, written to a draft where there is one."""
         found = _Found()
         parts: list[pa.Table] = []
-        for rows in self._rows(stretch, journal, files, outcome):
+        for rows in self.rows(stretch, journal, files, outcome):
             found.add(rows)
             if draft is not None:
                 parts.append(rows)
@@ -411,16 +411,27 @@ class _Work:
             draft.write(pa.concat_tables(parts))
         return found
 
-    def _rows(
-        self, stretch: Stretch, journal: Journal, files: Iterable[AddFile], outcome: Outcome | None
+    def rows(
+        self,
+        stretch: Stretch,
+        journal: Journal,
+        files: Iterable[AddFile],
+        outcome: Outcome | None = None,
+        *,
+        table: bool = True,
     ) -> Iterator[pa.Table]:
-        """The rows that the queue is to get of a stretch."""
+        """The rows that the queue is to get of a stretch, out of some files of the journal.
+
+        Without `table` also those that the queue's table has.
+        """
         topology = self._store.load(version=stretch.topology_version)
         condition = _condition(self._data, self._vhost, self._queue, stretch, topology)
         earlier = [
             one for one in self.records.stretches() if one.number < stretch.number and one.queue_id == stretch.queue_id
         ]
-        delivered = Delivered(self._data, self._store, self._vhost, self._queue, stretch, earlier, self._reach)
+        delivered = Delivered(
+            self._data, self._store, self._vhost, self._queue, stretch, earlier, self._reach, table=table
+        )
         inside = (file for file in files if _meets(journal.log.path, file, stretch))
         for batch in journal.rows(inside, after=stretch.after, through=stretch.through):
             if outcome is not None:

@@ -71,7 +71,10 @@ class Reach:
 
 
 class Delivered:
-    """What a queue has had of the batches of a stretch; `earlier` are the stretches before it."""
+    """What a queue has had of the batches of a stretch; `earlier` are the stretches before it.
+
+    Without `table` what its table has does not count.
+    """
 
     def __init__(
         self,
@@ -82,7 +85,10 @@ class Delivered:
         stretch: Stretch,
         earlier: Sequence[Stretch],
         reach: Reach,
+        *,
+        table: bool = True,
     ) -> None:
+        self._table = table
         self._data = data
         self._store = store
         self._vhost = vhost
@@ -158,6 +164,8 @@ class Delivered:
     @cached_property
     def _present(self) -> dict[int, npt.NDArray[np.int64]]:
         """The numbers of the messages that the table has, by batch."""
+        if not self._table:
+            return {}
         log = queue_log(self._data, self._vhost, self._queue)
         parts: dict[int, list[npt.NDArray[np.int64]]] = {}
         for name, file in tables.files_of(log).items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
 from typing import Any
 
 from bindery.router.errors import NotFound, UnsupportedTable
@@ -28,11 +27,6 @@ class LogAt(TableLog):
             raise gone(path, f"version {version}") from None
         if version is not None and self.version != version:
             raise gone(path, f"version {version}")
-
-    @property
-    def transactions(self) -> Mapping[str, int]:
-        """How far each application has come at that version."""
-        return self._transactions
 
     def _newest_checkpoint(self) -> int | None:
         if self._last is None:

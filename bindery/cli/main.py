@@ -28,6 +28,7 @@ from bindery.cli.import_ import import_
 from bindery.cli.lint import lint
 from bindery.cli.maintain import maintain
 from bindery.cli.queues import queues
+from bindery.cli.rebuild import rebuild
 from bindery.cli.redrive import redrive, unroutable
 from bindery.cli.register import register
 from bindery.cli.replay import replay
@@ -64,6 +65,7 @@ app.command()(rule)
 app.command()(unroutable)
 app.command()(redrive)
 app.command()(backfill)
+app.command()(rebuild)
 app.command()(replay)
 app.command()(maintain)
 app.command()(copy)
