@@ -19,6 +19,7 @@ from bindery.api.metrics import Latencies, Metrics
 from bindery.api.raw_path import RawPath
 from bindery.api.readiness import Readiness
 from bindery.api.routes import (
+    backfill,
     bindings,
     capabilities,
     changes,
@@ -67,6 +68,7 @@ _RESOURCES: Final = (
     bindings,
     rows,
     messages,
+    backfill,
     chosen_messages,
     definitions,
     versions,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, NoReturn, TypeVar
 
@@ -18,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import PydanticCustomError
 
 from bindery.api.errors import Reason, Refusal, bad_request, payload_too_large
+from bindery.router.moments import read_iso
 from bindery.router.spelling import did_you_mean, nearest
 
 Model = TypeVar("Model", bound="Body")
@@ -419,6 +421,25 @@ class DeleteBody(ChoiceBody):
     """Which messages to delete: those of a filter, or `all`."""
 
     all: Flag = False
+
+
+def moment(text: str | None, name: str) -> datetime | None:
+    """A time of a body; without a zone it is UTC. Refuses what is none, naming its key."""
+    if text is None:
+        return None
+    try:
+        return read_iso(text)
+    except ValueError:
+        raise bad_request(f"{name} is no ISO 8601 time") from None
+
+
+class BackfillBody(ChoiceBody):
+    """Which messages of journals a queue is to get; what is not given does not narrow the choice."""
+
+    stream: str | None = Field(None, description="only messages of this stream")
+    since: str | None = Field(None, description="routed then or later, ISO 8601; UTC without a zone")
+    until: str | None = Field(None, description="routed before then, ISO 8601; UTC without a zone")
+    dry_run: Flag = False
 
 
 class TransferBody(ChoiceBody):

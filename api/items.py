@@ -476,6 +476,42 @@ class Moved(TypedDict):
 
 
 @with_config(_EXACT)
+class BackfilledStream(TypedDict):
+    """What the journal of a stream gave: messages looked at, rows for the queue, when its first row was routed."""
+
+    stream: str
+    messages: int
+    rows: int
+    journal_from: str | None
+
+
+@with_config(_EXACT)
+class BatchUnderWay(TypedDict):
+    """A batch that had begun by an older topology and not ended; maintenance brings what is in it."""
+
+    stream: str
+    batch_id: int
+    topology_version: int
+
+
+@with_config(_EXACT)
+class Backfilled(TypedDict):
+    """How a backfill went: the rows, when the first and the last were routed, and by the streams' journals.
+
+    `finished` counts those of earlier backfills of the queue that were interrupted.
+    """
+
+    queue: str
+    topology_version: int
+    rows: int
+    first: str | None
+    last: str | None
+    streams: list[BackfilledStream]
+    under_way: list[BatchUnderWay]
+    finished: int
+
+
+@with_config(_EXACT)
 class Copied(TypedDict):
     """How a copy went: as with a move."""
 

@@ -36,6 +36,7 @@ from bindery.router.model import (
 from bindery.router.model.objects import PARAMETER_PREFIX
 from bindery.router.policies import APPLY_TO, OPERATOR_POLICY, PAYLOAD_KEY, POLICY, Policy, policy_of
 from bindery.router.queue_limits import (
+    BACKFILL,
     BOUNDS,
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
@@ -109,6 +110,12 @@ _ACTING: Final = (
         True,
     ),
     Argument("queue", FRESHNESS_ARGUMENT, "seconds that copies may wait in a journal before the table has them", True),
+    Argument(
+        "queue",
+        BACKFILL,
+        "a new binding brings messages of so many seconds before it, out of journals: maintenance backfills the queue",
+        True,
+    ),
     Argument("queue", OWNER_CONNECTION, "the connection that no-local filters take for the reader's", True),
     Argument("binding", SELECTOR_ARGUMENT, "a selector that a message must meet, on every type of exchange", True),
     Argument("binding", FILTERS_ARGUMENT, "a filter set that a message must meet, on every type of exchange", True),

@@ -33,6 +33,8 @@ DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
 DEAD_LETTER_ROUTING_KEY: Final = "dead-letter-routing-key"
 #: The argument that makes a queue keep the last message of each value of an application property; no policy has it.
 LAST_VALUE_KEY: Final = "x-last-value-key"
+#: The argument of a queue that says how many seconds back a new way to it reaches; no policy has it.
+BACKFILL: Final = "x-backfill"
 _OVERFLOWS: Final = (DROP_HEAD, "reject-publish", "reject-publish-dlx")
 
 
@@ -141,5 +143,6 @@ _RULES: Final[dict[str, tuple[Callable[[Value], bool], str]]] = {
     argument(DEAD_LETTER_EXCHANGE): (_is_text, "the name of an exchange"),
     argument(DEAD_LETTER_ROUTING_KEY): (_is_text, "a routing key"),
     LAST_VALUE_KEY: (lambda value: isinstance(value, str) and value != "", "the name of an application property"),
+    BACKFILL: (_is_count, "seconds, 0 or more"),
     argument(OVERFLOW): (lambda value: value in _OVERFLOWS, "one of " + ", ".join(_OVERFLOWS)),
 }

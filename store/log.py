@@ -94,7 +94,7 @@ class TableLog:
 
     @property
     def transactions(self) -> Mapping[str, int]:
-        """How far each application has come."""
+        """How far each application has come in this table."""
         return self._transactions
 
     # -- following ----------------------------------------------------------------------------------
@@ -402,10 +402,11 @@ def create_log(
     name: str | None = None,
     description: str | None = None,
     transactions: Iterable[Transaction] = (),
+    actions: Sequence[Action] = (),
 ) -> bool:
-    """Make an empty table of protocol 1/2 without table features; False when there is one already.
+    """Make a table of protocol 1/2 without table features; False when there is one already.
 
-    `name` and `description` are for people.
+    It is empty but for the files that `actions` add. `name` and `description` are for people.
 
     Raises StorageFailed and CommitUnknown as a commit does.
     """
@@ -414,7 +415,7 @@ def create_log(
     token = uuid.uuid4().hex
     state = TableState(str(uuid.uuid4()), configuration, 1, 2, (), schema.to_json(), name, description)
     first = folder / entry_name(0)
-    content = entry_text((), transactions, {"operation": "CREATE TABLE"}, token, state, create=True)
+    content = entry_text(actions, transactions, {"operation": "CREATE TABLE"}, token, state, create=True)
     try:
         return effects.put_new(first, content.encode()) is not None
     except StorageFailed:

@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 def statistics_of(rows: pa.Table) -> str:
     """The statistics of a file that holds these rows; only their number unless they were routed."""
-    stated: dict[str, Any] = {"numRecords": rows.num_rows}
+    found: dict[str, Any] = {"numRecords": rows.num_rows}
     if "routing" in rows.column_names and "routed_at" in rows.column_names:
         low: dict[str, Any] = {}
         high: dict[str, Any] = {}
@@ -53,8 +53,8 @@ def statistics_of(rows: pa.Table) -> str:
         nulls["routing"] = {name: member.null_count for name, member in members.items()}
         low["routing"] = {name: bound["min"] for name, bound in bounds.items() if bound["min"] is not None}
         high["routing"] = {name: bound["max"] for name, bound in bounds.items() if bound["max"] is not None}
-        stated |= {"minValues": low, "maxValues": high, "nullCount": nulls}
-    return json.dumps(stated, separators=(",", ":"))
+        found |= {"minValues": low, "maxValues": high, "nullCount": nulls}
+    return json.dumps(found, separators=(",", ":"))
 
 
 def span_of(rows: pa.Table) -> Span | None:
@@ -79,12 +79,23 @@ def stated_span(path: str, file: AddFile) -> Span:
 
 def may_hold(file: AddFile, batch_id: int) -> bool:
     """Whether a file may have rows of a batch of that number, by the log."""
+    first, last = stated(file, "batch_id") or _ALWAYS
+    return first <= batch_id <= last
+
+
+def batches_stated(file: AddFile) -> tuple[int, int]:
+    """Between which numbers the batches of a file's rows are, by the log; any that there can be, where it is silent."""
+    return stated(file, "batch_id") or _ALWAYS
+
+
+def stated(file: AddFile, member: str) -> tuple[int, int] | None:
+    """The least and the greatest value of a member of `routing` in a file, by the log; None where it is silent."""
     try:
         stats = json.loads(file.stats or "{}")
-        first, last = (stats[name]["routing"]["batch_id"] for name in ("minValues", "maxValues"))
-        return bool(first <= batch_id <= last)
+        first, last = (int(stats[bound]["routing"][member]) for bound in ("minValues", "maxValues"))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return True
+        return None
+    return first, last
 
 
 def _span_in_footer(path: str, name: str) -> Span:

@@ -122,6 +122,20 @@ def create_table(
 
     Raises StorageFailed, and UnsupportedTable for a table of another kind or name.
     """
+    make_table(path, kind, vhost=vhost, name=name, transactions=transactions)
+    return open_log(path, kind, vhost=vhost, name=name, files=files)
+
+
+def make_table(
+    path: str,
+    kind: Kind,
+    *,
+    vhost: str | None = None,
+    name: str | None = None,
+    transactions: Sequence[Transaction] = (),
+    files: Sequence[AddFile] = (),
+) -> bool:
+    """Create a table with these files; False when another process was faster. Raises StorageFailed, CommitUnknown."""
     properties = {
         "bindery.format_version": str(FORMAT_VERSION),
         "bindery.kind": kind.name,
@@ -132,15 +146,15 @@ def create_table(
         properties["bindery.vhost"] = vhost
     if name is not None:
         properties["bindery.name"] = name
-    create_log(
+    return create_log(
         path,
         kind.delta_schema,
         properties,
         name=kind.name if name is None else name,
         description=description_of(kind.name, vhost=vhost, name=name),
         transactions=transactions,
+        actions=files,
     )
-    return open_log(path, kind, vhost=vhost, name=name, files=files)
 
 
 def open_log(
@@ -354,6 +368,11 @@ def _routed_after(place: Place, version: int) -> pa.ChunkedArray:
     with file_rows.reading(place), place.parquet() as file:
         routing = file.read(columns=["routing.topology_version"])["routing"]
     return pc.fill_null(pc.greater(pc.struct_field(routing, "topology_version"), version), False)
+
+
+def undeclared(version: int) -> Transaction:
+    """What a table remembers of a queue that was seen undeclared at a topology version."""
+    return Transaction(_UNDECLARED, version)
 
 
 def undeclared_since(log: TableLog | DeltaTable) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Annotated, Any, Final
 
 from fastapi import Query, Request, Response
@@ -11,14 +10,12 @@ from pydantic import Field
 
 from bindery.api.answers import answer
 from bindery.api.auth import Identity
-from bindery.api.bodies import Flag, OwnBody, PayloadName, documented
+from bindery.api.bodies import Flag, OwnBody, PayloadName, documented, moment
 from bindery.api.deps import ManagementUser, Plane, VhostPath, json_body, resource
-from bindery.api.errors import bad_request
 from bindery.api.items import Document
 from bindery.api.presence import while_present
 from bindery.api.scope import visible_vhost
 from bindery.router.model import Topology
-from bindery.router.moments import read_iso
 from bindery.store.access import Operation
 from bindery.store.consumer_filters import consumer_filter, exchange_payload
 from bindery.store.redrive import Outcome, Redriver
@@ -55,19 +52,10 @@ def _selection(body: SelectionBody, topology: Topology, vhost: str) -> Selection
         reasons=frozenset(body.reasons),
         exchange=body.exchange,
         key=body.key,
-        since=_moment(body.since, "since"),
-        until=_moment(body.until, "until"),
+        since=moment(body.since, "since"),
+        until=moment(body.until, "until"),
         condition=condition,
     )
-
-
-def _moment(text: str | None, name: str) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        return read_iso(text)
-    except ValueError:
-        raise bad_request(f"{name} is no ISO 8601 time") from None
 
 
 @router.get("/unroutable/{vhost:segment}", summary="Count unroutable messages", response_model=Document)

@@ -18,6 +18,7 @@ from bindery.cli import messages as message_commands
 from bindery.cli import schemas as schema_commands
 from bindery.cli import topology as topology_commands
 from bindery.cli.apply import apply
+from bindery.cli.backfill import backfill
 from bindery.cli.conformance import conformance
 from bindery.cli.copy import copy
 from bindery.cli.drain import drain
@@ -28,6 +29,7 @@ from bindery.cli.lint import lint
 from bindery.cli.maintain import maintain
 from bindery.cli.materialise import materialise
 from bindery.cli.queues import queues
+from bindery.cli.rebuild import rebuild
 from bindery.cli.redrive import redrive, unroutable
 from bindery.cli.register import register
 from bindery.cli.replay import replay
@@ -63,6 +65,8 @@ app.command()(lint)
 app.command()(rule)
 app.command()(unroutable)
 app.command()(redrive)
+app.command()(backfill)
+app.command()(rebuild)
 app.command()(replay)
 app.command()(maintain)
 app.command()(materialise)

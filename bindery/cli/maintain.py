@@ -133,6 +133,9 @@ def _show(found: Report) -> None:
         summary += f"; limits of queues {'would take' if found.dry_run else 'took'} {counted(gone, 'row')} out"
     if found.finished:
         summary += f", {counted(found.finished, 'dead letter')} of an earlier pass delivered"
+    brought = sum(rows for queues in found.backfilled.values() for rows in queues.values())
+    if brought:
+        summary += f"; backfills {'would bring' if found.dry_run else 'brought'} {counted(brought, 'row')}"
     if found.leftovers:
         summary += f", {counted(found.leftovers, 'leftover')} of processes that died"
     if left:

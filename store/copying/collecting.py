@@ -108,6 +108,7 @@ def collect(data: DataDir, *, newest_only: bool, to_object_store: bool) -> Conte
     streams = checkpoints.streams(ended, begun)
     small = {**plans, **state.users(data, on_object_store=to_object_store), **state.jobs(data)}
     small |= copied_records(data, {history.table_id: point.tables[history.path] for history in routed})
+    small |= state.backfills(data, topology_version=point.topology)
     for stream in streams:
         if stream.missing is None:
             small |= checkpoints.files(stream)

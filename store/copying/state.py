@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bindery.store import plan_files, streams, tables
+from bindery.store import backfill_records, plan_files, streams, tables
 from bindery.store.copying.history import Moved
 from bindery.store.maintenance.holds import delta_offsets
 from bindery.store.paths import DataDir
@@ -166,6 +166,24 @@ def plans(data: DataDir) -> dict[str, bytes]:
             if whole and not parts[-1].startswith("."):
                 plans.append(root / kind / name)
     return _contents(root, plans)
+
+
+def backfills(data: DataDir, *, topology_version: int) -> dict[str, bytes]:
+    """What is on record of backfills, read after the tables: what they have is on record.
+
+    What is of a later topology than the copy has is left out: no table of it has any rows.
+    """
+    root = at(data.root)
+    folder = root / backfill_records.FOLDER
+    found = _contents(root, (folder / name for name in folder.within() if name.endswith(".json")))
+    return {name: content for name, content in found.items() if _version(content) <= topology_version}
+
+
+def _version(record: bytes) -> int:
+    try:
+        return int(json.loads(record)["topology_version"])
+    except (ValueError, KeyError, TypeError):  # damaged, and found to be so in the copy, too
+        return -1
 
 
 def _contents(root: Place, places: Iterable[Place]) -> dict[str, bytes]:

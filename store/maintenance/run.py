@@ -21,6 +21,7 @@ from bindery.router.errors import BinderyError, NotFound, UnsupportedTable
 from bindery.router.model import Queue
 from bindery.router.queue_limits import LimitsOf, QueueLimits
 from bindery.store import checkpoints, kept_totals, tables
+from bindery.store.backfill import declared_backfills, finish_backfills
 from bindery.store.limiting import LimitsReport, finish_dead_letters, keep_limits
 from bindery.store.log import TableLog
 from bindery.store.maintenance.cleanup import clean_log, superfluous
@@ -88,7 +89,7 @@ class Report:
     """What a pass did, or would do; `idle` are streams that have not moved for so long that they hold nothing.
 
     `limits` are the queues that limits bound, in the order of their names; `finished` are dead letters of passes that
-    were interrupted.
+    were interrupted; `backfilled` are the rows that backfills have brought, by vhost and queue.
     """
 
     tables: list[TableReport] = field(default_factory=list)
@@ -96,6 +97,7 @@ class Report:
     leftovers: int = 0
     limits: list[LimitsReport] = field(default_factory=list)
     finished: int = 0
+    backfilled: dict[str, dict[str, int]] = field(default_factory=dict)
     dry_run: bool = False
 
     @property
@@ -148,6 +150,8 @@ def maintain(
         try:
             limited += limited_queues(topologies, only)
             done.finished = 0 if dry_run else finish_dead_letters(topologies)
+            if only is None:
+                done.backfilled = declared_backfills(topologies) if dry_run else finish_backfills(topologies, stop=stop)
         except UnsupportedTable as error:  # who cannot be told has no limits; tables are maintained all the same
             done.limits.append(LimitsReport("", "", error=str(error)))
     for number, one_limited in enumerate(limited, 1):

@@ -16,7 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from bindery.router.errors import Stopped
 from bindery.store import tables
+from bindery.store.backfill import finish_backfills
 from bindery.store.commit import TableCommit
 from bindery.store.deferred import Flushed, materialise_overdue
 from bindery.store.limiting import finish_dead_letters
@@ -78,9 +80,9 @@ class _Table:
 class Upkeep:
     """Maintains the tables that batches are committed to; `committed` tells of each batch.
 
-    Every `limits_each` (seconds) the limits of queues are kept. With `everything_each` (seconds) every table of the
-    data directory is looked at that often too, and what was left behind outside of tables. Use as a context, or
-    `close` it.
+    Every `limits_each` (seconds) the limits of queues are kept, and backfills that are not done are gone on with. With
+    `everything_each` (seconds) every table of the data directory is looked at that often too, and what was left behind
+    outside of tables. Use as a context, or `close` it.
     """
 
     def __init__(
@@ -178,6 +180,7 @@ class Upkeep:
                 self._guarded(table)
             if time.monotonic() >= limits:
                 self._keep_limits()
+                self._backfill()
                 limits = time.monotonic() + self._limits_each
             if self._each is not None and time.monotonic() >= whole:
                 self._whole()
@@ -233,6 +236,15 @@ class Upkeep:
                     _LOGGER.warning("the limits of %s could not be kept: %s", found.name, found.error)
         except Exception:
             _LOGGER.exception("the limits of queues could not be kept")
+
+    def _backfill(self) -> None:
+        try:
+            if tables.exists(self._data.topology):
+                finish_backfills(self._topologies, stop=lambda: self._stopping)
+        except Stopped:
+            pass  # whoever comes next goes on
+        except Exception:
+            _LOGGER.exception("backfills could not be gone on with")
 
     def _whole(self) -> None:
         try:

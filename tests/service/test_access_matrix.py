@@ -18,9 +18,11 @@ from typing import Any, Final
 
 import pytest
 
+from bindery.router.message import Message
 from bindery.store.access import AccessEditor
 from tests.service.conftest import PASSWORD, USER, Server
 from tests.service.http import Answer
+from tests.unit.store.routed import route
 
 pytestmark = pytest.mark.service
 
@@ -91,7 +93,7 @@ RULES: Final = [
     (r"POST /api/queues/.*/(count|browse|delete)", Rule(permissions=("read",))),
     (r"POST /api/queues/.*/(rows|snippets)", Rule(permissions=("read",))),
     (r"GET /api/queues/.*/(rows/|table|properties)", Rule(permissions=("read",))),
-    (r"POST /api/queues/.*/(move|copy)", Rule(permissions=("read", "write"))),
+    (r"POST /api/queues/.*/(move|copy|backfill)", Rule(permissions=("read", "write"))),
     (r"(PUT|DELETE) /api/(exchanges|queues)/", Rule(permissions=("configure",))),
     (r"(POST|DELETE) /api/bindings/", Rule(permissions=("write", "read"))),
     (r"PUT /api/diverts/", Rule(permissions=ALL)),
@@ -187,6 +189,8 @@ class Matrix:
         ):
             answer = self.send(USER, admin, method, "/api/" + path, body)
             assert answer.status < 300, (path, answer.raw)
+        journaled = [Message("mtx-x", "mtx.key")]
+        route(plane.data, plane.topologies, journaled, stream="mtx-stream", vhost="mtx-v", journal=True)
         for name, caller in CALLERS.items():
             if caller.password is None:
                 continue

@@ -129,7 +129,7 @@ _SHOWN = (
     *("UserItem", "PermissionItem", "TopicPermissionItem", "ParameterItem", "GlobalParameterItem"),
     *("VhostLimitsItem", "UserLimitsItem", "WhoAmI", "Health", "Capabilities", "Versions", "Explained"),
     *("Planned", "Applied", "Replayed", "LintMarks", "FoundMessages", "FoundMessage"),
-    *("GotMessage", "Routed", "Ingested", "MessageTotals", "BackingQueueStatus"),
+    *("Backfilled", "BackfilledStream", "GotMessage", "Routed", "Ingested", "MessageTotals", "BackingQueueStatus"),
 )
 
 

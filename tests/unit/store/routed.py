@@ -29,15 +29,16 @@ def route(
     clock_ms: int | None = None,
     app_id: str | None = None,
     journal: bool = False,
+    version: int | None = None,
     freshness: int = 0,
     meanwhile: Callable[[], object] | None = None,
 ) -> None:
-    """One batch of a stream: routed under the newest topology and committed, with a journal or without.
+    """One batch of a stream: routed under the newest topology, or another, and committed, with a journal or without.
 
     With `freshness`, the job's, or a queue's own, queues are deferred; then there is a journal. `meanwhile` is called
     before the batch is committed.
     """
-    topology = store.load()
+    topology = store.load(version=version)
     router = Router.compile(topology, vhost)
     batch = to_batch(messages)
     rows = batch.num_rows
