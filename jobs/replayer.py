@@ -22,7 +22,7 @@ from bindery.jobs.comparison import EXAMPLES, Comparison, Example
 from bindery.router.engine import REASONS, Deliveries, Router
 from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA, from_batch
 from bindery.router.model import Topology
-from bindery.store.recorded import UNREADABLE
+from bindery.store.recorded import CLOSED
 from bindery.store.routed_files import Identities, RoutedFile, batches_of, identities_of
 from bindery.store.stream_names import OF_PLANS
 from bindery.store.topology import TopologyStore
@@ -123,8 +123,8 @@ class Replayer:
             mask = fresh[start : start + batch.num_rows] & self._span.holds(batch)
             start += batch.num_rows
             if file.queue is None:
-                unread = pc.is_in(batch.column("reason"), value_set=pa.array(sorted(UNREADABLE)))
-                mask &= ~np.asarray(unread.to_numpy(zero_copy_only=False), np.bool_)
+                closed = pc.is_in(batch.column("reason"), value_set=pa.array(sorted(CLOSED)))
+                mask &= ~np.asarray(closed.to_numpy(zero_copy_only=False), np.bool_)
                 mask &= self._visible(batch)
             if mask.any():
                 self._compare_rows(batch.filter(pa.array(mask)), file.queue, group)

@@ -97,14 +97,23 @@ class BatchDriver(Generic[R]):
         *,
         source: str = "",
         splits: Mapping[str, str] | None = None,
+        dedup: Mapping[str, str] | None = None,
     ) -> Begun[R]:
         """Pin a batch to this topology and clock, unless it is pinned already, and see to its router.
+
+        How repeats are known is that of its pin: whoever routes it goes by that.
 
         Raises what BatchCommitter.pin does; UnusablePin, too, for a batch that cannot be routed as it is pinned:
         Spark has split it otherwise since, or its topology is gone or no longer fit.
         """
         pin = self.committer.pin(
-            number, topology.version, clock_ms, source=source, splits=splits, check=lambda: self._router(topology)
+            number,
+            topology.version,
+            clock_ms,
+            source=source,
+            splits=splits,
+            dedup=dedup,
+            check=lambda: self._router(topology),
         )
         if pin.done:
             return Begun(self.committer.stream, number, pin, topology, None)

@@ -29,6 +29,7 @@ class Pin:
     done              the batch has been committed whole before: route nothing
     source            digest of the plan of what the batch reads, "" where it has none
     splits            settings that decide how what is read is split among tasks
+    dedup             by what messages are known that repeat one, and how long; empty where none are dropped
     """
 
     topology_version: int
@@ -36,11 +37,12 @@ class Pin:
     done: bool = False
     source: str = ""
     splits: Mapping[str, str] = field(default_factory=dict)
+    dedup: Mapping[str, str] = field(default_factory=dict)
 
     def as_data(self) -> dict[str, Any]:
         """JSON-ready data; what is not set is left out."""
         data: dict[str, Any] = {"topology_version": self.topology_version, "clock_ms": self.clock_ms}
-        return data | {name: value for name in ("source", "splits") if (value := getattr(self, name))}
+        return data | {name: value for name in ("source", "splits", "dedup") if (value := getattr(self, name))}
 
 
 class Pins:
@@ -64,6 +66,7 @@ class Pins:
                 content["clock_ms"],
                 source=content.get("source", ""),
                 splits=dict(content.get("splits", {})),
+                dedup=dict(content.get("dedup", {})),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self.unusable(batch_id, f"its pin is damaged: {error}") from error

@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from bindery.router.engine import REASONS, Deliveries, Router
+from bindery.router.engine.result import DUPLICATE
 from bindery.router.errors import CommitConflict, Fenced, InvalidInput, Stopped
 from bindery.router.message import MESSAGE_SCHEMA
 from bindery.router.model import Topology
@@ -117,6 +118,12 @@ class Redriver:
                 f"rows with reason {unreadable[0]} hold no message that could be routed",
                 where="reason",
                 hint="their raw form is in the column `raw`",
+            )
+        if DUPLICATE in selection.reasons:
+            raise InvalidInput(
+                f"rows with reason {DUPLICATE} repeat a message that was routed",
+                where="reason",
+                hint="`detail` names that message, for `bindery explain --row`",
             )
         outcome = Outcome() if dry_run else self.finish(stop=stop)
         # Every round takes rows that were there at the start, or new ones in their stead: there is an end

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 import yaml
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from bindery.jobs.control.dedup import DedupOptions
 from bindery.jobs.control.kafka import KAFKA_CREDENTIALS, KafkaSource
 from bindery.jobs.control.parts import Name, Part, Text
 from bindery.jobs.control.reader_options import check_names
@@ -123,6 +124,7 @@ class Job(Part):
     task_buffer_bytes: int = Field(default=DEFAULT_BUFFER_BYTES, ge=1024 * 1024)
     maintenance: bool | MaintenanceOptions | None = None
     journal: bool | JournalOptions = False
+    dedup: DedupOptions | None = None
 
     @property
     def journal_options(self) -> JournalOptions | None:
@@ -367,6 +369,8 @@ def _keys_at(path: tuple[str, ...], location: tuple[int | str, ...]) -> list[str
         MaintenanceOptions.__name__: MaintenanceOptions,
         JournalOptions.__name__: JournalOptions,
     }
+    if path[0] == "dedup":
+        return list(DedupOptions.model_fields)
     model = next((models[part] for part in location if part in models), FileSource)
     return [field.alias or name for name, field in model.model_fields.items()]
 
