@@ -36,6 +36,8 @@ CORRUPT_COLUMN: Final = "__corrupt"
 MARKS_COLUMN: Final = "__marks"
 RAW_COLUMN: Final = "__raw"
 SOURCE_COLUMN: Final = "__source"
+#: A member of the place: the first byte of the part of the file that a task reads.
+BLOCK: Final = "block"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from bindery.router.freshness import Flags, deferred_queues
 from bindery.router.model import Topology
 from bindery.store.batches import BatchDriver, Begun
 from bindery.store.commit import BatchCommitter, TableCommit
+from bindery.store.deduplication import ensure_seen
 from bindery.store.maintenance.journals import JournalOptions, keep_journal
 from bindery.store.streams import StreamEpoch, reopen
 from bindery.store.topology import TopologyStore
@@ -67,8 +68,11 @@ class Planner:
         """Check that the checkpoint and the tables belong together, before Spark starts.
 
         With `new_epoch` the stream goes on where they do not, under new batch numbers. Raises
-        CheckpointMismatch, and UnsupportedTable for tables that are behind the manifest, or a journal of another vhost.
+        CheckpointMismatch, and UnsupportedTable for tables that are behind the manifest, or a table of the stream that
+        is of another vhost.
         """
+        if self._file.job.dedup is not None:
+            ensure_seen(self._committer.data, epoch.stream, self._file.job.vhost)
         if self._journal is not None:
             self._keep_journal(self._journal)
         progress = self._checkpoint.progress()
@@ -126,14 +130,20 @@ class Planner:
         self._splits.use_own(enough=enough)
 
     def _begun(self, number: int, source: str, clock_ms: int) -> Begun[Broadcast[Router]]:
-        return self.driver.begin(
+        dedup = self._file.job.dedup
+        begun = self.driver.begin(
             number,
             self._newest(),
             clock_ms,
             source=source,
             splits=self._splits.in_force,
             freshness=self._file.job.freshness,
+            dedup=None if dedup is None else dedup.in_pin,
         )
+        if begun.pin.dedup and dedup is None and begun.router is not None:
+            reason = "repeats were to be left out, and the job has no `dedup` any more; give it back for this batch"
+            raise self._committer.unusable(number, reason)
+        return begun
 
     def _newest(self) -> Topology:
         """The newest topology; with a journal, whose rows name queues by their ids, one in which all have ids."""

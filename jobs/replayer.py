@@ -23,7 +23,7 @@ from bindery.jobs.comparison import EXAMPLES, Comparison, Example
 from bindery.router.engine import REASONS, Deliveries, Router
 from bindery.router.message import JOURNAL_SCHEMA, MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA, from_batch
 from bindery.router.model import Topology
-from bindery.store.recorded import UNREADABLE
+from bindery.store.recorded import CLOSED
 from bindery.store.routed_files import Identities, RoutedFile, batches_of, identities_of
 from bindery.store.stream_names import OF_PLANS
 from bindery.store.topology import TopologyStore
@@ -126,8 +126,8 @@ class Replayer:
             group.seen = np.concatenate([group.seen, keys[place][mask]])
             mask &= self._span.holds(batch)
             if file.queue is None:
-                unread = pc.is_in(batch.column("reason"), value_set=pa.array(sorted(UNREADABLE)))
-                mask &= ~np.asarray(unread.to_numpy(zero_copy_only=False), np.bool_)
+                closed = pc.is_in(batch.column("reason"), value_set=pa.array(sorted(CLOSED)))
+                mask &= ~np.asarray(closed.to_numpy(zero_copy_only=False), np.bool_)
             if mask.any():
                 group.found.journaled += int(mask.sum()) if file.journal else 0
                 self._compare_rows(batch.filter(pa.array(mask)), file.queue, group)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from bindery.router.engine.result import DUPLICATE
 from bindery.router.error_text import counted, visible
 from bindery.store.problems import add_alike
 
@@ -80,13 +81,22 @@ class Totals:
         }
 
     @property
+    def lost(self) -> int:
+        """Records that reached no queue, but for those that repeat one which was routed."""
+        return self.unroutable - self.reasons[DUPLICATE]
+
+    @property
     def summary(self) -> str:
         """One line: what was routed, and what most often kept records from a queue."""
         parts = [f"{counted(self.records, 'record')} → {counted(self.copies, 'copy', 'copies')}"]
         invalid = self.reasons["invalid_record"]
         if invalid:
             parts.append(f"{invalid:,} invalid: {_most(self.problems)}")
-        others = Counter({reason: n for reason, n in self.reasons.items() if reason != "invalid_record"})
+        repeats = self.reasons[DUPLICATE]
+        if repeats:
+            parts.append(counted(repeats, "duplicate"))
+        told = ("invalid_record", DUPLICATE)
+        others = Counter({reason: n for reason, n in self.reasons.items() if reason not in told})
         if others:
             parts.append(f"{others.total():,} unroutable: {_most(others)}")
         if self.unparsable:

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -26,7 +27,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from bindery.jobs.checkpoint import Checkpoint
 from bindery.jobs.control.config import AVAILABLE_NOW, JobFile, load_job
 from bindery.jobs.control.connectors import connectors_of
+from bindery.jobs.control.dedup import DedupOptions
 from bindery.jobs.control.logs import about, format_of_environment, set_up
+from bindery.jobs.deduplication import Deduplication, check_key, with_blocks
 from bindery.jobs.intake import Batch, intake
 from bindery.jobs.java import java_is_gone, java_needed
 from bindery.jobs.mapping import mapped
@@ -91,7 +94,12 @@ class RouteJob:
         check_fit(file, self._topologies.load())
         configure(spark)
         records = SOURCES[self.job.source.format](spark, data, self.job.source, file)
+        self._deduplication: Deduplication | None = None
+        if self.job.dedup is not None:
+            records = with_blocks(records)
+            self._deduplication = Deduplication(data, self.job.stream, self.job.vhost)
         projection, self._fold = mapped(records, file)
+        check_key(file, self._fold)
         stop = getattr(self.job.source, "unreadable_files", "record") == "stop"
         self._explained = records.explained
         self._intake = intake(spark, records, projection, data.checkpoint(self.job.stream), stop_at_unreadable=stop)
@@ -240,7 +248,8 @@ class RouteJob:
             journal=self.job.journal_options is not None or deferred is not None,
             deferred=deferred,
         )
-        outcomes = self._run_tasks(batch, task)
+        options = DedupOptions.of_pin(begun.pin.dedup)
+        outcomes = self._run_tasks(batch, task, options)
         routed = time.perf_counter()
         counts = RoutedCounts()
         seconds: dict[str, float] = {"prepare": prepared - started, "tasks": routed - prepared}
@@ -256,10 +265,16 @@ class RouteJob:
         if files:
             self._enough = enough_tasks(counts.records, files)
             self._joined.learn(counts.records, self._enough)
+        # a job without it has no batch that was begun with it (jobs.plan)
+        deduplication = None if options is None else self._deduplication
+        if deduplication is not None:
+            files += deduplication.write(begun.stamp)
         asked = Counter(requests())
         counts.requests += asked - self._asked
         self._asked = asked
         planner.driver.commit(begun, Routed(files, counts, {name: spent * 1000 for name, spent in seconds.items()}))
+        if deduplication is not None:
+            deduplication.committed(begun.stamp)
         seconds["commit"] = time.perf_counter() - routed
         if deferred is not None:
             self._flush().committed(sum(file.size for file in files if file.kind == "journal"))
@@ -276,8 +291,11 @@ class RouteJob:
             unparsable=counts.unparsable,
         )
 
-    def _run_tasks(self, batch: Batch, task: RouteTask) -> list[dict[str, Any]]:
-        """What the tasks of a batch give, and the driver for what was left out of it."""
+    def _run_tasks(self, batch: Batch, task: RouteTask, options: DedupOptions | None) -> list[dict[str, Any]]:
+        """What the tasks of a batch give, and the driver for what was left out of it.
+
+        With `options` what repeats a message is found first, and not routed.
+        """
         batch.session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self._batch_records))
         joined = None
         if batch.numbers is not None and getattr(self.job.source, "min_partitions", None) is None:
@@ -285,10 +303,20 @@ class RouteJob:
 
         def routed(read: DataFrame) -> list[Row]:
             frame = read if joined is None else read.coalesce(joined)
-            return frame.mapInArrow(shipped(task), RESULT_SCHEMA).collect()
+            if options is None or self._deduplication is None:
+                return frame.mapInArrow(shipped(task), RESULT_SCHEMA).collect()
+            repeats, spent["keys"] = self._deduplication.repeats(options, task.stamp, frame, self._fold, task.numbers)
+            shared = self.spark.sparkContext.broadcast(repeats)
+            try:
+                return frame.mapInArrow(shipped(replace(task, repeats=shared)), RESULT_SCHEMA).collect()
+            finally:
+                shared.destroy()
 
+        spent: dict[str, float] = {}
         rows, left_out = batch.rows(routed, clock_ms=task.stamp.clock_ms)
         found = list(results(rows))
+        if spent:
+            found.append({"files": [], "counts": {}, "seconds": spent})
         return [*found, task.refuse(left_out)] if left_out else found
 
 
@@ -336,7 +364,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BinderyError as error:
         sys.stderr.write(render_error(error) + "\n")
         return error.exit_code
-    return 1 if options.fail_on_unroutable and totals.unroutable else 0
+    return 1 if options.fail_on_unroutable and totals.lost else 0
 
 
 def stop_on_signals(job: RouteJob) -> None:

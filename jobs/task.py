@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark import Broadcast, TaskContext
 
 from bindery.jobs.fold import SOURCE_COLUMN, Refused
+from bindery.jobs.repeats import Repeats
 from bindery.jobs.sources.offsets import OffsetNumbers
 from bindery.jobs.sources.refused import RefusedPart
 from bindery.router.engine import Router
@@ -34,6 +35,21 @@ GROUP_BYTES: Final = 32 * 1024 * 1024
 GROUP_ROWS: Final = 65_536
 #: The range of numbers that no task has: far above all (jobs/splits.py), and below 2^53.
 _DRIVER: Final = 2**53 // NUMBERS_PER_TASK - 1
+
+
+class Numbering:
+    """Numbers the records of a task: as `numbers` says, or else from the range of its partition."""
+
+    def __init__(self, partition: int, numbers: OffsetNumbers | None) -> None:
+        self._next = partition * NUMBERS_PER_TASK
+        self._numbers = numbers
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
+        """The numbers of the records that come next."""
+        if self._numbers is not None:
+            return self._numbers(batch.column(SOURCE_COLUMN))
+        first, self._next = self._next, self._next + batch.num_rows
+        return pa.array(np.arange(first, self._next))
 
 
 class Folding(Protocol):
@@ -59,6 +75,7 @@ class RouteTask:
     `numbers` gives messages their numbers where the source does; else each task has a range of its own. With `journal`
     they go to the journal of the stream, too, unless the batch is pinned to a topology from before queues had ids;
     copies for queues that are `deferred` (bool, by queue number) stay there until they are materialised.
+    `repeats` are not routed.
 
     Memory of a task: what QueueWriter states for `buffer_bytes`, plus a few times one group of records
     (GROUP_BYTES, or one Arrow batch from Spark when that is larger) for folding and routing.
@@ -73,6 +90,7 @@ class RouteTask:
     numbers: OffsetNumbers | None = None
     journal: bool = False
     deferred: Flags | None = None
+    repeats: Broadcast[Repeats] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Route every batch of the partition; gives one row."""
@@ -99,20 +117,17 @@ class RouteTask:
         counts = RoutedCounts()
         asked = Counter(requests())
         spent = dict.fromkeys(("read", "fold", "route", "write"), 0.0)
-        number = partition * NUMBERS_PER_TASK
+        numbering = Numbering(partition, self.numbers)
         clock = time.perf_counter()
-        for batch in _grouped(batches):
+        for batch in grouped(batches):
             spent["read"] += (now := time.perf_counter()) - clock
-            if self.numbers is None:
-                seq = pa.array(np.arange(number, number + batch.num_rows))
-                number += batch.num_rows
-            else:
-                seq = self.numbers(batch.column(SOURCE_COLUMN))
-            messages, refused = self.fold(batch, seq, clock_ms=self.stamp.clock_ms)
+            messages, refused = self.fold(batch, numbering(batch), clock_ms=self.stamp.clock_ms)
             counts.bytes += batch.nbytes
             if refused is not None:
                 writer.add_refused(refused.batch, reason=refused.reason, detail=refused.detail, raw=refused.raw)
                 counts.refuse(refused.reason, refused.problems)
+            if self.repeats is not None:
+                messages = self._without_repeats(messages, self.repeats.value, writer, counts)
             spent["fold"] += (folded := time.perf_counter()) - now
             deliveries = router.route(messages, clock_ms=self.stamp.clock_ms)
             spent["route"] += (routed := time.perf_counter()) - folded
@@ -128,6 +143,23 @@ class RouteTask:
             "counts": counts.as_data(),
             "seconds": spent,
         }
+
+    def _without_repeats(
+        self, messages: pa.RecordBatch, repeats: Repeats, writer: QueueWriter, counts: RoutedCounts
+    ) -> pa.RecordBatch:
+        """The messages that are to be routed; the others are counted and, if asked for, written."""
+        kept, left_out = repeats.leave_out(messages)
+        if left_out is not None:
+            counts.refuse(left_out.reason)
+            if repeats.keep:
+                writer.add_refused(
+                    left_out.batch,
+                    reason=left_out.reason,
+                    detail=left_out.detail,
+                    raw=left_out.raw,
+                    disposition=left_out.disposition,
+                )
+        return kept
 
     def refuse(self, parts: Sequence[RefusedPart]) -> dict[str, Any]:
         """Write what was left out of the batch as unroutable; called once, by the driver. Gives what `route` gives."""
@@ -149,7 +181,8 @@ class RouteTask:
         return {"files": [asdict(file) for file in writer.close()], "counts": counts.as_data(), "seconds": {}}
 
 
-def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The records of a task in groups of GROUP_BYTES or GROUP_ROWS."""
     group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

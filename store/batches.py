@@ -98,8 +98,11 @@ class BatchDriver(Generic[R]):
         source: str = "",
         splits: Mapping[str, str] | None = None,
         freshness: int = 0,
+        dedup: Mapping[str, str] | None = None,
     ) -> Begun[R]:
         """Pin a batch to this topology and clock, unless it is pinned already, and see to its router.
+
+        How repeats are known is that of its pin: whoever routes it goes by that.
 
         Raises what BatchCommitter.pin does; UnusablePin, too, for a batch that cannot be routed as it is pinned:
         Spark has split it otherwise since, or its topology is gone or no longer fit.
@@ -111,6 +114,7 @@ class BatchDriver(Generic[R]):
             source=source,
             splits=splits,
             freshness=freshness,
+            dedup=dedup,
             check=lambda: self._router(topology),
         )
         if pin.done:

@@ -44,7 +44,10 @@ _KINDS: Final[Mapping[str, tables.Kind]] = {
     "queue": tables.QUEUE,
     "unroutable": tables.UNROUTABLE,
     "journal": tables.JOURNAL,
+    "dedup": tables.DEDUP,
 }
+#: Kinds whose rows say that their batch is in all other tables.
+_LAST: Final = "dedup"
 #: Batches, newest first, whose tables are compared with the manifest at the start of a driver.
 _COMPARED: Final = 10
 #: What to do about a checkpoint that the tables are ahead of.
@@ -58,11 +61,11 @@ OLDER_CHECKPOINT: Final = (
 class WrittenFile:
     """A Parquet file that a task has written into a table's folder; `path` is relative to the table.
 
-    `name` is the queue's, the stream's for a journal, "" for an unroutable table; `size` in bytes; `stats` is
-    Delta's statistics JSON (at least {"numRecords": rows}), "" for that minimum.
+    `name` is the queue's, the stream's for a table of a stream, "" for an unroutable table; `size` in bytes; `stats`
+    is Delta's statistics JSON (at least {"numRecords": rows}), "" for that minimum.
     """
 
-    kind: Literal["queue", "unroutable", "journal"]
+    kind: Literal["queue", "unroutable", "journal", "dedup"]
     vhost: str
     name: str
     path: str
@@ -178,6 +181,7 @@ class BatchCommitter:
         source: str = "",
         splits: Mapping[str, str] | None = None,
         freshness: int = 0,
+        dedup: Mapping[str, str] | None = None,
         check: Callable[[], object] | None = None,
     ) -> Pin:
         """Record durably what the batch is routed with; a replay gets the first record back.
@@ -186,7 +190,14 @@ class BatchCommitter:
         Raises Fenced when another driver has claimed the stream; UnusablePin for a damaged record, or one
         of a batch that read something else; CheckpointMismatch when such a batch is committed already.
         """
-        wanted = Pin(topology_version, clock_ms, source=source, splits=dict(splits or {}), freshness=freshness)
+        wanted = Pin(
+            topology_version,
+            clock_ms,
+            source=source,
+            splits=dict(splits or {}),
+            freshness=freshness,
+            dedup=dict(dedup or {}),
+        )
         with self._lock:
             self._check_claim()
         newest = self.newest_batch()
@@ -211,7 +222,8 @@ class BatchCommitter:
         """Forget what a batch was to be routed with, so that it is pinned anew.
 
         Raises Refused, naming the tables, when any has recorded the batch: the rest of it must be routed
-        alike. Opens the journal and every queue and unroutable table, since a pin does not say where its batch leads.
+        alike. Opens the tables of the stream and every queue and unroutable table, since a pin does not say where its
+        batch leads.
         """
         with self._lock:
             self._check_claim()
@@ -221,6 +233,7 @@ class BatchCommitter:
                     *self.data.queue_tables(),
                     *self.data.vhost_tables("unroutable"),
                     self.data.journal(self.stream),
+                    self.data.dedup(self.stream),
                 )
                 if tables.exists(path)
             )
@@ -275,8 +288,9 @@ class BatchCommitter:
 
         A table that has recorded the batch before is skipped. One that is not known yet is opened before any
         is committed to: nothing of the batch is there when it is missing or damaged. Rows for a queue that
-        was deleted after the pinned version are not appended but counted as dropped. Raises Fenced when another driver
-        has committed for this stream, CommitConflict when every attempt lost its race, UnsupportedTable
+        was deleted after the pinned version are not appended but counted as dropped. What the stream knows repeats by
+        comes after all others: else a key might be known of a message that is in no queue. Raises Fenced when another
+        driver has committed for this stream, CommitConflict when every attempt lost its race, UnsupportedTable
         for a table that must not be written; what was committed by then is skipped by the replay.
         """
         with self._lock:
@@ -290,16 +304,22 @@ class BatchCommitter:
             unknown = [target for target in in_order if self._path(target) not in self._logs]
             for opened in [self._pool.submit(self._log, target) for target in unknown]:
                 opened.result()
-            pending = [self._pool.submit(self._append_whole, target, pin, batch_id) for target in in_order]
-            errors = [error for future in pending if (error := future.exception()) is not None]
-            if errors:
-                raise errors[0]
-            committed = tuple(future.result() for future in pending)
+            first = [target for target in in_order if target.kind != _LAST]
+            last = [target for target in in_order if target.kind == _LAST]
+            committed = (*self._append_all(first, pin, batch_id), *self._append_all(last, pin, batch_id))
             faults.reach("batch.in_tables", self.data.root)
             self._end(batch_id, pin, committed, counts, (time.monotonic() - started) * 1000)
             faults.reach("batch.in_manifest", self.data.manifest)
             self._pins.remove_older(batch_id)
             return committed
+
+    def _append_all(self, targets: Sequence[_Target], pin: Pin, batch_id: int) -> list[TableCommit]:
+        """What `_append` does, of several tables at once; the first error once all have been tried."""
+        pending = [self._pool.submit(self._append_whole, target, pin, batch_id) for target in targets]
+        errors = [error for future in pending if (error := future.exception()) is not None]
+        if errors:
+            raise errors[0]
+        return [future.result() for future in pending]
 
     def _path(self, target: _Target) -> str:
         return self.data.routed(target.kind, target.vhost, target.name)
@@ -364,6 +384,8 @@ class BatchCommitter:
                 log = tables.ensure_unroutable_table(self.data, target.vhost)
             elif kind is tables.JOURNAL:
                 log = tables.ensure_journal_table(self.data, target.name, target.vhost)
+            elif kind is tables.DEDUP:
+                log = tables.ensure_table(path, kind, target.vhost, name)
             else:
                 log = tables.open_log(path, kind, vhost=target.vhost, name=name)
             self._logs[path] = log

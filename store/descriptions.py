@@ -50,6 +50,7 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "queue": "Messages routed to the queue {name} of the vhost {vhost}: one row per copy, as it was published.",
     "unroutable": "Messages of the vhost {vhost} that reached no queue, or may have missed one, each with its reason.",
     "journal": "Messages of the stream {name} as they were published: one row each, with the queues that it reached.",
+    "dedup": "What the stream {name} has routed within its window: one row for each key, by which repeats are known.",
     "inbox": "Messages handed in for the vhost {vhost} that a job routes.",
     "manifest": "Batches that have ended: one row each, later one per stream and month.",
     "streams": "Which checkpoint each stream runs on: one row per stream and epoch.",
@@ -77,6 +78,12 @@ _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
             "bindings that matched, and the ids of the queues that it reached, as the topology names them; of these "
             "deferred has the ones whose copies wait here until they are materialised."
         ),
+    },
+    "dedup": {
+        "key_high": "The first half of the hash of the key (BLAKE2b, 128 bits).",
+        "key_low": "The second half of it.",
+        "routing": "The message that had the key first: topology_version, stream, batch_id and seq, as in its queues.",
+        "routed_at": "The clock of the batch that routed it, UTC, or that of an earlier batch which was ahead of it.",
     },
     "inbox": _MESSAGE,
     "manifest": {

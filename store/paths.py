@@ -169,9 +169,11 @@ class DataDir:
         return f"{self.root}/unroutable/{encode_name(vhost)}"
 
     def routed(self, kind: str, vhost: str, name: str) -> str:
-        """The table that rows of a kind go to: of a queue, of a stream (a journal), or of unroutable messages."""
+        """The table that rows of a kind go to: of a queue, of a stream, or of unroutable messages."""
         if kind == "journal":
             return self.journal(name)
+        if kind == "dedup":
+            return self.dedup(name)
         return self.queue(vhost, name) if kind == "queue" else self.unroutable(vhost)
 
     def journal(self, stream: str) -> str:
@@ -181,6 +183,14 @@ class DataDir:
     def journals(self) -> list[str]:
         """Where journals may be, whether they are tables or not."""
         return _folders_in(f"{self.root}/journal")
+
+    def dedup(self, stream: str) -> str:
+        """The table of what a stream has routed, by which repeats are known."""
+        return f"{self.root}/dedup/{encode_name(stream)}"
+
+    def dedups(self) -> list[str]:
+        """Where such tables may be, whether they are tables or not."""
+        return _folders_in(f"{self.root}/dedup")
 
     def queue_tables(self) -> list[str]:
         """Where tables of queues may be, whether they are tables or not."""

@@ -30,6 +30,7 @@ class Pin:
     source            digest of the plan of what the batch reads, "" where it has none
     splits            settings that decide how what is read is split among tasks
     freshness         seconds that copies for queues may wait of which nothing else is said
+    dedup             by what messages are known that repeat one, and how long; empty where none are dropped
     """
 
     topology_version: int
@@ -38,11 +39,14 @@ class Pin:
     source: str = ""
     splits: Mapping[str, str] = field(default_factory=dict)
     freshness: int = 0
+    dedup: Mapping[str, str] = field(default_factory=dict)
 
     def as_data(self) -> dict[str, Any]:
         """JSON-ready data; what is not set is left out."""
         data: dict[str, Any] = {"topology_version": self.topology_version, "clock_ms": self.clock_ms}
-        return data | {name: value for name in ("source", "splits", "freshness") if (value := getattr(self, name))}
+        return data | {
+            name: value for name in ("source", "splits", "freshness", "dedup") if (value := getattr(self, name))
+        }
 
 
 class Pins:
@@ -67,6 +71,7 @@ class Pins:
                 source=content.get("source", ""),
                 splits=dict(content.get("splits", {})),
                 freshness=int(content.get("freshness", 0)),
+                dedup=dict(content.get("dedup", {})),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self.unusable(batch_id, f"its pin is damaged: {error}") from error

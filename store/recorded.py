@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bindery.router.columns import BatchView
+from bindery.router.engine.result import DUPLICATE
 from bindery.router.errors import InvalidInput, NotFound
 from bindery.router.filters import Filter, FilterGroups
 from bindery.router.message import MESSAGE_SCHEMA, SOURCE
@@ -34,6 +35,8 @@ from bindery.store.read import RowId
 
 #: Reasons of records that were never a message: they cannot be routed again.
 UNREADABLE: Final = frozenset({"invalid_record", "too_large"})
+#: Reasons of rows that are never routed again: of those, and of messages that repeat one which was routed.
+CLOSED: Final = UNREADABLE | {DUPLICATE}
 #: What is shown of a row of the unroutable table, and characters of a record's text that are.
 ROW_COLUMNS: Final = (
     "exchange",

@@ -31,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from bindery.router.engine import REASONS, Deliveries, Router
+from bindery.router.engine.result import DUPLICATE
 from bindery.router.errors import CommitConflict, Fenced, InvalidInput, Stopped
 from bindery.router.message import MESSAGE_SCHEMA
 from bindery.router.model import Topology
@@ -133,6 +134,12 @@ class Redriver:
                 f"rows with reason {unreadable[0]} hold no message that could be routed",
                 where="reason",
                 hint="their raw form is in the column `raw`",
+            )
+        if DUPLICATE in selection.reasons:
+            raise InvalidInput(
+                f"rows with reason {DUPLICATE} repeat a message that was routed",
+                where="reason",
+                hint="`detail` names that message, for `bindery explain --row`",
             )
         outcome = Outcome() if dry_run else self.finish(stop=stop)
         beside = self._put_back(selection, dry_run=dry_run, stop=stop) if journals else Outcome()

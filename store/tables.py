@@ -22,7 +22,14 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.schema import Field
 
 from bindery.router.errors import CommitConflict, UnsupportedTable
-from bindery.router.message import JOURNAL_SCHEMA, MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA
+from bindery.router.message import (
+    JOURNAL_SCHEMA,
+    MESSAGE_SCHEMA,
+    QUEUE_SCHEMA,
+    ROUTING,
+    TIMESTAMP,
+    UNROUTABLE_SCHEMA,
+)
 from bindery.store import checkpoints, file_rows
 from bindery.store.actions import AddFile, TableState, Transaction
 from bindery.store.descriptions import columns_of, description_of
@@ -93,6 +100,19 @@ QUEUE: Final = Kind("queue", QUEUE_SCHEMA, {**retained(RETENTION), **_SKIPPED_BY
 UNROUTABLE: Final = Kind("unroutable", UNROUTABLE_SCHEMA, {**retained(RETENTION), **_SKIPPED_BY})
 #: Old versions stay readable for a day: the rows themselves are the history, and are kept as long as is asked for.
 JOURNAL: Final = Kind("journal", JOURNAL_SCHEMA, {**retained("interval 1 days"), **_SKIPPED_BY})
+#: Rows are the state of a stream: what is past the window is needed by nobody.
+DEDUP: Final = Kind(
+    "dedup",
+    pa.schema(
+        [
+            ("key_high", pa.int64()),
+            ("key_low", pa.int64()),
+            ("routing", pa.struct([ROUTING.field(name) for name in ("topology_version", "stream", "batch_id", "seq")])),
+            ("routed_at", TIMESTAMP),
+        ]
+    ),
+    {**retained("interval 1 days"), **_SKIPPED_BY},
+)
 INBOX: Final = Kind("inbox", MESSAGE_SCHEMA, retained(RETENTION))
 
 

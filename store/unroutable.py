@@ -20,7 +20,7 @@ from bindery.router.matching.trie import TopicMatcher
 from bindery.router.message import UNROUTABLE_SCHEMA
 from bindery.router.moments import iso
 from bindery.store.paths import DataDir
-from bindery.store.recorded import ROW_COLUMNS, UNREADABLE, accepted, rows_of, unroutable_row
+from bindery.store.recorded import CLOSED, ROW_COLUMNS, accepted, rows_of, unroutable_row
 
 #: Keys that a summary lists.
 TOP: Final = 20
@@ -33,8 +33,11 @@ Places = npt.NDArray[np.int64]
 
 
 def may_be_routed_again(rows: pa.Table) -> pa.ChunkedArray:
-    """Which rows of the unroutable table hold a message that reached no queue, and have not been redriven."""
-    closed = pc.or_(pc.is_valid(rows["redriven"]), pc.is_in(rows["reason"], value_set=pa.array(sorted(UNREADABLE))))
+    """Which rows of the unroutable table hold a message that reached no queue, and have not been redriven.
+
+    A duplicate is none of them: the message that it repeats was routed.
+    """
+    closed = pc.or_(pc.is_valid(rows["redriven"]), pc.is_in(rows["reason"], value_set=pa.array(sorted(CLOSED))))
     return pc.invert(pc.or_(closed, pc.fill_null(pc.equal(rows["disposition"], DELIVERED), False)))
 
 

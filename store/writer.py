@@ -150,13 +150,25 @@ class QueueWriter:
         if self._buffered_bytes >= self._buffer_bytes:
             self.flush()
 
-    def add_refused(self, batch: pa.RecordBatch, *, reason: pa.Array, detail: pa.Array, raw: pa.Array) -> None:
-        """Take over records (BATCH_SCHEMA) that were never routed, each with its reason, detail and raw form."""
+    def add_refused(
+        self,
+        batch: pa.RecordBatch,
+        *,
+        reason: pa.Array,
+        detail: pa.Array,
+        raw: pa.Array,
+        disposition: pa.Array | None = None,
+    ) -> None:
+        """Take over records (BATCH_SCHEMA) that were never routed, each with its reason, detail and raw form.
+
+        Without a `disposition` that is what their sender asks for.
+        """
         rows = batch.num_rows
         if not rows:
             return
         lineage = pa.ListArray.from_arrays(pa.array(np.zeros(rows + 1, np.int32)), pa.array([], pa.int32()))
-        self._lost.append(_Lost(batch, reason, disposition_of_refused(batch), detail, raw, lineage))
+        became = disposition_of_refused(batch) if disposition is None else disposition
+        self._lost.append(_Lost(batch, reason, became, detail, raw, lineage))
         self._buffered_bytes += batch.nbytes + raw.nbytes
         if self._buffered_bytes >= self._buffer_bytes:
             self.flush()

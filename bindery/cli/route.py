@@ -96,7 +96,7 @@ def route(
     )
     if as_json:
         typer.echo(json.dumps(done.as_data(), ensure_ascii=False))
-    if fail_on_unroutable and done.unroutable:
+    if fail_on_unroutable and done.lost:
         raise typer.Exit(1)
 
 

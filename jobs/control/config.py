@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 import yaml
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from bindery.jobs.control.dedup import DedupOptions
 from bindery.jobs.control.kafka import KAFKA_CREDENTIALS, KafkaSource
 from bindery.jobs.control.parts import Name, Part, Text
 from bindery.jobs.control.reader_options import check_names
@@ -125,6 +126,7 @@ class Job(Part):
     maintenance: bool | MaintenanceOptions | None = None
     journal: bool | JournalOptions = False
     freshness: int = Field(default=0, ge=0, le=MOST_SECONDS)
+    dedup: DedupOptions | None = None
 
     @property
     def journal_options(self) -> JournalOptions | None:
@@ -369,6 +371,8 @@ def _keys_at(path: tuple[str, ...], location: tuple[int | str, ...]) -> list[str
         MaintenanceOptions.__name__: MaintenanceOptions,
         JournalOptions.__name__: JournalOptions,
     }
+    if path[0] == "dedup":
+        return list(DedupOptions.model_fields)
     model = next((models[part] for part in location if part in models), FileSource)
     return [field.alias or name for name, field in model.model_fields.items()]
 

@@ -15,8 +15,8 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-#: Why a message reached no queue; `Unroutable.reason` holds positions in this tuple. The two reasons about
-#: records (`invalid_record`, `too_large`) are given by whoever reads records, never by the engine.
+#: Why a message reached no queue; `Unroutable.reason` holds positions in this tuple. The reasons about
+#: records (`invalid_record`, `too_large`) and `duplicate` are given by whoever reads records, never by the engine.
 REASONS: Final = (
     "no_exchange",
     "internal_exchange",
@@ -26,6 +26,7 @@ REASONS: Final = (
     "invalid_record",
     "too_large",
     "filter_error",
+    "duplicate",
 )
 #: What became of it: given back to a mandatory publisher, refused (Broker-J §4.6.4 REJECT), or dropped; `delivered`
 #: to some queues, while a defect in a filter may have kept it from others.
@@ -37,6 +38,8 @@ NO_BINDING: Final = REASONS.index("no_binding")
 FILTERED: Final = REASONS.index("filtered")
 ALTERNATE_MISSING: Final = REASONS.index("alternate_missing")
 FILTER_ERROR: Final = REASONS.index("filter_error")
+#: The reason of a message that was left out because the one that it repeats was routed.
+DUPLICATE: Final = "duplicate"
 
 RETURNED: Final = DISPOSITIONS.index("returned")
 REJECTED: Final = DISPOSITIONS.index("rejected")

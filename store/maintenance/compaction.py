@@ -46,7 +46,7 @@ def compact(place: TablePlace, log: TableLog, policy: Policy) -> Compacted:
     done = Compacted()
     log.refresh()
     for _ in range(_ROUNDS):
-        planned = merges(tables.files_of(log).values(), policy, place.most_rows, by_day=place.by_day)
+        planned = merges(tables.files_of(log).values(), policy, place.most_rows, apart_ms=place.apart_ms)
         if not planned:
             break
         for group in planned:

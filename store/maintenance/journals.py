@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from bindery.router.errors import InvalidInput, UnsupportedTable
 from bindery.store import tables
-from bindery.store.actions import AddFile, RemoveFile
+from bindery.store.actions import AddFile
 from bindery.store.deferred.waiting import FRESHNESS_PROPERTY, Journal
 from bindery.store.log import TableLog
 from bindery.store.maintenance.policy import as_interval, bytes_of, duration, retention_of
@@ -117,19 +117,3 @@ def past_keeping(log: TableLog, now_ms: int) -> list[AddFile]:
             found.append(file)
             held -= file.size
     return found
-
-
-def trim(log: TableLog, now_ms: int) -> int:
-    """Remove what is not to be kept in one commit; how many files that were. The log has its files.
-
-    Raises StorageFailed, CommitUnknown, and CommitConflict when every attempt lost its race.
-    """
-    for _ in tables.attempts(log.path):
-        log.refresh()
-        gone = past_keeping(log, now_ms)
-        if not gone:
-            return 0
-        info = {"operation": "DELETE", "operationParameters": {}, "bindery.change": "trim"}
-        if log.commit([RemoveFile(file.path, file.size) for file in gone], info=info) is not None:
-            return len(gone)
-    raise AssertionError("attempts() ends by raising")

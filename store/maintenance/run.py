@@ -21,20 +21,23 @@ from bindery.router.errors import BinderyError, NotFound, UnsupportedTable
 from bindery.router.model import Queue
 from bindery.router.queue_limits import LimitsOf, QueueLimits
 from bindery.store import checkpoints, kept_totals, tables
+from bindery.store.actions import AddFile
 from bindery.store.backfill import declared_backfills, finish_backfills
+from bindery.store.deduplication import past_window
 from bindery.store.limiting import LimitsReport, finish_dead_letters, keep_limits
 from bindery.store.log import TableLog
 from bindery.store.maintenance.cleanup import clean_log, superfluous
 from bindery.store.maintenance.compaction import compact
 from bindery.store.maintenance.holds import Holds, find_holds
 from bindery.store.maintenance.horizon import Horizon, horizon, state_properties
-from bindery.store.maintenance.journals import past_keeping, trim
+from bindery.store.maintenance.journals import past_keeping
 from bindery.store.maintenance.leftovers import leftovers, sweep
 from bindery.store.maintenance.listing import LogFiles
 from bindery.store.maintenance.policy import Policy
 from bindery.store.maintenance.summaries import summarise
 from bindery.store.maintenance.table_places import TablePlace, place_of, table_places
 from bindery.store.maintenance.tiers import merges
+from bindery.store.maintenance.trimming import trim
 from bindery.store.maintenance.vacuum import unneeded, vacuum
 from bindery.store.manifest import MANIFEST
 from bindery.store.paths import DataDir
@@ -43,12 +46,14 @@ from bindery.store.topology import TopologyStore
 
 _LOGGER: Final = logging.getLogger(__name__)
 _LOCK: Final = ".maintenance"
+#: Kinds of tables whose old rows go, as a whole file each.
+_TRIMMED: Final = (tables.JOURNAL, tables.DEDUP)
 
 
 @dataclass(slots=True)
 class TableReport:
     """What was done to a table, or would be: files merged into others, rows summed up, files of old rows that
-    a journal no longer has, files deleted.
+    a journal, or what repeats are known by, no longer has, files deleted.
 
     `listed` counts the entries of the log before that: what a look at the table has to go through.
     `left` tells that another maintainer works on the table; `error` why it could not be maintained.
@@ -256,8 +261,8 @@ def _work(place: TablePlace, log: TableLog, policy: Policy, holds: Holds, found:
     state_properties(place, log, policy)
     if place.kind is MANIFEST:
         found.summed = summarise(place, log, policy, now_ms)
-    if place.kind is tables.JOURNAL:
-        found.trimmed = trim(log, now_ms)
+    if place.kind in _TRIMMED:
+        found.trimmed = trim(log, lambda: _past(place, log, now_ms))
     _compact(place, log, policy, found)
     if checkpoints.is_due(place.path, log.version):
         checkpoints.write_checkpoint(place.path)
@@ -274,14 +279,19 @@ def _work(place: TablePlace, log: TableLog, policy: Policy, holds: Holds, found:
         kept_totals.keep(place.path)
 
 
+def _past(place: TablePlace, log: TableLog, now_ms: int) -> list[AddFile]:
+    """The files of a table that is trimmed which it need not have any more."""
+    return past_keeping(log, now_ms) if place.kind is tables.JOURNAL else past_window(log)
+
+
 def _look(place: TablePlace, log: TableLog, policy: Policy, holds: Holds, found: TableReport, now_ms: int) -> None:
     """What `_work` would do now."""
-    if place.kind is tables.JOURNAL:
-        found.trimmed = len(past_keeping(log, now_ms))
+    if place.kind in _TRIMMED:
+        found.trimmed = len(_past(place, log, now_ms))
     files = LogFiles.of(place.path)
     kept: Horizon | None = horizon(place, log, files, policy, holds.active, now_ms)
     if not place.is_forever:
-        planned = merges(tables.files_of(log).values(), policy, place.most_rows, by_day=place.by_day)
+        planned = merges(tables.files_of(log).values(), policy, place.most_rows, apart_ms=place.apart_ms)
         found.merged, found.into = sum(map(len, planned)), len(planned)
     waste = unneeded(log, files, kept, policy.orphan_age, now_ms)
     found.deleted, found.freed_bytes = waste.number, waste.bytes

@@ -25,10 +25,14 @@ _STATISTICS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     tables.QUEUE.name: _ROUTED,
     tables.UNROUTABLE.name: _ROUTED,
     tables.JOURNAL.name: (*_ROUTED, ("routing", "deferred")),
+    tables.DEDUP.name: _ROUTED,
     MANIFEST.name: (("app_id",), ("stream",), ("batch_id",), ("committed_at",)),
 }
 #: Rows of a merged file at most, by kind of table: whoever looks for the newest batches reads whole files.
 _MOST_ROWS: Final = {MANIFEST.name: 4_096}
+
+#: Milliseconds of which the rows of merged files are at most, by kind of table: files go as a whole once they are old.
+_APART_MS: Final = {tables.JOURNAL.name: 86_400_000, tables.DEDUP.name: 3_600_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,9 @@ class TablePlace:
         return _MOST_ROWS.get(self.kind.name)
 
     @property
-    def by_day(self) -> bool:
-        """Whether files of different days stay apart: a journal's go as a whole when their newest row is old."""
-        return self.kind is tables.JOURNAL
+    def apart_ms(self) -> int:
+        """Files of different spans of so many milliseconds, since 1970 (UTC), stay apart; 0 where none do."""
+        return _APART_MS.get(self.kind.name, 0)
 
     def open(self) -> TableLog:
         """The table's log with its files, checked; raises UnsupportedTable."""
@@ -73,6 +77,7 @@ def table_places(data: DataDir) -> Iterator[TablePlace]:
         *((tables.QUEUE, path) for path in data.queue_tables()),
         *((tables.UNROUTABLE, path) for path in data.vhost_tables("unroutable")),
         *((tables.JOURNAL, path) for path in data.journals()),
+        *((tables.DEDUP, path) for path in data.dedups()),
         *((tables.INBOX, path) for path in data.vhost_tables("inbox")),
     ):
         if is_table(found):

@@ -20,7 +20,6 @@ _BYTES_PER_WEIGHT: Final = 8_192
 #: Files of one merge at most; whatever is left comes with the next.
 MOST_FILES: Final = 1_024
 _ANY_ROWS: Final = 1 << 62
-_DAY_MS: Final = 86_400_000
 
 
 def order(file: AddFile, fan_in: int) -> int:
@@ -34,36 +33,37 @@ def order(file: AddFile, fan_in: int) -> int:
 
 
 def merges(
-    files: Iterable[AddFile], policy: Policy, most_rows: int | None = None, *, by_day: bool = False
+    files: Iterable[AddFile], policy: Policy, most_rows: int | None = None, *, apart_ms: int = 0
 ) -> list[list[AddFile]]:
     """Groups of files to merge now, each in the order of its rows; none when too few have gathered.
 
-    A merged file has about the target size or `most_rows` at most; one of half of that is done with. With `by_day` no
-    merged file has rows that were routed on different days, in UTC.
+    A merged file has about the target size or `most_rows` at most; one of half of that is done with. With
+    `apart_ms` no merged file has rows that were routed in different spans of so many milliseconds, counted from 1970 in
+    UTC.
     """
     enough = _ANY_ROWS if most_rows is None else most_rows
     found: list[list[AddFile]] = []
-    for _, held in sorted(_orders(files, policy, enough, by_day).items()):
+    for _, held in sorted(_orders(files, policy, enough, apart_ms).items()):
         if len(held) >= policy.fan_in:
             found += _portions(sorted(held, key=row_order), policy.target_bytes, enough)
     return found
 
 
-def gathered(files: Iterable[AddFile], policy: Policy, most_rows: int | None = None, *, by_day: bool = False) -> int:
+def gathered(files: Iterable[AddFile], policy: Policy, most_rows: int | None = None, *, apart_ms: int = 0) -> int:
     """How many files the order has that has most of them: at a fan-in there is something to merge."""
-    orders = _orders(files, policy, _ANY_ROWS if most_rows is None else most_rows, by_day)
+    orders = _orders(files, policy, _ANY_ROWS if most_rows is None else most_rows, apart_ms)
     return max(map(len, orders.values()), default=0)
 
 
 def _orders(
-    files: Iterable[AddFile], policy: Policy, most_rows: int, by_day: bool
+    files: Iterable[AddFile], policy: Policy, most_rows: int, apart_ms: int
 ) -> dict[tuple[int, int], list[AddFile]]:
-    """The files that are not done with, by their order and, where it matters, by their day."""
+    """The files that are not done with, by their order and, where it matters, by their span."""
     found: dict[tuple[int, int], list[AddFile]] = {}
     for file in files:
         if file.size < policy.target_bytes // 2 and (file.rows or 0) < most_rows // 2:
-            day = int(row_order(file)[0] // _DAY_MS) if by_day else 0
-            found.setdefault((order(file, policy.fan_in), day), []).append(file)
+            span = int(row_order(file)[0] // apart_ms) if apart_ms else 0
+            found.setdefault((order(file, policy.fan_in), span), []).append(file)
     return found
 
 

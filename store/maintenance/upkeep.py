@@ -40,7 +40,7 @@ from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 
 #: Kinds of tables that batches are committed to.
-_ROUTED: Final = {kind.name: kind for kind in (tables.QUEUE, tables.UNROUTABLE, tables.JOURNAL)}
+_ROUTED: Final = {kind.name: kind for kind in (tables.QUEUE, tables.UNROUTABLE, tables.JOURNAL, tables.DEDUP)}
 _LOGGER: Final = logging.getLogger(__name__)
 #: Commits after which a table is cleaned up, at least; one for every so many files that it lists, if more.
 _CLEAN_COMMITS: Final = 64
@@ -207,9 +207,8 @@ class Upkeep:
             if report.error is not None:
                 table.log = None
             else:
-                left = gathered(
-                    tables.files_of(table.log).values(), self._policy, table.place.most_rows, by_day=table.place.by_day
-                )
+                place, files = table.place, tables.files_of(table.log).values()
+                left = gathered(files, self._policy, place.most_rows, apart_ms=place.apart_ms)
                 with self._changed:
                     table.fresh += min(left, self._policy.fan_in - 1)
         except Exception:

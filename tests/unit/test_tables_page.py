@@ -56,5 +56,6 @@ def test_what_other_tables_have_beside_and_what_a_value_is() -> None:
     beside = [row for row in rows_of(tables.UNROUTABLE) if row not in rows_of(tables.QUEUE)]
     assert section("`unroutable`") == beside
     assert section("Journal") == [row for row in rows_of(tables.JOURNAL) if row not in rows_of(tables.QUEUE)]
+    assert section("Deduplication") == rows_of(tables.DEDUP)
     assert set(rows_of(tables.INBOX)) < set(rows_of(tables.QUEUE))
     assert section("Typed values") == value_rows()

@@ -99,7 +99,7 @@ def test_every_reason_has_its_rule_and_says_where(editor: TopologyEditor) -> Non
         found.unroutable.detail, ["none", "inside", "plain", "plain", "", "half", "lost"], strict=True
     ):
         assert repr(name) in str(detail)
-    assert found.counts.reasons.tolist() == [1, 1, 1, 2, 2, 0, 0, 0]
+    assert found.counts.reasons.tolist() == [1, 1, 1, 2, 2, 0, 0, 0, 0]
 
 
 def test_a_missing_alternate_outweighs_a_filter(editor: TopologyEditor) -> None:

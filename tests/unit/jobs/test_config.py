@@ -17,6 +17,7 @@ from bindery.jobs.control.config import (
     load_job,
     parse_job,
 )
+from bindery.jobs.control.dedup import DedupOptions
 from bindery.router.errors import InvalidInput
 from bindery.store.maintenance.journals import JournalOptions, Kept
 from bindery.store.maintenance.options import MaintenanceOptions
@@ -195,6 +196,43 @@ def test_a_journal_is_kept_on_request() -> None:
 def test_what_a_journal_cannot_be_told_is_refused_with_its_line(line: str, message: str, hint: str) -> None:
     with pytest.raises(InvalidInput, match=message) as refused:
         parse_job(f"stream: s\nsource: {{format: parquet, path: /in}}\njournal:\n{line}\n")
+    assert "line 4" in str(refused.value.where)
+    assert hint in str(refused.value.hint)
+
+
+def test_messages_are_deduplicated_on_request() -> None:
+    text = "stream: s\nsource: {format: parquet, path: /in}\n"
+    assert parse_job(text).job.dedup is None
+    stated = parse_job(text + "dedup: {key: message_id, window: 3600}\n").job.dedup
+    assert stated == DedupOptions(key="properties.message_id", window=3600, keep=False)
+    several = parse_job(text + "dedup: {key: [exchange, footer.a.b], window: 1, keep: true}\n").job.dedup
+    assert several is not None
+    assert several.fields == (("exchange", ""), ("footer", "a.b"))
+    assert DedupOptions.of_pin(several.in_pin) == several
+    assert DedupOptions.of_pin({}) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        ("  key: mesage_id", "no field of a message: did you mean 'message_id'", ""),
+        ("  key: properties", "a whole section", ""),
+        ("  key: cc", "no field of a message", ""),
+        ("  key: header.prio", "no field of a message: did you mean 'header.priority'", ""),
+        ("  key: [to, properties.to]", "named twice", ""),
+        ("  key: []", "at least 1 item", ""),
+        ("  window: 0", "greater than or equal to 1", ""),
+        ("  window: 99999999", "less than or equal to 31622400", ""),
+        ("  window: 1.5", "valid integer", ""),
+        ("  windw: 3", "unknown key", "window"),
+        ("  keep: sometimes", "valid boolean", ""),
+    ],
+)
+def test_what_deduplication_cannot_be_told_is_refused_with_its_line(line: str, message: str, hint: str) -> None:
+    own = line.strip().partition(":")[0]
+    others = "".join(f"  {key}: {value}\n" for key, value in (("key", "to"), ("window", "1")) if key != own)
+    with pytest.raises(InvalidInput, match=message) as refused:
+        parse_job(f"stream: s\nsource: {{format: parquet, path: /in}}\ndedup:\n{line}\n{others}")
     assert "line 4" in str(refused.value.where)
     assert hint in str(refused.value.hint)
 

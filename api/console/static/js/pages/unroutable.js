@@ -96,7 +96,8 @@ function shown(vhost, chosen, found, rights, again) {
 function sample(vhost, row) {
   const near = h("div", { class: "why" });
   near.isOwn = true;
-  const isMessage = !UNREADABLE.has(row.reason);
+  const isRepeat = row.reason === "duplicate";
+  const isMessage = !isRepeat && !UNREADABLE.has(row.reason);
   return h(
     "li",
     { key: row.row },
@@ -115,6 +116,7 @@ function sample(vhost, row) {
       ),
       row.raw === null ? null : code(row.raw),
       row.fix ? h("p", {}, row.fix) : null,
+      isRepeat ? h("div", { class: "actions" }, h("a", { class: "button", href: to(["try"], { vhost, row: row.detail.replace(/^repeats /, "") }) }, "The message that it repeats")) : null,
       isMessage ? [near, h("div", { class: "actions" }, h("a", { class: "button", href: to(["try"], { vhost, row: row.row }) }, "Why?"))] : null,
     ),
   );
