@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bindery.jobs.checkpoint import Checkpoint
-from bindery.jobs.control.config import AVAILABLE_NOW, JobFile, load_job
+from bindery.jobs.control.config import AVAILABLE_NOW, JobFile, QueueSource, load_job
 from bindery.jobs.control.connectors import connectors_of
 from bindery.jobs.control.logs import about, format_of_environment, set_up
 from bindery.jobs.intake import Batch, intake
@@ -48,6 +48,7 @@ from bindery.store.maintenance.options import MaintenanceOptions
 from bindery.store.manifest import TASK_STAGE
 from bindery.store.paths import DataDir
 from bindery.store.places import hadoop_address, requests
+from bindery.store.queue_use import note_use
 from bindery.store.routed_counts import RoutedCounts
 from bindery.store.streams import StreamEpoch, register
 from bindery.store.topology import TopologyStore
@@ -174,6 +175,8 @@ class RouteJob:
     def _await(self, query: StreamingQuery) -> None:
         try:
             while not query.awaitTermination(_POLL):
+                if isinstance(self.job.source, QueueSource):  # a consumer, also while nothing comes
+                    note_use(self.data, self.job.source.vhost or self.job.vhost, self.job.source.queue)
                 if self._stopping.is_set():
                     with self._between_batches:
                         pass  # a batch that is running ends first

@@ -6,12 +6,16 @@ import errno
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 from deltalake import DeltaTable
 
+from bindery.router.model import Queue
+from bindery.router.values import Table
+from bindery.store import queue_use
 from bindery.store.commit import BatchCommitter
 from bindery.store.maintenance import run as maintenance
 from bindery.store.maintenance.table_places import TablePlace
@@ -70,6 +74,24 @@ def test_one_queue_and_a_retention_as_data(run: Run, data: DataDir) -> None:
 def test_a_vhost(run: Run, data: DataDir) -> None:
     assert "2 tables looked at" in run("maintain", "--data", data.root, "--vhost", "/")[1]
     assert "0 tables looked at" in run("maintain", "--data", data.root, "--vhost", "other")[1]
+
+
+def test_a_queue_that_expires_is_told_before_and_after(run: Run, data: DataDir) -> None:
+    arguments = Table({"x-expires": 1_000_000})
+    TopologyStore(data).edit(lambda editor: editor.declare_queue(Queue("/", "e", arguments=arguments)), author="t")
+    at = ("maintain", "--data", data.root, "--queue", "e")
+    assert "deleted after 20" in run(*at, "--dry-run")[1]
+    assert "deleted" not in run(*at)[1]
+    found = queue_use.recorded(data, "/", "e")
+    assert found.use is not None
+    queue_use.record(data, "/", "e", replace(found.use, used_ms=0), found)
+    planned = run(*at, "--dry-run")[1]
+    assert "would be deleted: unused since 1970-01-01 00:00:00Z" in planned
+    assert "1 unused queue would be deleted" in planned
+    done = run(*at)[1]
+    assert "\tdeleted: unused since 1970-01-01 00:00:00Z" in done
+    assert "; 1 unused queue deleted" in done
+    assert ("/", "e") not in TopologyStore(data).load().queues
 
 
 @pytest.mark.parametrize(
