@@ -174,9 +174,9 @@ class RouteJob:
 
     def _await(self, query: StreamingQuery) -> None:
         try:
+            self._note_use()
             while not query.awaitTermination(_POLL):
-                if isinstance(self.job.source, QueueSource):  # a consumer, also while nothing comes
-                    note_use(self.data, self.job.source.vhost or self.job.vhost, self.job.source.queue)
+                self._note_use()
                 if self._stopping.is_set():
                     with self._between_batches:
                         pass  # a batch that is running ends first
@@ -189,6 +189,11 @@ class RouteJob:
                 query.stop()
         if self._error is not None:
             raise self._error
+
+    def _note_use(self) -> None:
+        """A job that reads a queue is a consumer of it, also while nothing comes."""
+        if isinstance(self.job.source, QueueSource):
+            note_use(self.data, self.job.source.vhost or self.job.vhost, self.job.source.queue)
 
     def _route_batch(self, frame: DataFrame, batch_id: int) -> None:
         # on a thread of Spark's
