@@ -5,8 +5,7 @@ after that another use need not be noted (`grain`). So a use costs a look at the
 grain: an eighth of the expiry, a minute at most. Uses in the grain after the one on record are not known.
 
 The file is made when the queue is declared, or by the first pass of maintenance that finds it to expire. Where there is
-none, nothing is noted. It is replaced only while it is what was read, by whoever comes first: a use that loses that
-race is as recent as the one that was noted.
+none, nothing is noted. It is replaced only while it is what was read; whoever loses that race looks again.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from bindery.router.errors import BinderyError
@@ -29,6 +28,8 @@ _FORMAT: Final = 1
 _LONGEST_GRAIN: Final = 60_000
 #: … and the part of the expiry that they are at most.
 _PART: Final = 8
+#: Looks at the record by one use: others come between two of them hardly more than once in a grain.
+_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,12 @@ def note_use(data: DataDir, vhost: str, queue: str, *, now_ms: int | None = None
     """
     moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     try:
-        found = recorded(data, vhost, queue)
-        if found.use is not None and moment >= found.use.used_ms + found.use.grain_ms:
-            record(data, vhost, queue, Use(found.use.queue, moment, found.use.grain_ms), found)
+        for _ in range(_ATTEMPTS):
+            found = recorded(data, vhost, queue)
+            if found.use is None or moment < found.use.used_ms + found.use.grain_ms:
+                return
+            if record(data, vhost, queue, replace(found.use, used_ms=moment), found):
+                return
     except (BinderyError, OSError) as error:
         _LOGGER.warning("the use of queue %r in vhost %r could not be noted: %s", queue, vhost, error)
 

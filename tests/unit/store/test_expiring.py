@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -139,6 +140,16 @@ def test_a_use_is_written_once_in_a_grain(q: DataDir) -> None:
     assert len(written) == EXPIRES // GRAIN - 1
 
 
+def test_a_use_while_the_expiry_is_being_changed_is_not_lost(q: DataDir) -> None:
+    found = queue_use.recorded(q, "/", "q")
+    assert found.use is not None
+    changed, moment = replace(found.use, grain_ms=5), found.use.used_ms + EXPIRES
+    meanwhile = at("replace.before", lambda: queue_use.record(q, "/", "q", changed, found), where=".used")
+    with faults.installed(meanwhile):
+        note_use(q, "/", "q", now_ms=moment)
+    assert queue_use.recorded(q, "/", "q").use == replace(changed, used_ms=moment)
+
+
 def test_a_queue_that_does_not_expire_has_no_record(data: DataDir, store: TopologyStore) -> None:
     store.edit(declare_queues("q"), author="t")
     read.take(data, "q")
@@ -212,7 +223,7 @@ def test_one_that_a_rollback_brings_back_begins_anew(q: DataDir, store: Topology
 def test_nothing_of_it_is_a_dead_letter(q: DataDir, store: TopologyStore) -> None:
     store.edit(lambda editor: editor.delete_queue("/", "q"), author="t")
     store.edit(declare_queues("dead"), author="t")
-    dead = {"x_message_ttl": 0, "x_dead_letter_exchange": "", "x_dead_letter_routing_key": "dead"}
+    dead: dict[str, Any] = {"x_message_ttl": 0, "x_dead_letter_exchange": "", "x_dead_letter_routing_key": "dead"}
     store.edit(expiring(**dead), author="t")
     route(q, store, [Message("", "q")], clock_ms=5)
     planned = keep(q, used(q) + 2 * EXPIRES, dry_run=True)
