@@ -205,9 +205,10 @@ class RoutingCollector(Collector):
         yield self._counter("bindery_queue_limited_rows", text, ("vhost", "queue", "reason"), gone)
 
     def _limited_queues(self, topology: Topology) -> list[tuple[str, str]]:
-        """The queues that limits bound."""
+        """The queues whose rows limits bound."""
         if self._limited is None or self._limited[0] != topology.version:
-            self._limited = (topology.version, [(queue.vhost, queue.name) for queue, _ in LimitsOf(topology).limited()])
+            found = [(queue.vhost, queue.name) for queue, limits in LimitsOf(topology).limited() if limits]
+            self._limited = (topology.version, found)
         return self._limited[1]
 
     def _of_jobs(self) -> Iterator[Family]:

@@ -3,7 +3,7 @@
     python -m handbook.pictures
 
 writes those of `docs/pictures` anew. Pictures of routing are drawn from the topology and the message that a page
-prints, as the engine routes it; the others are drawn by hand, in `handbook/scenes.py`.
+prints, as the engine routes it; the others are drawn by hand, in `handbook/scenes.py` and `handbook/lives.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from bindery.router.model import Binding, Divert, Topology
 from bindery.router.proposal import read_change
 from handbook.drawing import Box, Drawing, Kind, width_of
 from handbook.hooks import ROOT
+from handbook.lives import LIVES
 from handbook.scenes import SCENES
 
 FOLDER: Final = ROOT / "docs" / "pictures"
@@ -54,7 +55,7 @@ ROUTED: Final[Mapping[str, Routed]] = {
 def pictures() -> dict[str, str]:
     """Name -> SVG of every picture."""
     drawn = {name: _Route(one).drawing().svg() for name, one in ROUTED.items()}
-    return {**drawn, **{name: scene().svg() for name, scene in SCENES.items()}}
+    return {**drawn, **{name: scene().svg() for name, scene in {**SCENES, **LIVES}.items()}}
 
 
 def block(page: str, name: str) -> str:

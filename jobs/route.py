@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bindery.jobs.checkpoint import Checkpoint
-from bindery.jobs.control.config import AVAILABLE_NOW, JobFile, load_job
+from bindery.jobs.control.config import AVAILABLE_NOW, JobFile, QueueSource, load_job
 from bindery.jobs.control.connectors import connectors_of
 from bindery.jobs.control.dedup import DedupOptions
 from bindery.jobs.control.logs import about, format_of_environment, set_up
@@ -52,6 +52,7 @@ from bindery.store.maintenance.options import MaintenanceOptions
 from bindery.store.manifest import TASK_STAGE
 from bindery.store.paths import DataDir
 from bindery.store.places import hadoop_address, requests
+from bindery.store.queue_use import note_use
 from bindery.store.routed_counts import RoutedCounts
 from bindery.store.streams import StreamEpoch, register
 from bindery.store.topology import TopologyStore
@@ -200,7 +201,9 @@ class RouteJob:
 
     def _await(self, query: StreamingQuery) -> None:
         try:
+            self._note_use()
             while not query.awaitTermination(_POLL):
+                self._note_use()
                 if self._stopping.is_set():
                     with self._between_batches:
                         pass  # a batch that is running ends first
@@ -213,6 +216,11 @@ class RouteJob:
                 query.stop()
         if self._error is not None:
             raise self._error
+
+    def _note_use(self) -> None:
+        """A job that reads a queue is a consumer of it, also while nothing comes."""
+        if isinstance(self.job.source, QueueSource):
+            note_use(self.data, self.job.source.vhost or self.job.vhost, self.job.source.queue)
 
     def _route_batch(self, frame: DataFrame, batch_id: int) -> None:
         # on a thread of Spark's

@@ -41,6 +41,7 @@ from bindery.router.queue_limits import (
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
     DROP_HEAD,
+    EXPIRES,
     LAST_VALUE_KEY,
     MAX_LENGTH,
     MAX_LENGTH_BYTES,
@@ -144,10 +145,10 @@ _LIMITS: Final[Mapping[str, str]] = {
     MAX_LENGTH_BYTES: "maintenance deletes the oldest messages beyond so many bytes of bodies",
     DEAD_LETTER_EXCHANGE: "what expires or is too many is published to this exchange, with an entry in `x-death`",
     DEAD_LETTER_ROUTING_KEY: "… with this key, in place of those that the message has",
+    EXPIRES: "maintenance deletes the queue when nobody has used it for so many milliseconds",
 }
 #: What a queue is given by an argument, named with `x-` in front, or by a policy.
 _OF_QUEUES: Final[Mapping[str, str]] = {
-    "expires": "queues are not deleted for want of use",
     "max-in-memory-length": _NOT_IN_MEMORY,
     "max-in-memory-bytes": _NOT_IN_MEMORY,
     OVERFLOW: _OVERFLOW,

@@ -5,6 +5,8 @@ argument, the policy and the operator policy state a number, the lowest holds; o
 before policies, and the operator policy before the policy. `x-overflow` decides whether the bounds of length do
 anything: `drop-head`, which holds where nothing is stated, drops the oldest; what is published cannot be refused here.
 
+`expires` ends the queue itself, not its rows: one that nobody has used for so long is deleted.
+
 `x-last-value-key` makes a last value queue, as Artemis (`last-value-key`) and Qpid Broker-J (`lvqKey`) have them.
 
 Values that a broker would refuse are refused when a queue is declared; where an older topology holds one, it is no
@@ -22,6 +24,7 @@ from bindery.router.model import Queue, Topology
 from bindery.router.policies import OPERATOR_POLICY, Policies
 from bindery.router.values import Table, Value, encode
 
+EXPIRES: Final = "expires"
 MESSAGE_TTL: Final = "message-ttl"
 MAX_LENGTH: Final = "max-length"
 MAX_LENGTH_BYTES: Final = "max-length-bytes"
@@ -45,7 +48,7 @@ def argument(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """What bounds a queue; None is no bound.
+    """What bounds a queue and its rows; None is no bound. True where rows are bounded.
 
     ttl_ms          rows go when they have been in the queue for so many milliseconds, or for their own `header.ttl` if
                     that is shorter
@@ -54,6 +57,7 @@ class QueueLimits:
     last_value_key  of rows with the same value of this application property the last one stays
     exchange        what expires or is too many is published to this exchange, "" being the default one
     routing_key     … with this key instead of those that it came with
+    expires_ms      the queue is deleted when nobody has used it for so many milliseconds
     """
 
     ttl_ms: int | None = None
@@ -62,9 +66,10 @@ class QueueLimits:
     last_value_key: str | None = None
     exchange: str | None = None
     routing_key: str | None = None
+    expires_ms: int | None = None
 
     def __bool__(self) -> bool:
-        """Whether anything is bounded."""
+        """Whether rows are bounded."""
         return any(bound is not None for bound in (self.ttl_ms, self.max_rows, self.max_bytes, self.last_value_key))
 
 
@@ -90,9 +95,10 @@ class LimitsOf:
             )
         )
 
-        def lowest(key: str) -> int | None:
+        def lowest(key: str, at_least: int = 0) -> int | None:
             values = (queue.arguments.get(argument(key)), policy.get(key), operator.get(key))
-            return min((value for value in values if isinstance(value, int) and _is_count(value)), default=None)
+            counts = (value for value in values if isinstance(value, int) and _is_count(value))
+            return min((count for count in counts if count >= at_least), default=None)
 
         def text(key: str) -> str | None:
             values = (queue.arguments.get(argument(key)), operator.get(key), policy.get(key))
@@ -107,13 +113,14 @@ class LimitsOf:
             last_value_key=key if isinstance(key, str) and key else None,
             exchange=text(DEAD_LETTER_EXCHANGE),
             routing_key=text(DEAD_LETTER_ROUTING_KEY),
+            expires_ms=lowest(EXPIRES, 1),
         )
 
     def limited(self) -> Iterator[tuple[Queue, QueueLimits]]:
-        """The queues that something bounds, by vhost and name."""
+        """The queues that something bounds, them or their rows, by vhost and name."""
         for _, queue in sorted(self._topology.queues.items()):
             limits = self(queue)
-            if limits:
+            if limits or limits.expires_ms is not None:
                 yield queue, limits
 
 
@@ -132,11 +139,16 @@ def _is_count(value: Value) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+def _is_positive(value: Value) -> bool:
+    return _is_count(value) and value != 0
+
+
 def _is_text(value: Value) -> bool:
     return isinstance(value, str)
 
 
 _RULES: Final[dict[str, tuple[Callable[[Value], bool], str]]] = {
+    argument(EXPIRES): (_is_positive, "milliseconds, 1 or more"),
     argument(MESSAGE_TTL): (_is_count, "milliseconds, 0 or more"),
     argument(MAX_LENGTH): (_is_count, "a number of messages, 0 or more"),
     argument(MAX_LENGTH_BYTES): (_is_count, "a number of bytes, 0 or more"),

@@ -11,6 +11,7 @@ from bindery.router.errors import CommitConflict
 from bindery.store import carrying, tables
 from bindery.store.carrying import Carrier, go_on
 from bindery.store.paths import DataDir
+from bindery.store.queue_use import note_use
 from bindery.store.topology import TopologyStore
 from bindery.store.transfers import Transfer, Transferred, choose, queue_log
 
@@ -43,6 +44,7 @@ class Mover:
         transfer.check(self._store.load())
         done = Transferred()
         if not dry_run:
+            note_use(self._data, self._vhost, transfer.source)
             done.finished = self.finish(stop=stop)
         # as many as are there now: there is an end also beside writers that are faster
         held = tables.rows_in(queue_log(self._data, self._vhost, transfer.source))

@@ -24,6 +24,7 @@ from bindery.store import file_rows, tables
 from bindery.store.consumer_filters import ConsumerFilter, queue_filter
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
+from bindery.store.queue_use import note_use
 from bindery.store.rewriting import UNCHANGED, Rewriting, Unchanged
 from bindery.store.row_bag import Places, RowBag, RowSearch
 from bindery.store.row_order import ORDER_COLUMNS, Chosen, first_rows, in_order
@@ -116,6 +117,7 @@ def look(
     condition: Filter | None = None,
 ) -> Taken:
     """What `browse` gives, and how many rows the queue holds."""
+    note_use(data, vhost, queue)
     log = _newest(data, queue, vhost)
     return Taken(_first(log, limit, condition).rows(), tables.rows_in(log))
 
@@ -136,6 +138,7 @@ def take(
     has it. Raises CommitConflict when every attempt lost its race; when it raises CommitUnknown, the rows
     were taken or not, and a look at the queue will tell.
     """
+    note_use(data, vhost, queue)
     log = _newest(data, queue, vhost)
     attempts = tables.attempts(log.path)
     change = "requeue" if requeue else "get"
@@ -169,6 +172,7 @@ def delete_rows(data: DataDir, queue: str, rows: pa.Table, *, vhost: str = "/") 
     deleted as were given. Raises InvalidInput without those columns.
     """
     bag = RowBag(rows.select([name for name in rows.column_names if name != "header"]))
+    note_use(data, vhost, queue)
     log = _newest(data, queue, vhost)
     found = RowSearch(log, bag, QUEUE_SCHEMA)
 

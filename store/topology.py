@@ -18,8 +18,9 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,7 +33,8 @@ from deltalake import DeltaTable
 from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError, InvalidInput, NotFound, UnsupportedTable
 from bindery.router.model import NO_QUEUE_ID, Object, ObjectKey, Queue, Sequence, Topology, object_key
-from bindery.store import data_files, faults, tables
+from bindery.router.queue_limits import LimitsOf
+from bindery.store import data_files, faults, queue_use, tables
 from bindery.store.actions import RemoveFile, Transaction
 from bindery.store.history import (
     ObjectChange,
@@ -227,6 +229,7 @@ class TopologyStore:
                     deleted = [key[1:] for key, item in changes.items() if key[0] == "queue" and item is None]
                     self._clear(deleted, head.version + 1)
                     self._clear(recreated, head.version)
+                    self._begin_use(head.topology, editor.topology, changes.values())
                     return Edit(result, editor.topology, editor.topology.version)
             raise AssertionError("attempts() ends by raising")
 
@@ -430,6 +433,33 @@ class TopologyStore:
                 _LOGGER.warning("queue %r of vhost %r was deleted, but its table is as it was: %s", *queue[::-1], error)
 
         _each(clear, queues)
+
+    def _begin_use(self, before: Topology, topology: Topology, changed: Iterable[Object | None]) -> None:
+        """Note of queues that have just been declared, and that expire, that they are used from now on.
+
+        Maintenance does it for one where that fails, from its next pass on.
+        """
+        declared = [item for item in changed if isinstance(item, Queue) and _id_of(before, item) != item.id]
+        if not declared:
+            return
+        limits_of = LimitsOf(topology)
+        moment = time.time_ns() // 1_000_000
+
+        def begin(queue: Queue) -> None:
+            try:
+                found = queue_use.recorded(self.data, queue.vhost, queue.name)
+                use = queue_use.Use(queue.id, moment, queue_use.grain(limits_of(queue).expires_ms or 0))
+                queue_use.record(self.data, queue.vhost, queue.name, use, found)
+            except (BinderyError, OSError) as error:
+                _LOGGER.warning("queue %r of vhost %r expires from a later time on: %s", queue.name, queue.vhost, error)
+
+        _each(begin, [queue for queue in declared if limits_of(queue).expires_ms is not None])
+
+
+def _id_of(topology: Topology, queue: Queue) -> int | None:
+    """The id of the queue of that name; None where there is none."""
+    present = topology.queues.get((queue.vhost, queue.name))
+    return None if present is None else present.id
 
 
 def _each(work: Callable[[Any], None], items: list[Any]) -> None:

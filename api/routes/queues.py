@@ -27,6 +27,7 @@ from bindery.router.known_arguments import without_effect
 from bindery.router.limits import QueueRoom
 from bindery.router.model import MAX_NAME_BYTES, Queue, Topology
 from bindery.router.policies import OPERATOR_POLICY, Policies
+from bindery.store.queue_use import note_use
 
 router = resource("queues")
 
@@ -184,7 +185,10 @@ async def declare(
         if (vhost, name) not in editor.topology.queues:  # one that is there is compared, as the broker does it
             QueueRoom(editor.topology, [vhost]).take(vhost, name)
             check_queue_arguments(queue.arguments, vhost=vhost, name=name)
-        return editor.declare_queue(queue)
+        created = editor.declare_queue(queue)
+        if not created:
+            note_use(plane.data, vhost, name)
+        return created
 
     return put_answer(await plane.change(change, author=user.name), without_effect=without_effect(queue))
 

@@ -93,11 +93,19 @@ _LIMITS: Final = (
 )  # fmt: skip
 
 
-def _limits_row(one: LimitsReport) -> tuple[object, ...]:
+def _limits_row(one: LimitsReport, *, dry_run: bool) -> tuple[object, ...]:
     numbers = (one.expired, one.overflowed, one.replaced, one.dead_lettered, one.files, one.bytes // 1024)
-    notes = one.error or (f"no exchange {one.missing!r}" if one.missing is not None else None)
-    following = "" if one.next_ms is None else f"{datetime.fromtimestamp(one.next_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
-    return (one.vhost, one.queue, *(number or None for number in numbers), following, notes)
+    notes = [f"no exchange {one.missing!r}"] if one.missing is not None else []
+    if one.deleted and one.unused_ms is not None:
+        notes.append(f"{'would be deleted' if dry_run else 'deleted'}: unused since {_moment(one.unused_ms)}")
+    elif one.ends_ms is not None:
+        notes.append(f"deleted after {_moment(one.ends_ms)} if nobody uses it")
+    following = "" if one.next_ms is None else _moment(one.next_ms)
+    return (one.vhost, one.queue, *(number or None for number in numbers), following, one.error or "; ".join(notes))
+
+
+def _moment(milliseconds: int) -> str:
+    return f"{datetime.fromtimestamp(milliseconds / 1_000, UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
 def _row(one: TableReport) -> tuple[object, ...]:
@@ -117,9 +125,13 @@ def _row(one: TableReport) -> tuple[object, ...]:
 
 def _show(found: Report) -> None:
     out = console()
-    limited = [one for one in found.limits if one.is_touched or (found.dry_run and one.next_ms is not None)]
+    limited = [
+        one
+        for one in found.limits
+        if one.is_touched or (found.dry_run and (one.next_ms is not None or one.ends_ms is not None))
+    ]
     if limited:
-        show_table(_LIMITS, map(_limits_row, limited), out=out)
+        show_table(_LIMITS, (_limits_row(one, dry_run=found.dry_run) for one in limited), out=out)
     touched = [one for one in found.tables if one.is_touched]
     if touched:
         show_table(_COLUMNS, map(_row, touched), out=out)
@@ -131,6 +143,9 @@ def _show(found: Report) -> None:
     gone = sum(one.expired + one.overflowed + one.replaced for one in found.limits)
     if gone:
         summary += f"; limits of queues {'would take' if found.dry_run else 'took'} {counted(gone, 'row')} out"
+    expired = sum(one.deleted for one in found.limits)
+    if expired:
+        summary += f"; {counted(expired, 'unused queue')} {'would be deleted' if found.dry_run else 'deleted'}"
     if found.finished:
         summary += f", {counted(found.finished, 'dead letter')} of an earlier pass delivered"
     brought = sum(rows for queues in found.backfilled.values() for rows in queues.values())

@@ -21,6 +21,7 @@ from bindery.router.message import QUEUE_SCHEMA
 from bindery.store import file_rows
 from bindery.store.forwarding import Forwarding, Position, QueueLog, has_position
 from bindery.store.paths import DataDir
+from bindery.store.queue_use import note_use
 from bindery.store.topology import TopologyStore
 
 #: Rows and bytes of bodies after which a position is recorded, at a file's end.
@@ -90,6 +91,7 @@ class Forwarder:
         if right.position is None:
             right.move(log.earliest() if self._target.begin == "earliest" else log.latest())
         while True:
+            self._note_use()
             self._pass(log, right)
             if gone is not None:
                 raise gone
@@ -123,6 +125,7 @@ class Forwarder:
         def settle() -> None:
             nonlocal rows, size, passed
             self._topic.settle()
+            self._note_use()
             if position != right.position:
                 right.move(position, rows=passed)
             self._rows += rows
@@ -143,6 +146,9 @@ class Forwarder:
                     settle()
             position = Position(position.table_id, position.version + 1)
         settle()
+
+    def _note_use(self) -> None:
+        note_use(self._data, self._wanted.vhost, self._target.queue)
 
     def _batches(self, log: QueueLog, position: Position, file: str) -> Iterator[pa.RecordBatch]:
         try:

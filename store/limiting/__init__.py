@@ -1,4 +1,6 @@
-"""Limits of queues, kept by maintenance: which rows go (`judging`), and how they go (`enforcing`)."""
+"""Limits of queues, kept by maintenance: which rows go (`judging`), how they go (`enforcing`), and queues that expire
+(`expiring`).
+"""
 
 from bindery.store.limiting.enforcing import LimitsReport, finish_dead_letters, keep_limits
 

@@ -27,6 +27,7 @@ from bindery.store.carrying import Carrier
 from bindery.store.dead_letters import DeadLetters
 from bindery.store.destinations import ToExchange
 from bindery.store.limit_counts import DEAD, REASONS, Reason, counted
+from bindery.store.limiting.expiring import delete_unused
 from bindery.store.limiting.judging import Judged, judge
 from bindery.store.log import TableLog
 from bindery.store.paths import encode_name
@@ -57,6 +58,9 @@ class LimitsReport:
     bytes          bytes of those files
     next_ms        milliseconds since 1970 before which nothing else expires, as far as files tell; None for never
     missing        the dead letter exchange, if it is not there
+    deleted        the queue was not used for so long that it is deleted; its rows are not counted
+    unused_ms      its last use on record, milliseconds since 1970, where queues expire
+    ends_ms        when it is deleted unless it is used, milliseconds since 1970
     left           somebody else is at the table
     error          why the limits could not be kept
     """
@@ -71,6 +75,9 @@ class LimitsReport:
     bytes: int = 0
     next_ms: int | None = None
     missing: str | None = None
+    deleted: bool = False
+    unused_ms: int | None = None
+    ends_ms: int | None = None
     left: bool = False
     error: str | None = None
 
@@ -84,7 +91,7 @@ class LimitsReport:
     @property
     def is_touched(self) -> bool:
         """Whether there is anything to say."""
-        return bool(self.expired or self.overflowed or self.replaced or self.error)
+        return bool(self.expired or self.overflowed or self.replaced or self.deleted or self.error)
 
     def add(self, files: Mapping[str, AddFile], judged: Judged) -> None:
         """Count what goes from files of the queue."""
@@ -107,29 +114,46 @@ def keep_limits(
     dry_run: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> LimitsReport:
-    """Take out of a queue what its limits do not allow; errors are in the report.
+    """Take out of a queue what its limits do not allow, or delete one that was not used; errors are in the report.
 
     `clock` gives milliseconds since 1970: that of whoever does it, against which `routed_at` is held. `stop` is asked
     between portions of dead letters.
     """
     report = LimitsReport(queue.vhost, queue.name)
-    there = limits.exchange is not None and (queue.vhost, limits.exchange) in store.load().exchanges
-    if limits.exchange is not None and not there:
-        report.missing = limits.exchange
     try:
-        log = queue_log(store.data, queue.vhost, queue.name)
-        if dry_run:
-            report.add(tables.files_of(log), judge(log, limits, clock() * 1_000))
-            report.dead_lettered = report.expired + report.overflowed if there else 0
-        elif there:
-            if limits.last_value_key is not None:
-                _drop(log, limits, clock, report, only=("replaced",))
-            _send(log, store, queue, limits, clock, report, stop)
-        else:
-            _drop(log, limits, clock, report)
+        if limits.expires_ms is not None:
+            disuse = delete_unused(store, queue, clock, dry_run=dry_run)
+            report.deleted, report.unused_ms, report.ends_ms = disuse.deleted, disuse.since_ms, disuse.ends_ms
+        if limits and not report.deleted:
+            _keep(store, queue, limits, clock, report, dry_run, stop)
     except (BinderyError, OSError) as error:
         report.error = str(error)
     return report
+
+
+def _keep(
+    store: TopologyStore,
+    queue: Queue,
+    limits: QueueLimits,
+    clock: Callable[[], int],
+    report: LimitsReport,
+    dry_run: bool,
+    stop: Callable[[], bool],
+) -> None:
+    """Keep the limits of rows, and report it."""
+    there = limits.exchange is not None and (queue.vhost, limits.exchange) in store.load().exchanges
+    if limits.exchange is not None and not there:
+        report.missing = limits.exchange
+    log = queue_log(store.data, queue.vhost, queue.name)
+    if dry_run:
+        report.add(tables.files_of(log), judge(log, limits, clock() * 1_000))
+        report.dead_lettered = report.expired + report.overflowed if there else 0
+    elif there:
+        if limits.last_value_key is not None:
+            _drop(log, limits, clock, report, only=("replaced",))
+        _send(log, store, queue, limits, clock, report, stop)
+    else:
+        _drop(log, limits, clock, report)
 
 
 def finish_dead_letters(store: TopologyStore) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from bindery.store import faults
+from bindery.store import faults, queue_use
 from bindery.store.destinations import ToQueue
 from bindery.store.moves import Mover
 from bindery.store.transfers import Transfer
@@ -222,3 +224,26 @@ def test_a_transfer_to_an_exchange_is_publishing(server: Server, client: Client,
     for key, status in (({}, 401), ({"routing_key": "q"}, 401), ({"routing_key": "mine.x"}, 200)):
         assert ask(mover, operation, {**body, **key}).status == status
     client.delete("/users/mover")
+
+
+def test_whoever_declares_gets_or_browses_a_queue_uses_it(server: Server, client: Client) -> None:
+    """RabbitMQ's guide "TTL": a queue that expires is used by consumers, by a get, and by being declared again."""
+    data = server.app.state.plane.data
+    declared = {"durable": True, "arguments": {"x-expires": 1_000_000}}
+    assert client.put(f"/queues/{AT}/e", declared).status == 201
+
+    def uses(answer: Callable[[], Answer]) -> tuple[int, bool]:
+        found = queue_use.recorded(data, NAME, "e")
+        assert found.use is not None
+        before = replace(found.use, used_ms=time.time_ns() // 1_000_000 - 2 * found.use.grain_ms)
+        assert queue_use.record(data, NAME, "e", before, found)
+        status = answer().status
+        return status, queue_use.recorded(data, NAME, "e").use != before
+
+    got = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    assert uses(lambda: client.put(f"/queues/{AT}/e", declared)) == (204, True)
+    assert uses(lambda: client.post(f"/queues/{AT}/e/get", got)) == (200, True)
+    assert uses(lambda: ask(client, "browse", {}, "e")) == (200, True)
+    assert uses(lambda: client.put(f"/queues/{AT}/e", {"durable": False})) == (400, False)
+    assert uses(lambda: client.get(f"/queues/{AT}/e")) == (200, False)
+    assert uses(lambda: client.delete(f"/queues/{AT}/e/contents")) == (204, False)

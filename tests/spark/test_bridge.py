@@ -10,6 +10,7 @@ from bindery.router.message import Message
 from bindery.router.model import Binding, Divert, Exchange
 from bindery.router.policies import Policy
 from bindery.router.values import Table
+from bindery.store import queue_use
 from bindery.store.consumer_filters import consumer_filter
 from bindery.store.topology import TopologyStore
 from tests.spark.installation import Installation
@@ -46,7 +47,11 @@ def publish(installation: Installation, *amounts: int) -> None:
 
 
 def test_a_bridge_feeds_its_exchange_with_what_its_filter_accepts(bridged: Installation) -> None:
+    nothing = queue_use.recorded(bridged.data, "/", "orders")
+    queue_use.record(bridged.data, "/", "orders", queue_use.Use(1, 0, 5), nothing)
     (report,) = bridged.route(BRIDGE)
+    used = queue_use.recorded(bridged.data, "/", "orders").use
+    assert used is not None and used.used_ms > 0, "a queue is used by the job that reads it"
 
     rows = {row["routing_key"]: row for row in bridged.rows("archived")}
     assert rows.keys() == {"old.k11", "old.k12"}

@@ -45,6 +45,14 @@ def test_of_numbers_the_lowest_holds() -> None:
     assert found == QueueLimits(ttl_ms=40, max_rows=7, max_bytes=100)
 
 
+def test_of_expiries_the_lowest_holds_and_rows_are_not_bounded_by_it() -> None:
+    found = limits({"x-expires": 50}, policy(expires=40, message_ttl=9), operator=policy(expires=60))
+    assert found == QueueLimits(expires_ms=40, ttl_ms=9)
+    assert limits({}, operator=policy(expires=5)) == QueueLimits(expires_ms=5)
+    assert limits({}, policy(expires=0)).expires_ms is None
+    assert not limits({"x-expires": 1})
+
+
 def test_a_last_value_queue_is_declared_by_its_argument() -> None:
     assert limits({"x-last-value-key": "k"}) == QueueLimits(last_value_key="k")
     assert not limits({}, policy(last_value_key="k"))
@@ -80,6 +88,9 @@ def test_nothing_is_dropped_where_publishing_was_to_be_refused(overflow: str) ->
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("x-expires", 0),
+        ("x-expires", True),
+        ("x-expires", "60"),
         ("x-message-ttl", -1),
         ("x-message-ttl", "60"),
         ("x-max-length", True),

@@ -6,12 +6,16 @@ import errno
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 from deltalake import DeltaTable
 
+from bindery.router.model import Queue
+from bindery.router.values import Table
+from bindery.store import queue_use
 from bindery.store.commit import BatchCommitter
 from bindery.store.maintenance import run as maintenance
 from bindery.store.maintenance.journals import Kept, keep_journal
@@ -88,6 +92,24 @@ def test_the_journals_of_a_vhost_are_maintained_with_it(run: Run, data: DataDir)
     Path(data.journal("orders"), "_delta_log", f"{0:020}.json").write_text("{")
     code, _, err = run("maintain", "--data", data.root, "--vhost", "other")
     assert (code, "journal/orders" in err) == (1, True), "nobody can tell whose it is"
+
+
+def test_a_queue_that_expires_is_told_before_and_after(run: Run, data: DataDir) -> None:
+    arguments = Table({"x-expires": 1_000_000})
+    TopologyStore(data).edit(lambda editor: editor.declare_queue(Queue("/", "e", arguments=arguments)), author="t")
+    at = ("maintain", "--data", data.root, "--queue", "e")
+    assert "deleted after 20" in run(*at, "--dry-run")[1]
+    assert "deleted" not in run(*at)[1]
+    found = queue_use.recorded(data, "/", "e")
+    assert found.use is not None
+    queue_use.record(data, "/", "e", replace(found.use, used_ms=0), found)
+    planned = run(*at, "--dry-run")[1]
+    assert "would be deleted: unused since 1970-01-01 00:00:00Z" in planned
+    assert "1 unused queue would be deleted" in planned
+    done = run(*at)[1]
+    assert "\tdeleted: unused since 1970-01-01 00:00:00Z" in done
+    assert "; 1 unused queue deleted" in done
+    assert ("/", "e") not in TopologyStore(data).load().queues
 
 
 @pytest.mark.parametrize(

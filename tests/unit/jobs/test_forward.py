@@ -17,7 +17,7 @@ from bindery.jobs.forwarding import run as run_module
 from bindery.jobs.forwarding.kafka import NotDelivered, Topic
 from bindery.jobs.forwarding.run import Forwarder, Progress
 from bindery.router.errors import Fenced, InvalidInput, NotFound, Refused
-from bindery.store import faults
+from bindery.store import faults, queue_use
 from bindery.store.forwarding import Forwarding, recorded_of
 from bindery.store.maintenance import Policy, maintain
 from bindery.store.paths import DataDir
@@ -87,6 +87,14 @@ def test_every_row_arrives_once_however_often_it_is_started(bench: Bench, stream
     assert bench.run() == Progress(rows=6)
     assert bench.arrived() == batches(*range(6))
     assert bench.passed() == 18
+
+
+def test_a_forwarder_uses_its_queue_also_when_nothing_comes(bench: Bench, stream: Stream) -> None:
+    found = queue_use.recorded(bench.data, "/", "a")
+    assert queue_use.record(bench.data, "/", "a", queue_use.Use(1, 0, 5), found)
+    bench.run()
+    newest = queue_use.recorded(bench.data, "/", "a").use
+    assert newest is not None and newest.used_ms > 0
 
 
 def test_a_key_keeps_its_order(bench: Bench, stream: Stream) -> None:
