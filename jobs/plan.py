@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pyspark import Broadcast
 
@@ -69,7 +70,7 @@ class Planner:
         CheckpointMismatch, and UnsupportedTable for tables that are behind the manifest, or a journal of another vhost.
         """
         if self._journal is not None:
-            keep_journal(self._committer.data, epoch.stream, self._file.job.vhost, self._journal.kept)
+            self._keep_journal(self._journal)
         progress = self._checkpoint.progress()
         newest = self._committer.newest_batch()
         recorded = None if newest is None or newest < epoch.first_batch else newest - epoch.first_batch
@@ -142,11 +143,15 @@ class Planner:
             self._numbered = newest
             if self._journal is None and deferred_queues(newest, job.vhost, job.freshness).any():
                 self._journal = JournalOptions()  # copies for deferred queues wait there
-                keep_journal(self._committer.data, job.stream, job.vhost, self._journal.kept)
+                self._keep_journal(self._journal)
             if self._journal is not None:
                 self._numbered = self._topologies.give_queue_ids()
             self._seen = newest
         return self._numbered
+
+    def _keep_journal(self, options: JournalOptions) -> None:
+        job = self._file.job
+        keep_journal(self._committer.data, job.stream, job.vhost, replace(options.kept, freshness=job.freshness))
 
     def _router(self, topology: Topology) -> Broadcast[Router]:
         """The compiled topology, checked for this job; raises what makes it unfit."""

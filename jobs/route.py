@@ -43,6 +43,7 @@ from bindery.router.errors import BinderyError
 from bindery.store import effects
 from bindery.store.batches import Routed
 from bindery.store.commit import BatchCommitter, WrittenFile
+from bindery.store.deferred import Flushing, any_waiting
 from bindery.store.maintenance import Upkeep
 from bindery.store.maintenance.options import MaintenanceOptions
 from bindery.store.manifest import TASK_STAGE
@@ -104,6 +105,8 @@ class RouteJob:
         self._asked = Counter(requests())
         self._stopping = threading.Event()
         self._between_batches = threading.Lock()
+        self._upkeep: Upkeep | None = None
+        self._flushing: Flushing | None = None
 
     def run(self, *, available_now: bool = False, new_epoch: bool = False, repin: bool = False) -> None:
         """Run the stream; returns when the source is exhausted (available-now) or after `stop`.
@@ -136,12 +139,17 @@ class RouteJob:
                 repin=repin,
                 committed=(lambda _: None) if upkeep is None else upkeep.committed,
             )
+            self._upkeep = upkeep
             planner.begin(epoch, new_epoch=new_epoch)
+            if any_waiting(self.data, stream):
+                self._flush()
             writer = self._intake.stream.writeStream.queryName(stream)
             writer = writer.option("checkpointLocation", hadoop_address(str(checkpoint.folder)))
             trigger: dict[str, Any] = {"availableNow": True} if now else {"processingTime": self.job.trigger}
             try:
                 self._await(writer.foreachBatch(self._route_batch).trigger(**trigger).start())
+                if now and self._flushing is not None and not self._stopping.is_set():
+                    self._flushing.finish()  # nobody may come to do so later
                 if upkeep is not None and not self._stopping.is_set():
                     upkeep.drain()  # the source is exhausted: nobody waits for the end
             except (PySparkException, Py4JError) as error:
@@ -150,6 +158,17 @@ class RouteJob:
                 committer.check_owner()  # Spark may notice the other driver first, by the files of its checkpoint
                 known = self._explained(str(error))
                 raise known or StreamFailed(_stream_reason(error), where=f"stream {stream!r}") from error
+            finally:
+                if self._flushing is not None:
+                    self._flushing.close()
+
+    def _flush(self) -> Flushing:
+        """Whoever materialises the deferred queues of the stream; begins with the first copy that waits."""
+        if self._flushing is None:
+            job = self.job
+            told = (lambda _: None) if self._upkeep is None else self._upkeep.flushed
+            self._flushing = Flushing(self.data, job.stream, job.vhost, freshness=job.freshness, flushed=told)
+        return self._flushing
 
     def _registered(self, checkpoint: Checkpoint, *, new_epoch: bool) -> StreamEpoch:
         fresh = not checkpoint.folder.exists()
@@ -242,6 +261,8 @@ class RouteJob:
         self._asked = asked
         planner.driver.commit(begun, Routed(files, counts, {name: spent * 1000 for name, spent in seconds.items()}))
         seconds["commit"] = time.perf_counter() - routed
+        if deferred is not None:
+            self._flush().committed(sum(file.size for file in files if file.kind == "journal"))
         return BatchReport(
             number,
             version,

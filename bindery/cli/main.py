@@ -26,6 +26,7 @@ from bindery.cli.forward import forward
 from bindery.cli.import_ import import_
 from bindery.cli.lint import lint
 from bindery.cli.maintain import maintain
+from bindery.cli.materialise import materialise
 from bindery.cli.queues import queues
 from bindery.cli.redrive import redrive, unroutable
 from bindery.cli.register import register
@@ -64,6 +65,7 @@ app.command()(unroutable)
 app.command()(redrive)
 app.command()(replay)
 app.command()(maintain)
+app.command()(materialise)
 app.command()(copy)
 app.command()(drain)
 app.command()(forward)

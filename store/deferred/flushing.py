@@ -62,13 +62,17 @@ _Guard = tuple[int, int]
 
 @dataclass
 class Flushed:
-    """What a flush did: tables that got rows, those rows, and the queues whose tables could not be written, and why.
+    """What a flush did.
 
-    `through` is the batch of the stream up to which every other queue has its copies.
+    queues   the names of those whose tables got rows, once for each commit
+    copies   these rows; `bytes` of files
+    through  the batch of the stream up to which every queue that took part has its copies, but for those that failed
+    failed   id of a queue whose table could not be written -> why
     """
 
     stream: str
-    queues: int = 0
+    vhost: str
+    queues: list[str] = field(default_factory=list)
     copies: int = 0
     bytes: int = 0
     through: int = NEVER
@@ -102,7 +106,7 @@ def materialise(
     Raises UnsupportedTable for a journal that cannot be read, and StorageFailed.
     """
     share = share or Share()
-    done = Flushed(journal.stream, through=max(after, materialised_through(journal.log)))
+    done = Flushed(journal.stream, journal.vhost, through=max(after, materialised_through(journal.log)))
     pieces = list(_pieces(journal.waiting(after), piece_bytes))
     for number, (files, through) in enumerate(pieces):
         piece = _Piece.read(journal, files, through)
@@ -331,7 +335,7 @@ def _flush_group(
         beaten = set()
         for (queue, one), outcome in zip(written, outcomes, strict=True):
             if outcome is None:
-                done.queues += 1
+                done.queues.append(queue.name)
                 done.copies += one.rows
                 done.bytes += 0 if one.added is None else one.added.size
             elif outcome:

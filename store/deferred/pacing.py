@@ -22,6 +22,7 @@ from bindery.router.freshness import FreshnessOf
 from bindery.router.model import Topology
 from bindery.store import tables
 from bindery.store.deferred.flushing import PIECE_BYTES, Flushed, Share, materialise, record_materialised
+from bindery.store.deferred.overdue import materialise_now
 from bindery.store.deferred.waiting import Journal, materialised_through
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
@@ -32,6 +33,8 @@ _READ_AFTER: Final = 0.5
 _SPREAD: Final = 0.4
 #: Seconds between two looks at what is due, at most.
 _LOOK_SECONDS: Final = 5.0
+#: Seconds between two looks for a journal that is not there yet.
+_FIRST_LOOK_SECONDS: Final = 1.0
 #: The class of queues whose tables could not be written, and the seconds after which they are tried again.
 _ASIDE: Final = -1
 _ASIDE_SECONDS: Final = 60
@@ -45,13 +48,13 @@ class _Class:
     ids: set[int]
     through: int
     due: float
+    busy: bool = False
 
 
 class Flushing:
     """Materialises the deferred queues of one stream; use as a context, or `close` it.
 
-    `freshness` is the job's, for queues of which nothing is said; `moved` is called with the paths of tables that got
-    files, for whoever looks after them.
+    `freshness` is the job's, for queues of which nothing is said; `flushed` is called with what each flush did.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Flushing:
         self._seen: Topology | None = None
         self._classes: dict[int, _Class] = {}
         self._waiting_bytes = 0
+        self._hurry = False
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="flush", daemon=True)
@@ -91,8 +95,17 @@ class Flushing:
         """A batch has been committed, and so many bytes of its journal's files hold copies that wait."""
         with self._changed:
             self._waiting_bytes += waiting_bytes
-            if self._waiting_bytes >= self._piece_bytes:
+            if self._is_full():
                 self._changed.notify_all()
+
+    def finish(self) -> None:
+        """Materialise all that waits, before a stream ends. Raises what `materialise` does."""
+        self.close()
+        path = self._data.journal(self._stream)
+        if tables.exists(path):
+            journal = Journal.open(path)
+            if journal.waiting():
+                self._flushed(materialise_now(self._topologies, journal))
 
     def close(self) -> None:
         """Stop after the queues that are worked on; what waits goes on waiting."""
@@ -105,39 +118,51 @@ class Flushing:
     # -- the thread ---------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                if not self._stopping and self._waiting_bytes < self._piece_bytes:
-                    self._changed.wait(self._pause())
-                if self._stopping:
-                    return
-                full = self._waiting_bytes >= self._piece_bytes
-                if full:
-                    self._waiting_bytes = 0
+        while not self._stopping:
             try:
-                self._look(full=full)
+                self._look()
+                self._hurry = False
             except Exception:
                 _LOGGER.exception("deferred queues of stream %s could not be materialised", self._stream)
-                self._rest(_LOOK_SECONDS)
+                self._wait(_LOOK_SECONDS)
+            self._wait(self._pause())
 
     def _pause(self) -> float:
         soonest = min((one.due for one in self._classes.values()), default=0.0) - time.monotonic()
-        return max(0.05, min(_LOOK_SECONDS, soonest)) if self._classes else _LOOK_SECONDS / 5
+        return max(0.05, min(_LOOK_SECONDS, soonest)) if self._classes else _FIRST_LOOK_SECONDS
 
-    def _rest(self, seconds: float) -> None:
+    def _wait(self, seconds: float) -> None:
+        """Wait so long, or until there is a reason not to."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping, max(0.0, seconds))
+            self._changed.wait_for(lambda: self._stopping or self._is_full(), max(0.0, seconds))
 
-    def _look(self, *, full: bool) -> None:
+    def _is_full(self) -> bool:
+        return self._waiting_bytes >= self._piece_bytes
+
+    def _look(self) -> None:
+        """Flush the classes that are due, or all when enough bytes wait."""
         path = self._data.journal(self._stream)
         if not tables.exists(path):
             return
         self._sort(path)
+        with self._changed:
+            if self._is_full():
+                self._waiting_bytes, self._hurry = 0, True
         for one in sorted(self._classes.values(), key=lambda one: one.due):
             if self._stopping:
                 return
-            if full or time.monotonic() >= one.due:
-                self._flush(path, one, at_once=full)
+            if not one.busy and (self._hurry or time.monotonic() >= one.due):
+                one.busy = True
+                try:
+                    self._flush(path, one)
+                finally:
+                    one.busy = False
+
+    def _rest(self, until: float) -> None:
+        """Wait within a flush; others that are due meanwhile take place."""
+        while not (self._stopping or self._hurry) and (left := until - time.monotonic()) > 0:
+            self._wait(min(left, self._pause()))
+            self._look()
 
     def _sort(self, path: str) -> None:
         """Put the queues into classes, whenever the topology has changed: what each has is then asked anew."""
@@ -159,30 +184,33 @@ class Flushing:
             else:
                 others.add(queue.id)  # that were deferred, perhaps
         if not by_class:
-            by_class, seconds = {0: others}, {0: 1}
+            by_class, seconds = {0: others}, {0: _ASIDE_SECONDS}
         else:
             by_class[min(by_class)] |= others
-        through = materialised_through(Journal.open(path).log)
+        journal = Journal.open(path)
+        through = materialised_through(journal.log)
         now = time.monotonic()
+        waits = min((one.routed_ms for one in journal.waiting()), default=None)
+        waited = 0.0 if waits is None else time.time() - waits / 1000
         due = {number: one.due for number, one in self._classes.items()}
         self._classes = {
             number: _Class(
-                seconds[number], ids, through, min(due.get(number, now), now + seconds[number] * _READ_AFTER)
+                seconds[number], ids, through, due.get(number, now + max(0.0, seconds[number] * _READ_AFTER - waited))
             )
             for number, ids in by_class.items()
         }
         self._seen = newest
 
-    def _flush(self, path: str, one: _Class, *, at_once: bool) -> None:
+    def _flush(self, path: str, one: _Class) -> None:
         begun, before = time.monotonic(), one.through
         one.due = begun + one.seconds * _READ_AFTER
         journal = Journal.open(path)
         if not journal.waiting(one.through):
             return
-        spread = 0.0 if at_once else one.seconds * _SPREAD
 
         def between(part: float) -> bool:
-            self._rest(begun + spread * part - time.monotonic())
+            if part < 1:
+                self._rest(begun + one.seconds * _SPREAD * part)
             return not self._stopping
 
         found = materialise(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +24,8 @@ Places = npt.NDArray[np.int64]
 
 #: Transaction identifier of a journal: every copy of that batch, and of those before, is in the tables of its queues.
 MATERIALISED: Final = "bindery.materialised"
+#: Property of a journal: how many seconds copies may wait where nothing else is said.
+FRESHNESS_PROPERTY: Final = "bindery.journal.freshness"
 _FLUSH: Final = "bindery.flush:"
 #: Before the first batch of all.
 NEVER: Final = -1
@@ -61,9 +64,19 @@ class Journal:
     @classmethod
     def open(cls, path: str) -> Journal:
         """The journal at a path. Raises UnsupportedTable."""
-        log = tables.open_log(path, tables.JOURNAL, files=True)
+        return cls.of(tables.open_log(path, tables.JOURNAL, files=True))
+
+    @classmethod
+    def of(cls, log: TableLog) -> Journal:
+        """The journal with this log."""
         properties = log.state.configuration
         return cls(log, properties["bindery.name"], properties["bindery.vhost"])
+
+    @property
+    def freshness(self) -> int:
+        """Seconds that copies may wait for queues of which neither an argument nor a policy says anything."""
+        stated = self.log.state.configuration.get(FRESHNESS_PROPERTY, "")
+        return int(stated) if stated.isdecimal() else 0
 
     def waiting(self, after: int = NEVER) -> list[JournalFile]:
         """The files that may hold copies which wait, of batches above `after`; the oldest batches first."""
@@ -74,13 +87,17 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class JournalFile:
-    """What the log says of a journal's file: its batches, and whether it may hold deferred copies."""
+    """What the log says of a journal's file: its batches, and whether it may hold deferred copies.
+
+    `routed_ms` is when its first message was routed, since 1970.
+    """
 
     path: str
     size: int
     rows: int
     first: int
     last: int
+    routed_ms: int
     waits: bool
 
     @classmethod
@@ -90,10 +107,17 @@ class JournalFile:
             stats: dict[str, Any] = json.loads(file.stats or "{}")
             rows = stats["numRecords"]
             first, last = (stats[name]["routing"]["batch_id"] for name in ("minValues", "maxValues"))
+            routed = datetime.fromisoformat(stats["minValues"]["routed_at"]).timestamp()
             waits = stats["nullCount"]["routing"].get("deferred") != rows
         except (ValueError, KeyError, TypeError, AttributeError):
-            return cls(file.path, file.size, file.rows or 0, 0, (1 << 63) - 1, waits=True)
-        return cls(file.path, file.size, rows, first, last, waits=waits)
+            return cls(file.path, file.size, file.rows or 0, 0, (1 << 63) - 1, file.modified_ms, waits=True)
+        return cls(file.path, file.size, rows, first, last, int(routed * 1000), waits=waits)
+
+
+def any_waiting(data: DataDir, stream: str) -> bool:
+    """Whether copies may wait in the journal of a stream. Raises UnsupportedTable for a damaged one."""
+    path = data.journal(stream)
+    return tables.exists(path) and bool(Journal.open(path).waiting())
 
 
 def journals_of(data: DataDir, vhost: str) -> list[Journal]:

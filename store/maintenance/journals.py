@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from bindery.router.errors import InvalidInput, UnsupportedTable
 from bindery.store import tables
 from bindery.store.actions import AddFile, RemoveFile
+from bindery.store.deferred.waiting import FRESHNESS_PROPERTY, Journal
 from bindery.store.log import TableLog
 from bindery.store.maintenance.policy import as_interval, bytes_of, duration, retention_of
 from bindery.store.maintenance.tiers import newest_row, row_order
@@ -53,25 +54,30 @@ class JournalOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How much of a journal is kept: rows not older than `age`, in files of `bytes` at most (None: however many)."""
+    """How much of a journal is kept: rows not older than `age`, in files of `bytes` at most (None: however many).
+
+    Copies that wait in it are kept in any case; `freshness` is how many seconds they may where no queue or policy says.
+    """
 
     age: timedelta = DEFAULT_AGE
     bytes: int | None = None
+    freshness: int = 0
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Kept:
         """What the properties of a table state; what they do not, or not readably, is the default."""
-        stated = properties.get(_BYTES, "")
+        stated, freshness = properties.get(_BYTES, ""), properties.get(FRESHNESS_PROPERTY, "")
         try:
             age = duration(properties.get(_AGE, ""))
         except InvalidInput:
             age = DEFAULT_AGE
-        return cls(age, int(stated) if stated.isdecimal() else None)
+        return cls(age, int(stated) if stated.isdecimal() else None, int(freshness) if freshness.isdecimal() else 0)
 
     @property
     def properties(self) -> Mapping[str, str]:
         """What a table states."""
-        return {_AGE: as_interval(self.age), _BYTES: "" if self.bytes is None else str(self.bytes)}
+        stated = {_AGE: as_interval(self.age), _BYTES: "" if self.bytes is None else str(self.bytes)}
+        return {**stated, FRESHNESS_PROPERTY: str(self.freshness)}
 
 
 def keep_journal(data: DataDir, stream: str, vhost: str, kept: Kept) -> None:
@@ -94,7 +100,11 @@ def keep_journal(data: DataDir, stream: str, vhost: str, kept: Kept) -> None:
 
 
 def past_keeping(log: TableLog, now_ms: int) -> list[AddFile]:
-    """The files of a journal that are not to be kept: those of old rows alone, and the oldest above the size."""
+    """The files of a journal that are not to be kept: those of old rows alone, and the oldest above the size.
+
+    Files with copies that deferred queues have not got yet are kept, whatever their age.
+    """
+    waiting = {file.path for file in Journal.of(log).waiting()}
     kept = Kept.of(log.state.configuration)
     oldest_ms = now_ms - kept.age.total_seconds() * 1000
     files = sorted(tables.files_of(log).values(), key=row_order)
@@ -102,7 +112,8 @@ def past_keeping(log: TableLog, now_ms: int) -> list[AddFile]:
     found = []
     for file in files:
         newest = newest_row(file)
-        if (newest is not None and newest < oldest_ms) or (kept.bytes is not None and held > kept.bytes):
+        old = newest is not None and newest < oldest_ms
+        if (old or (kept.bytes is not None and held > kept.bytes)) and file.path not in waiting:
             found.append(file)
             held -= file.size
     return found

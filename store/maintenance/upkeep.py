@@ -18,6 +18,7 @@ from typing import Final
 
 from bindery.store import tables
 from bindery.store.commit import TableCommit
+from bindery.store.deferred import Flushed, materialise_overdue
 from bindery.store.limiting import finish_dead_letters
 from bindery.store.log import TableLog
 from bindery.store.maintenance.holds import Holds, find_holds
@@ -134,6 +135,14 @@ class Upkeep:
             if self._due(time.monotonic()):
                 self._changed.notify_all()
 
+    def flushed(self, done: Flushed) -> None:
+        """Deferred queues have got files; returns at once."""
+        with self._changed:
+            for name in done.queues:
+                self._count(tables.QUEUE, self._data.queue(done.vhost, name))
+            if self._due(time.monotonic()):
+                self._changed.notify_all()
+
     def _count(self, kind: tables.Kind, path: str) -> None:
         table = self._tables.get(path)
         if table is None:
@@ -214,6 +223,7 @@ class Upkeep:
         try:
             if not tables.exists(self._data.topology):
                 return
+            materialise_overdue(self._topologies, now(), stop=lambda: self._stopping)
             finish_dead_letters(self._topologies)
             for limited in limited_queues(self._topologies):
                 if self._stopping:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,12 @@ def route(
     app_id: str | None = None,
     journal: bool = False,
     freshness: int = 0,
+    meanwhile: Callable[[], object] | None = None,
 ) -> None:
     """One batch of a stream: routed under the newest topology and committed, with a journal or without.
 
-    With `freshness`, the job's, or a queue's own, queues are deferred; then there is a journal.
+    With `freshness`, the job's, or a queue's own, queues are deferred; then there is a journal. `meanwhile` is called
+    before the batch is committed.
     """
     topology = store.load()
     router = Router.compile(topology, vhost)
@@ -56,7 +58,10 @@ def route(
             deferred=deferred if deferred.any() else None,
         )
         writer.add(batch, deliveries)
-        committer.commit(batch_id, pin, writer.close(), BatchCounts(records=rows, copies=len(deliveries.rows)))
+        files = writer.close()
+        if meanwhile is not None:
+            meanwhile()
+        committer.commit(batch_id, pin, files, BatchCounts(records=rows, copies=len(deliveries.rows)))
 
 
 def refuse(data: DataDir, store: TopologyStore, rows: Sequence[dict[str, Any]], *, batch_id: int = 0) -> None:

@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
 from bindery.router.declarations import TopologyEditor
+from bindery.router.errors import InvalidDeclaration
+from bindery.router.freshness import FreshnessOf
 from bindery.router.message import QUEUE_SCHEMA, Message
-from bindery.router.model import Queue
+from bindery.router.model import Queue, Setting
+from bindery.router.policies import OPERATOR_POLICY, POLICY
 from bindery.router.values import Table
-from bindery.store import deferred, tables
-from bindery.store.deferred.waiting import Journal, flushed_through
+from bindery.store import deferred, effects, faults, tables
+from bindery.store.deferred.waiting import NEVER, Journal, flushed_through, materialised_through
+from bindery.store.maintenance import maintain
+from bindery.store.maintenance.journals import Kept, keep_journal
+from bindery.store.maintenance.policy import Policy
 from bindery.store.paths import DataDir
 from bindery.store.places import at as place
 from bindery.store.topology import TopologyStore
+from tests.examples import FACTOR
+from tests.unit.store.conftest import Crash, crash
+from tests.unit.store.conftest import at as reached
 from tests.unit.store.routed import route
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def declare(store: TopologyStore, **freshness: int) -> None:
@@ -46,9 +72,272 @@ def test_copies_wait_and_are_then_those_of_an_immediate_queue(data: DataDir, sto
         route(data, store, bodies[3 * number : 3 * number + 3], batch_id=number)
     assert (rows(data, "late"), len(rows(data, "now"))) == ([], 9)
     done = deferred.materialise(data, store, journal(data))
-    assert (done.queues, done.copies, done.through, done.failed) == (1, 9, 2, {})
+    assert (done.queues, done.copies, done.through, done.failed) == (["late"], 9, 2, {})
     assert rows(data, "late") == rows(data, "now")
     assert flushed_through(tables.TableLog(data.queue("/", "late")), "flights") == 2
     again = deferred.materialise(data, store, journal(data))
-    assert (again.queues, again.copies) == (0, 0)
+    assert (again.queues, again.copies) == ([], 0)
     assert len(rows(data, "late")) == 9
+
+
+def waiting(data: DataDir, store: TopologyStore, queue: str) -> list[dict[str, Any]]:
+    """What a queue's table will have, and has not."""
+    log = tables.TableLog(data.queue("/", queue))
+    number = store.load().queue("/", queue).id
+    found = [row for batch in deferred.waiting_rows(journal(data), log, number) for row in batch.to_pylist()]
+    return sorted(found, key=lambda row: (row["routing"]["batch_id"], row["routing"]["seq"]))
+
+
+def all_rows(data: DataDir, store: TopologyStore, queue: str) -> list[dict[str, Any]]:
+    return rows(data, queue) + waiting(data, store, queue)
+
+
+class Twins(RuleBasedStateMachine):
+    """Deferred queues, each beside an immediate one that gets the same: at every moment they hold the same rows.
+
+    Rows of the deferred one stand in its table or wait in the journal, never in both.
+    """
+
+    names = ("a", "b", "c")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.data = DataDir.open(self.folder.name, create=True)
+        self.store = TopologyStore(self.data)
+        self.store.create()
+        self.batch = 0
+        self.there: set[str] = set()
+        for name in self.names:
+            self.declare(name)
+
+    def teardown(self) -> None:
+        self.folder.cleanup()
+
+    @rule(name=st.sampled_from(names))
+    def declare(self, name: str) -> None:
+        declare(self.store, **{name: 60, f"{name}.now": 0})
+        self.there.add(name)
+
+    @rule(name=st.sampled_from(names))
+    def delete(self, name: str) -> None:
+        def change(editor: TopologyEditor) -> None:
+            for each in (name, f"{name}.now"):
+                if ("/", each) in editor.topology.queues:
+                    editor.delete_queue("/", each)
+
+        self.store.edit(change, author="t")
+        self.there.discard(name)
+
+    @rule(back=st.integers(1, 3))
+    def roll_back(self, back: int) -> None:
+        version = max(1, self.store.load().version - back)
+        topology = self.store.rollback(version, author="t").topology
+        self.there = {name for vhost, name in topology.queues if "." not in name}
+
+    @rule(keys=st.lists(st.sets(st.sampled_from(names)), max_size=4), pinned=st.booleans())
+    def route(self, keys: list[set[str]], pinned: bool) -> None:
+        """A batch; one that is `pinned` was so before a queue was deleted and declared again."""
+        messages = [
+            Message("", "nowhere", cc=tuple(each for name in sorted(some) for each in (name, f"{name}.now")))
+            for some in keys
+        ]
+        change = (lambda: (self.delete("a"), self.declare("a"))) if pinned else None
+        route(self.data, self.store, messages, batch_id=self.batch, journal=True, meanwhile=change)
+        self.batch += 1
+
+    @rule(some=st.sets(st.sampled_from(names)), small=st.booleans(), stop=st.booleans())
+    def flush(self, some: set[str], small: bool, stop: bool) -> None:
+        if not tables.exists(self.data.journal("flights")):
+            return
+        topology = self.store.load()
+        ids = frozenset(queue.id for (_, name), queue in topology.queues.items() if name in some)
+        done = deferred.materialise(
+            self.data,
+            self.store,
+            journal(self.data),
+            share=deferred.Share(ids),
+            piece_bytes=1 if small else 1 << 20,
+            between=lambda _: not stop,
+        )
+        assert not done.failed
+
+    @rule(point=st.sampled_from(["flush.appending", "flush.appended", "write.after", "put.after"]))
+    def flusher_dies(self, point: str) -> None:
+        if tables.exists(self.data.journal("flights")):
+            with suppress(Crash), faults.installed(reached(point, crash)):
+                deferred.materialise_now(self.store, journal(self.data))
+
+    @rule()
+    def everything(self) -> None:
+        if tables.exists(self.data.journal("flights")):
+            done = deferred.materialise_now(self.store, journal(self.data))
+            assert not journal(self.data).waiting(), done
+
+    @rule(name=st.sampled_from(names))
+    def one(self, name: str) -> None:
+        if name in self.there:
+            moved = deferred.materialise_queue(self.data, self.store, "/", name)
+            assert moved >= 0
+            assert rows(self.data, name) == rows(self.data, f"{name}.now")
+
+    @rule()
+    def compact(self) -> None:
+        maintain(self.data, Policy(fan_in=2, retention=timedelta(0), shortest=timedelta(0)))
+
+    @rule(name=st.sampled_from(names), seconds=st.sampled_from([0, 5]))
+    def policy(self, name: str, seconds: int) -> None:
+        value = Table(
+            {"pattern": f"^{name}$", "definition": Table({"freshness": seconds}), "apply-to": "queues", "priority": 0}
+        )
+        self.store.edit(lambda editor: editor.put_setting(Setting(POLICY, "/", name, value)), author="t")
+
+    @invariant()
+    def nothing_is_lost_or_doubled(self) -> None:
+        for name in self.there:
+            if tables.exists(self.data.journal("flights")):
+                assert all_rows(self.data, self.store, name) == rows(self.data, f"{name}.now")
+
+
+def test_a_deferred_queue_is_its_immediate_twin_at_every_moment() -> None:
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        Twins,
+        settings=settings(
+            max_examples=max(1, round(20 * FACTOR)),
+            stateful_step_count=14,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_what_waited_for_a_deleted_queue_does_not_come_back_with_it(data: DataDir, store: TopologyStore) -> None:
+    """As the rows of an immediate queue do not: a queue that a rollback brings back has its id, and is empty."""
+    declare(store, late=60)
+    before = store.load()
+    route(data, store, [Message("", "late")])
+    store.edit(lambda editor: editor.delete_queue("/", "late"), author="t")
+    store.rollback(before.version, author="t")
+    assert store.load().queue("/", "late").id == before.queue("/", "late").id
+    assert all_rows(data, store, "late") == []
+    assert deferred.materialise_now(store, journal(data)).copies == 0
+    route(data, store, [Message("", "late")], batch_id=1)
+    assert len(all_rows(data, store, "late")) == 1
+
+
+@pytest.mark.parametrize("point", ["write.after", "flush.appending", "flush.appended"])
+def test_of_two_flushers_one_brings_each_copy(data: DataDir, store: TopologyStore, point: str) -> None:
+    declare(store, late=60, later=60)
+    route(data, store, [Message("", "late", cc=("later",))] * 3)
+
+    def rival() -> None:
+        assert not deferred.materialise_now(store, journal(data)).failed
+
+    with faults.installed(reached(point, rival, where=data.queue("/", "late"))):
+        done = deferred.materialise_now(store, journal(data))
+    assert not done.failed
+    assert [len(rows(data, name)) for name in ("late", "later")] == [3, 3]
+    files = set(tables.files_of(tables.TableLog(data.queue("/", "late"), files=True)))
+    left = {name for name in place(data.queue("/", "late")).files() if name.endswith(".parquet")}
+    assert left == files, "the file of the slower one is removed"
+
+
+def test_a_queue_declared_again_while_it_is_flushed_stays_empty(data: DataDir, store: TopologyStore) -> None:
+    declare(store, late=60)
+    route(data, store, [Message("", "late")])
+
+    def again() -> None:
+        store.edit(lambda editor: editor.delete_queue("/", "late"), author="t")
+        declare(store, late=60)
+
+    with faults.installed(reached("flush.appending", again)):
+        deferred.materialise_now(store, journal(data))
+    assert all_rows(data, store, "late") == []
+
+
+def test_pieces_end_between_batches_however_files_were_merged(data: DataDir, store: TopologyStore) -> None:
+    declare(store, late=60)
+    for number, rows_ in enumerate((1, 40, 1, 1)):
+        route(data, store, [Message("", "late")] * rows_, batch_id=number)
+    maintain(data, Policy(fan_in=3))
+    spans = [(one.first, one.last) for one in journal(data).waiting()]
+    assert spans == [(0, 3), (1, 1)], "files of one order of size are merged, over the batch between them"
+    done = deferred.materialise(data, store, journal(data), piece_bytes=1)
+    assert (done.copies, len(rows(data, "late"))) == (43, 43)
+
+
+def test_one_damaged_table_keeps_no_other_queue_waiting(data: DataDir, store: TopologyStore) -> None:
+    declare(store, good=60, late=60)
+    route(data, store, [Message("", "late", cc=("good",))])
+    log = place(data.queue("/", "late"), "_delta_log", "0" * 20 + ".json")
+    whole = log.read()
+    assert whole is not None
+    effects.replace(log, b"{")
+    done = deferred.materialise_now(store, journal(data))
+    assert list(done.failed) == [store.load().queue("/", "late").id]
+    assert (done.queues, materialised_through(journal(data).log)) == (["good"], NEVER)
+    effects.replace(log, whole)
+    assert deferred.materialise_now(store, journal(data)).queues == ["late"]
+    assert materialised_through(journal(data).log) == 0
+
+
+def test_a_journal_is_not_trimmed_of_what_waits(data: DataDir, store: TopologyStore) -> None:
+    declare(store, late=60, now=0)
+    keep_journal(data, "flights", "/", Kept(timedelta(days=1)))
+    for number, key in enumerate(("late", "now")):
+        route(data, store, [Message("", key)], batch_id=number, clock_ms=1_800_000_000_000)
+    later = 1_800_000_000_000 + 10 * 86_400_000
+    maintain(data, clock=lambda: later)
+    assert [one.first for one in journal(data).waiting()] == [0]
+    assert len(tables.files_of(journal(data).log)) == 1, "what nobody waits for is old, and gone"
+    deferred.materialise_now(store, journal(data))
+    maintain(data, clock=lambda: later)
+    assert (len(tables.files_of(journal(data).log)), len(rows(data, "late"))) == (0, 1)
+
+
+def test_nobody_but_maintenance_need_come_for_a_stream_that_has_ended(data: DataDir, store: TopologyStore) -> None:
+    declare(store, late=60)
+    route(data, store, [Message("", "late")], clock_ms=1_800_000_000_000)
+    for seconds, moved in ((100, 0), (119, 0), (121, 1), (122, 0)):
+        found = deferred.materialise_overdue(store, 1_800_000_000_000 + seconds * 1000)
+        assert sum(one.copies for one in found) == moved
+    assert deferred.lag_of(journal(data), store.load()).oldest_ms is None
+
+
+def test_freshness_is_the_lowest_that_is_stated_and_else_the_job_s(store: TopologyStore) -> None:
+    declare(store, stated=60, zero=0, silent=0)
+    for kind, name, pattern, seconds in ((POLICY, "p", "^stated", 90), (OPERATOR_POLICY, "o", "^zero$", 0)):
+        value = Table(
+            {"pattern": pattern, "definition": Table({"freshness": seconds}), "apply-to": "queues", "priority": 0}
+        )
+        store.edit(
+            lambda editor, kind=kind, name=name, value=value: editor.put_setting(Setting(kind, "/", name, value)),
+            author="t",
+        )
+    fresh = FreshnessOf(store.load())
+    found = {name: fresh(queue, 30) for (_, name), queue in store.load().queues.items()}
+    assert found == {"stated": 60, "zero": 0, "silent": 30}
+
+
+@pytest.mark.parametrize("value", [-1, 86_401, True, "60", 1.5])
+def test_what_is_no_freshness_is_refused(store: TopologyStore, value: object) -> None:
+    with pytest.raises(InvalidDeclaration, match="x-freshness"):
+        store.edit(
+            lambda editor: editor.declare_queue(Queue("/", "q", arguments=Table({"x-freshness": value}))), author="t"
+        )
+
+
+def test_a_stream_flushes_beside_its_batches_in_time(data: DataDir, store: TopologyStore) -> None:
+    """No queue waits for another's freshness, and what waits when enough bytes do comes at once."""
+    declare(store, soon=1, late=80_000)
+    with deferred.Flushing(data, "flights", "/") as flushing:
+        route(data, store, [Message("", "soon", cc=("late",))])
+        flushing.committed(100)
+        until(lambda: len(rows(data, "soon")) == 1)
+        assert rows(data, "late") == []
+        flushing.committed(64 << 20)
+        until(lambda: len(rows(data, "late")) == 1)
+        until(lambda: materialised_through(journal(data).log) == 0)
+        route(data, store, [Message("", "late")], batch_id=1)
+        flushing.finish()
+    assert len(rows(data, "late")) == 2
