@@ -580,6 +580,7 @@ class Replayed(TypedDict):
     base: int
     vhost: str
     messages: int
+    from_journals: int
     copies: dict[str, int]
     changed: dict[str, int]
     unroutable: dict[str, JsonValue]

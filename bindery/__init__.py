@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bindery.analytics.directory import Directory as Directory
+    from bindery.analytics.directory import Journal as Journal
     from bindery.analytics.directory import Queue as Queue
     from bindery.analytics.directory import Snapshot as Snapshot
     from bindery.analytics.directory import open as open
     from bindery.analytics.embedded import spark as spark
     from bindery.store.read import read_queue as read_queue
 
-__all__ = ["Directory", "Queue", "Snapshot", "open", "read_queue", "spark"]
+__all__ = ["Directory", "Journal", "Queue", "Snapshot", "open", "read_queue", "spark"]
 __version__ = "0.1.0"
 
 

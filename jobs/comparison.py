@@ -33,11 +33,13 @@ class Comparison:
     before, after, unchanged, gained, lost   queue -> copies
     unroutable_before, unroutable_after      reason -> messages
     files_before, files_after                files that the copies fill: one per queue and writing task
+    journaled                                messages that were taken from the journals of their streams
     unexplained                              queue rows that the topology of their time does not lead to their
                                              queue: the message had bcc keys, which queues do not keep
     """
 
     messages: int = 0
+    journaled: int = 0
     before: Counter[str] = field(default_factory=Counter)
     after: Counter[str] = field(default_factory=Counter)
     unchanged: Counter[str] = field(default_factory=Counter)
@@ -58,6 +60,7 @@ class Comparison:
     def merge(self, data: Mapping[str, Any]) -> None:
         """Add what a task counted, as `as_result` gives it."""
         self.messages += data["messages"]
+        self.journaled += data["journaled"]
         self.files_before += data["files_before"]
         self.files_after += data["files_after"]
         self.unexplained += data["unexplained"]
@@ -70,6 +73,7 @@ class Comparison:
         """Plain data for JSON, from a task to the driver."""
         return {
             "messages": self.messages,
+            "journaled": self.journaled,
             "files_before": self.files_before,
             "files_after": self.files_after,
             "unexplained": self.unexplained,
@@ -126,6 +130,7 @@ class Reporter:
         return {
             "vhost": self._vhost,
             "messages": comparison.messages,
+            "from_journals": comparison.journaled,
             "copies": {"before": comparison.before.total(), "after": comparison.after.total()},
             "changed": {"gained": comparison.gained.total(), "lost": comparison.lost.total()},
             "unroutable": {

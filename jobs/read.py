@@ -1,4 +1,4 @@
-"""A queue as a Spark DataFrame, with a consumer's filter that the engine evaluates."""
+"""A queue, or another table of messages, as a Spark DataFrame, with a consumer's filter that the engine evaluates."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from bindery.jobs.consume import Consumer
 from bindery.jobs.fold import conformed
 from bindery.jobs.session import require_classic
 from bindery.jobs.shipping import shipped
+from bindery.router.filters import Filter
 from bindery.router.message import MESSAGE_SCHEMA
 from bindery.store.consumer_filters import ConsumerFilter, queue_filter
 from bindery.store.paths import DataDir
@@ -36,13 +37,18 @@ def read_queue_df(
 
     Arguments and errors as for `bindery.store.read.read_queue`; a DataFrame has no row order: sort by `routing`.
     """
-    require_classic(spark)
     directory = data if isinstance(data, DataDir) else DataDir.open(data)
     path = directory.queue(vhost, queue)
     open_table(path, QUEUE, vhost=vhost, name=queue, version=version)
     condition = queue_filter(
         directory, queue, filter, vhost=vhost, dialect=dialect, connection=connection, payload=payload
     )
+    return accepted_frame(spark, path, condition, version)
+
+
+def accepted_frame(spark: SparkSession, path: str, condition: Filter | None, version: int | None = None) -> DataFrame:
+    """The rows of a table of messages that a filter accepts, as a DataFrame of its columns."""
+    require_classic(spark)
     consumer = Consumer.of(condition)
     reader = spark.read.format("delta")
     frame = (reader if version is None else reader.option("versionAsOf", version)).load(hadoop_address(path))

@@ -1,8 +1,8 @@
 """Replay: history routed through another topology, without writing anything.
 
-History is what queue tables and the unroutable table hold (`bindery.jobs.replayer`). Consumed rows do not matter as
-long as one copy of a message is left; messages of which none is left, and those that were counted only, are not
-replayed.
+History is what journals hold and, of streams and times that these do not cover, queue tables and the unroutable table
+(`bindery.jobs.replayer`). Without a journal consumed rows do not matter as long as one copy of a message is left;
+messages of which none is left, and those that were counted only, are not replayed then.
 
 A Spark task gets groups of files in which all copies of a message stand together
 (`bindery.store.routed_files`), so nothing is shuffled and each message is read about once.

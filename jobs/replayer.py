@@ -1,8 +1,9 @@
 """Messages on record routed twice: as they were, and as another topology would have routed them.
 
 Each message is routed by the engine under the topology version and clock of its time, and under the proposed topology
-with that same clock, and the two results are compared. Queue rows are without bcc keys, on both sides of the
-comparison. A group of files holds all copies of its messages (`bindery.store.routed_files`).
+with that same clock, and the two results are compared. A message is taken from the journal of its stream where that has
+it, as it was published, and else from a table that still has a copy; rows of queues are without bcc keys, on both sides
+of the comparison. A group of files holds all copies of its messages (`bindery.store.routed_files`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 
 from bindery.jobs.comparison import EXAMPLES, Comparison, Example
 from bindery.router.engine import REASONS, Deliveries, Router
-from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA, from_batch
+from bindery.router.message import JOURNAL_SCHEMA, MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA, from_batch
 from bindery.router.model import Topology
 from bindery.store.recorded import UNREADABLE
 from bindery.store.routed_files import Identities, RoutedFile, batches_of, identities_of
@@ -72,8 +73,8 @@ class Replayer:
     """Compares groups of files; one per task, so that past versions compile once.
 
     With `present` a message is compared with what that topology does with it, not with what became of it. `may_see`
-    says of an exchange whether unroutable messages that were published to it are compared; `before_routing` is called
-    before each portion, and what it raises ends the comparison.
+    says of an exchange whether messages that were published to it are compared that no queue has: unroutable ones, and
+    those of journals; `before_routing` is called before each portion, and what it raises ends the comparison.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Replayer:
     ) -> Comparison:
         """Route every message of the group both ways, or its newest ones: `most` over all of `found`."""
         group = _Group(Comparison() if found is None else found)
-        chosen = None if most is None else _newest(files, group, most - group.found.messages)
+        chosen = None if most is None else self._newest(files, group, most - group.found.messages)
         for file in files:
             self._compare_file(file, group, chosen)
         group.found.files_before += len(group.queues_before)
@@ -116,27 +117,45 @@ class Replayer:
             fresh &= np.isin(keys, chosen)
         if not fresh.any():
             return
-        group.seen = np.concatenate([group.seen, keys[fresh]])
-        schema = UNROUTABLE_SCHEMA if file.queue is None else QUEUE_SCHEMA
         start = 0
-        for batch in batches_of(file, found.row_groups, schema, BATCH_ROWS):
-            mask = fresh[start : start + batch.num_rows] & self._span.holds(batch)
-            start += batch.num_rows
+        for batch in batches_of(file, found.row_groups, _schema_of(file), BATCH_ROWS):
+            place = slice(start, start + batch.num_rows)
+            start = place.stop
+            mask = fresh[place] & self._visible(file, batch)
+            # whoever may not see it in the journal may have a copy in a queue
+            group.seen = np.concatenate([group.seen, keys[place][mask]])
+            mask &= self._span.holds(batch)
             if file.queue is None:
                 unread = pc.is_in(batch.column("reason"), value_set=pa.array(sorted(UNREADABLE)))
                 mask &= ~np.asarray(unread.to_numpy(zero_copy_only=False), np.bool_)
-                mask &= self._visible(batch)
             if mask.any():
+                group.found.journaled += int(mask.sum()) if file.journal else 0
                 self._compare_rows(batch.filter(pa.array(mask)), file.queue, group)
 
-    def _visible(self, rows: pa.RecordBatch) -> Mask:
-        """Which unroutable messages may be compared."""
-        if self._may_see is None:
+    def _visible(self, file: RoutedFile, rows: pa.RecordBatch) -> Mask:
+        """Which rows may be compared, of a file of a queue that may be read all of them."""
+        if self._may_see is None or file.queue is not None:
             return np.ones(rows.num_rows, np.bool_)
         published = rows.column("exchange").cast(pa.string())
         seen = [name for name in published.unique().to_pylist() if self._may_see(name)]
         inside = pc.is_in(published, value_set=pa.array(seen, pa.string()))
         return np.asarray(inside.to_numpy(zero_copy_only=False), np.bool_)
+
+    def _newest(self, files: list[RoutedFile], group: _Group, most: int) -> Keys:
+        """The last messages of a group that may be seen, by batch and number, in whatever tables they stand."""
+        parts = []
+        for file in files:
+            found = identities_of(file)
+            meant = found.meant
+            if file.queue is None and self._may_see is not None:
+                published = pa.schema([MESSAGE_SCHEMA.field("exchange")])
+                rows = batches_of(file, found.row_groups, published, BATCH_ROWS)
+                meant &= np.concatenate([np.zeros(0, np.bool_), *(self._visible(file, one) for one in rows)])
+            parts.append(_keys(found, group)[meant])
+        keys: Keys = np.unique(np.concatenate(parts)) if parts else np.zeros(0, "V24")
+        numbers = keys.view(np.int64).reshape(-1, 3)
+        in_order = np.lexsort((numbers[:, 2], numbers[:, 1]))
+        return keys[in_order[max(0, len(keys) - most) :]]
 
     def _compare_rows(self, rows: pa.RecordBatch, queue: str | None, group: _Group) -> None:
         """Rows of one table; those of one version and clock go together."""
@@ -171,16 +190,10 @@ def _keys(found: Identities, group: _Group) -> Keys:
     return np.ascontiguousarray(numbers).view("V24").reshape(-1)
 
 
-def _newest(files: list[RoutedFile], group: _Group, most: int) -> Keys:
-    """The last messages of a group, by batch and number, in whatever queues they stand."""
-    parts = []
-    for file in files:
-        found = identities_of(file)
-        parts.append(_keys(found, group)[found.meant])
-    keys: Keys = np.unique(np.concatenate(parts)) if parts else np.zeros(0, "V24")
-    numbers = keys.view(np.int64).reshape(-1, 3)
-    in_order = np.lexsort((numbers[:, 2], numbers[:, 1]))
-    return keys[in_order[max(0, len(keys) - most) :]]
+def _schema_of(file: RoutedFile) -> pa.Schema:
+    if file.journal:
+        return JOURNAL_SCHEMA
+    return UNROUTABLE_SCHEMA if file.queue is None else QUEUE_SCHEMA
 
 
 class _Side:

@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from bindery.router.columns import Ref
 from bindery.router.declarations import stated_payload
 from bindery.router.errors import InvalidInput
 from bindery.router.filters import Filter, parse
+from bindery.router.filters.ast import Compare, Field, Literal, Rules
 from bindery.router.filters.limits import Payload
 from bindery.router.filters.sets import DEFAULT_SET_LIMITS, parse_filter_set
+from bindery.router.filters.sets.groups import conjunction
 from bindery.router.model import Topology
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
@@ -97,6 +100,17 @@ def exchange_payload(
         return None
     holder = None if exchange is None else topology.exchanges.get((vhost, exchange))
     return stated_payload(topology, holder, payload)
+
+
+def with_message_id(condition: Filter | None, message_id: str | None) -> Filter | None:
+    """A filter, and the message id, as text, as a condition more."""
+    if message_id is None:
+        return condition
+    equal = Compare("=", Field(Ref("properties", "message_id")), Literal(message_id), Rules())
+    if condition is None:
+        return Filter.of(equal, text=f"message id {message_id}", dialect="jms")
+    both = conjunction([equal, condition.expression])
+    return Filter.of(both, text=f"message id {message_id}; {condition.text}", dialect=condition.dialect)
 
 
 def _reading(payload: Payload) -> Any:

@@ -83,14 +83,14 @@ class TableLog:
         """The version of the checkpoint from which this log was read; -1 for none."""
         return self._checkpoint
 
+    @property
+    def transactions(self) -> Mapping[str, int]:
+        """The newest number of every transaction identifier."""
+        return self._transactions
+
     def transaction_version(self, app_id: str) -> int | None:
         """How far an application has come in this table; None when it never committed."""
         return self._transactions.get(app_id)
-
-    @property
-    def transactions(self) -> Mapping[str, int]:
-        """How far each application has come."""
-        return self._transactions
 
     # -- following ----------------------------------------------------------------------------------
 

@@ -7,9 +7,11 @@ queue has it no more, or nothing but a count was kept of it, the journal of its 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -19,11 +21,13 @@ import pyarrow.compute as pc
 from bindery.router.columns import BatchView
 from bindery.router.errors import InvalidInput, NotFound
 from bindery.router.filters import Filter, FilterGroups
-from bindery.router.message import MESSAGE_SCHEMA
+from bindery.router.message import MESSAGE_SCHEMA, SOURCE
 from bindery.router.model import Topology
 from bindery.router.moments import iso
-from bindery.store import file_rows, tables
+from bindery.router.spelling import did_you_mean, nearest
+from bindery.store import tables
 from bindery.store.deferred import Waiting
+from bindery.store.journal_rows import MOST_ROWS, Looked, Position, newest_rows, rows_of_batch
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.problems import misfit_in, remedy
@@ -68,6 +72,14 @@ class RecordedMessage:
     journal: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class FoundOnRecord:
+    """Messages that were found, and how far journals were looked through for them."""
+
+    messages: list[RecordedMessage]
+    journals: Looked
+
+
 def parse_row(text: str) -> RowId:
     """An identity written as "stream:batch:number"; raises InvalidInput."""
     found = _ROW.fullmatch(text)
@@ -83,7 +95,7 @@ def find_row(data: DataDir, topology: Topology, vhost: str, row: RowId) -> Recor
     for queue in _tables_of(data, topology, vhost, row):
         for batch in rows_of(data, vhost, queue, where=identity, batch_id=row.batch_id, waiting=waiting):
             return _recorded(batch, queue)
-    for batch in _journaled(data, vhost, data.journal(row.stream), batch_id=row.batch_id, where=identity):
+    for batch in rows_of_batch(data, vhost, row.stream, row.batch_id, identity):
         return _recorded(batch, None, journal=True)
     raise NotFound(
         f"no queue and no unroutable row of vhost {vhost!r} is {row.stream}:{row.batch_id}:{row.seq}",
@@ -101,26 +113,68 @@ def _identity(row: RowId) -> pc.Expression:
 
 
 def find_matching(
-    data: DataDir, topology: Topology, vhost: str, condition: Filter, *, limit: int
-) -> list[RecordedMessage]:
-    """Up to `limit` distinct messages that a filter accepts: unroutable, in queues, in journals alone."""
+    data: DataDir,
+    topology: Topology,
+    vhost: str,
+    condition: Filter | None,
+    *,
+    limit: int,
+    since: datetime | None = None,
+    position: Position | None = None,
+    most: int = MOST_ROWS,
+) -> FoundOnRecord:
+    """Up to `limit` distinct messages that a filter accepts: unroutable, in queues, in journals alone.
+
+    They were routed at `since` or later, and stand at `position`, where these are stated. Journals are looked through
+    newest first, and without `since` about `most` rows of them: `journals` says how far.
+    """
     found: dict[RowId, RecordedMessage] = {}
     waiting = Waiting.look(data, vhost, topology)
-    for queue in _all_tables(topology, vhost):
-        for batch in rows_of(data, vhost, queue, waiting=waiting):
-            for place in accepted(batch, condition).tolist():
-                one = _recorded(batch.slice(place, 1), queue)
-                found.setdefault(one.row, one)
-                if len(found) == limit:
-                    return list(found.values())
-    for path in data.journals():
-        for batch in _journaled(data, vhost, path):
-            for place in accepted(batch, condition).tolist():
-                one = _recorded(batch.slice(place, 1), None, journal=True)
-                found.setdefault(one.row, one)
-                if len(found) == limit:
-                    return list(found.values())
-    return list(found.values())
+    looked = Looked()
+    where = None if position is None else position.where
+    if since is not None:
+        recent = pc.field("routed_at") >= pa.scalar(since, pa.timestamp("us", "UTC"))
+        where = recent if where is None else where & recent
+    held = (
+        (batch, queue, False)
+        for queue in _all_tables(topology, vhost)
+        for batch in rows_of(data, vhost, queue, where=where, waiting=waiting)
+    )
+    kept = newest_rows(data, vhost, looked, since=since, position=position, most=most)
+    for batch, queue, journal in itertools.chain(held, ((batch, None, True) for batch in kept)):
+        for place in accepted(batch, condition).tolist():
+            one = _recorded(batch.slice(place, 1), queue, journal=journal)
+            found.setdefault(one.row, one)
+            if len(found) == limit:
+                return FoundOnRecord(list(found.values()), looked)
+    return FoundOnRecord(list(found.values()), looked)
+
+
+def source_position(stated: Mapping[str, str]) -> Position:
+    """The rows of a record in its source, by what is known of where it stood: columns of `source` and their values.
+
+    Raises InvalidInput for a column that there is not, or a value that it cannot have.
+    """
+    where: pc.Expression | None = None
+    for name, text in stated.items():
+        place = SOURCE.get_field_index(name)
+        if place < 0:
+            names = [field.name for field in SOURCE]
+            raise InvalidInput(
+                f"a source has no {name[:80]!r}",
+                where="source",
+                hint=did_you_mean(nearest(name, names), ", ".join(names)),
+            )
+        kind = SOURCE.field(place).type
+        try:
+            value = pa.scalar(text if pa.types.is_string(kind) else int(text), kind)
+        except (ValueError, pa.ArrowInvalid, OverflowError):
+            raise InvalidInput(f"{name} is a number, not {text[:80]!r}", where="source") from None
+        one = pc.field("source", name) == value
+        where = one if where is None else where & one
+    if where is None:
+        raise InvalidInput("nothing says where in the source", where="source", hint="topic=orders, offset=77")
+    return Position(where, ("source",))
 
 
 def accepted(batch: pa.RecordBatch, condition: Filter | None) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -162,23 +216,6 @@ def rows_of(
                 yield batch
 
 
-def _journaled(
-    data: DataDir, vhost: str, path: str, *, batch_id: int | None = None, where: pc.Expression | None = None
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a journal, or those of one batch; nothing where there is none, or it is of another vhost."""
-    if not tables.exists(path):
-        return
-    log = tables.open_log(path, tables.JOURNAL, files=True)
-    if log.state.configuration.get("bindery.vhost") != vhost:
-        return
-    for name, added in tables.files_of(log).items():
-        if batch_id is not None and not may_hold(added, batch_id):
-            continue
-        for batch in file_rows.batches(path, name, tables.JOURNAL.schema, where=where):
-            if batch.num_rows:
-                yield batch
-
-
 def _tables_of(data: DataDir, topology: Topology, vhost: str, row: RowId) -> Iterable[str | None]:
     """Where a row may be: what the manifest and the journal say about its batch, or else every table."""
     known = read_manifest(data, stream=row.stream, batch_id=row.batch_id)
@@ -196,7 +233,7 @@ def _tables_of(data: DataDir, topology: Topology, vhost: str, row: RowId) -> Ite
 
 def deferred_to(data: DataDir, topology: Topology, vhost: str, row: RowId) -> list[str] | None:
     """The deferred queues that a message has reached, of those that there are; None when no journal has it any more."""
-    for batch in _journaled(data, vhost, data.journal(row.stream), batch_id=row.batch_id, where=_identity(row)):
+    for batch in rows_of_batch(data, vhost, row.stream, row.batch_id, _identity(row)):
         ids = set(batch.column("routing")[0].as_py()["deferred"] or ())
         return sorted(name for (_, name), queue in topology.queues.items() if queue.id in ids) if ids else []
     return None

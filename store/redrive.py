@@ -10,6 +10,8 @@
    tables remember the newest batch of a stream only.
 4. The plan is removed.
 
+Messages that only a journal has are put back into the table before that (`bindery.store.unroutable_again`).
+
 Whoever comes after a crash, or beside a redrive that is under way, finishes what it finds, from the plan
 alone. Routing with the plan's version and clock gives the same result every time. Rows that still
 reach no queue stay as they are, unmarked.
@@ -44,6 +46,7 @@ from bindery.store.redrive_plans import Plan, Plans
 from bindery.store.stream_names import claim_of
 from bindery.store.topology import TopologyStore
 from bindery.store.unroutable import Selection, may_be_routed_again
+from bindery.store.unroutable_again import MissingRows
 
 __all__ = ["MAX_ROWS", "Outcome", "Redriver"]
 
@@ -89,6 +92,10 @@ class Outcome:
         }
 
 
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
 def _never() -> bool:
     return False
 
@@ -104,12 +111,21 @@ class Redriver:
         self._plans = Plans(data, vhost)
         self._router = RouterOf(vhost)
 
-    def redrive(self, selection: Selection, *, dry_run: bool = False, stop: Callable[[], bool] = _never) -> Outcome:
+    def redrive(
+        self,
+        selection: Selection,
+        *,
+        journals: bool = False,
+        dry_run: bool = False,
+        stop: Callable[[], bool] = _never,
+    ) -> Outcome:
         """Route the chosen rows again; what earlier calls left unfinished is finished first.
 
-        With `dry_run` nothing is written and unfinished plans stay. `stop` is asked between portions of
-        rows. Raises InvalidInput for reasons whose rows hold no message, Stopped when told to, and
-        CommitConflict when others take away every row that is chosen.
+        With `journals` also messages that reached no queue and that only the journal of their stream has: those that
+        reach one now get a row of the unroutable table first (`bindery.store.unroutable_again`). With `dry_run` nothing
+        is written and unfinished plans stay. `stop` is asked between portions of rows. Raises InvalidInput for reasons
+        whose rows hold no message, Stopped when told to, and CommitConflict when others take away every row that is
+        chosen.
         """
         unreadable = sorted(selection.reasons & UNREADABLE)
         if unreadable:
@@ -119,6 +135,7 @@ class Redriver:
                 hint="their raw form is in the column `raw`",
             )
         outcome = Outcome() if dry_run else self.finish(stop=stop)
+        beside = self._put_back(selection, dry_run=dry_run, stop=stop) if journals else Outcome()
         # Every round takes rows that were there at the start, or new ones in their stead: there is an end
         # also beside writers that are faster.
         most = outcome.redriven + self._rows()
@@ -126,6 +143,10 @@ class Redriver:
         while True:
             before = outcome.redriven
             if not self._round(selection, outcome, dry_run=dry_run, stop=stop) or outcome.redriven >= most:
+                outcome.still_unroutable += beside.still_unroutable
+                outcome.redriven += beside.redriven
+                outcome.copies += beside.copies
+                outcome.queues.update(beside.queues)
                 return outcome
             idle = 0 if outcome.redriven > before else idle + 1
             if idle == IDLE_ROUNDS:
@@ -145,13 +166,33 @@ class Redriver:
                 self._carry_out(plan, done)
         return done
 
+    def _put_back(self, selection: Selection, *, dry_run: bool, stop: Callable[[], bool]) -> Outcome:
+        """Give the messages that only journals have, and that reach a queue now, rows of the unroutable table.
+
+        Counts those that reach none, and with `dry_run`, which writes nothing, what would become of the others.
+        """
+        found = Outcome()
+        router = self._router(self._store.load())
+        missing = MissingRows(self._data, self._vhost)
+        for rows in missing.chosen(selection):
+            _go_on(stop)
+            deliveries = router.route(one_batch(rows.select(MESSAGE_SCHEMA.names)), clock_ms=_now())
+            _count_lost(found, deliveries)
+            if dry_run:
+                _count(found, router, deliveries)
+                continue
+            reached = np.setdiff1d(np.arange(rows.num_rows), deliveries.unroutable.rows)
+            if missing.put_back(rows.take(pa.array(reached))):
+                faults.reach("redrive.put_back", self._data.unroutable(self._vhost))
+        return found
+
     # -- choosing -------------------------------------------------------------------------------------
 
     def _round(self, selection: Selection, outcome: Outcome, *, dry_run: bool, stop: Callable[[], bool]) -> bool:
         """Plan and carry out one portion of rows; True when there may be more."""
         topology = self._store.load()
         router = self._router(topology)
-        clock = time.time_ns() // 1_000_000
+        clock = _now()
         found = Outcome(topology_version=topology.version)
         parts: list[pa.Table] = []
         planned = 0

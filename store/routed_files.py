@@ -1,4 +1,4 @@
-"""Files of queue and unroutable tables, grouped so that all copies of a message are in one group.
+"""Files of queue and unroutable tables and of journals, grouped so that all copies of a message are in one group.
 
 What one task of one batch wrote, it wrote under one stream and batch and numbered from its own range
 (`bindery.store.writer`), and the statistics of each file say so. Files that were rewritten since (compacted, or a
@@ -52,12 +52,16 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class RoutedFile:
-    """One file: its full path, the queue (None: unroutable), its rows, and which of them are meant (None: all)."""
+    """One file: its full path, the queue (None: none), its rows, and which of them are meant (None: all).
+
+    A file of no queue is one of the unroutable table, or, with `journal`, of a journal.
+    """
 
     path: str
     queue: str | None
     rows: int
     slice: Slice | None = None
+    journal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,29 +84,40 @@ def file_groups(
 ) -> list[list[RoutedFile]]:
     """Groups of files of the vhost that may hold rows of a stream routed in a span of time.
 
-    Copies of one message never stand in two groups. The files of a group come largest first, those of
-    the unroutable table before all others.
+    Copies of one message never stand in two groups. The files of a group come largest first, those of journals before
+    those of the unroutable table, and these before all others: the ones that come first know more of a message.
     """
-    names: list[str | None] = [None, *queues]
+    journals = data.journals() if stream is None else [data.journal(stream)]
+    places: list[tuple[tables.Kind, str, str | None]] = [
+        *((tables.JOURNAL, path, None) for path in journals),
+        (tables.UNROUTABLE, data.unroutable(vhost), None),
+        *((tables.QUEUE, data.queue(vhost, name), name) for name in queues),
+    ]
     with ThreadPoolExecutor(_WORKERS, "files") as pool:
-        listed = pool.map(lambda name: list(_files(data, vhost, name, stream, since, until)), names)
+        listed = pool.map(lambda place: list(_files(vhost, place, stream, since, until)), places)
         found = [one for files in listed for one in files]
     return _grouped(found)
 
 
 def _files(
-    data: DataDir, vhost: str, queue: str | None, stream: str | None, since: datetime | None, until: datetime | None
+    vhost: str,
+    place: tuple[tables.Kind, str, str | None],
+    stream: str | None,
+    since: datetime | None,
+    until: datetime | None,
 ) -> Iterator[_Found]:
-    path = data.unroutable(vhost) if queue is None else data.queue(vhost, queue)
+    kind, path, queue = place
     if not tables.exists(path):
         return
-    kind = tables.UNROUTABLE if queue is None else tables.QUEUE
     wanted = None if stream is None else stream_mark(stream)
-    for name, added in tables.files_of(tables.open_log(path, kind, vhost=vhost, name=queue, files=True)).items():
+    log = tables.open_log(path, kind, vhost=None if kind is tables.JOURNAL else vhost, name=queue, files=True)
+    if log.state.configuration.get("bindery.vhost") != vhost:
+        return  # a stream's journal is of the vhost that it routes
+    for name, added in tables.files_of(log).items():
         low, high = _bounds(added.stats)
         if _is_outside(low.get("routed_at"), high.get("routed_at"), since, until):
             continue
-        file = RoutedFile(f"{path}/{name}", queue, added.rows or 0)
+        file = RoutedFile(f"{path}/{name}", queue, added.rows or 0, journal=kind is tables.JOURNAL)
         part = _stated_part(name, low.get("routing") or {}, high.get("routing") or {})
         inside = {} if part is not None else _batches_inside(file.path, wanted)
         if inside or (part is not None and wanted in (None, part[0])):
@@ -179,7 +194,7 @@ def _grouped(found: list[_Found]) -> list[list[RoutedFile]]:
             for cut in slices[mark].over(batches):
                 groups[mark, cut.first, -1].append(replace(one.file, slice=cut))
     return [
-        sorted(files, key=lambda file: (file.queue is not None, -file.rows, file.path))
+        sorted(files, key=lambda file: (not file.journal, file.queue is not None, -file.rows, file.path))
         for _, files in sorted(groups.items())
     ]
 
@@ -220,14 +235,14 @@ class _Slices:
 
 def group_text(group: list[RoutedFile]) -> str:
     """A group as JSON text, to travel to a task."""
-    return json.dumps([[*astuple(file)[:3], None if file.slice is None else astuple(file.slice)] for file in group])
+    return json.dumps([astuple(file) for file in group])
 
 
 def group_of(text: str) -> list[RoutedFile]:
     """The group behind `group_text`."""
     return [
-        RoutedFile(path, queue, rows, None if cut is None else Slice(*cut))
-        for path, queue, rows, cut in json.loads(text)
+        RoutedFile(path, queue, rows, None if cut is None else Slice(*cut), journal)
+        for path, queue, rows, cut, journal in json.loads(text)
     ]
 
 

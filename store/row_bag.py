@@ -21,7 +21,8 @@ from bindery.store.actions import AddFile
 from bindery.store.log import TableLog
 from bindery.store.statistics import span_of, stated_span
 
-_KEY: Final = ("routing", "routed_at")
+#: The columns of a row that its key is made of.
+KEY: Final = ("routing", "routed_at")
 
 Places = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.bool_]
@@ -33,12 +34,12 @@ class RowBag:
 
     def __init__(self, rows: pa.Table) -> None:
         """`rows` are compared by every column they have; raises InvalidInput without `routing` and `routed_at`."""
-        for name in _KEY:
+        for name in KEY:
             if name not in rows.column_names:
                 raise InvalidInput(f"rows are not known without their column {name!r}", where="rows")
         self._rows = rows.combine_chunks()
         self._span = None if rows["routed_at"].null_count else span_of(rows)
-        keys = _keys(rows)
+        keys = row_keys(rows)
         self._keys = keys.unique()
         numbers = pc.index_in(keys, value_set=self._keys).to_numpy()
         _, self._first, occurring = np.unique(numbers, return_index=True, return_counts=True)
@@ -56,7 +57,7 @@ class RowBag:
 
     def look(self, path: str, name: str, schema: pa.Schema) -> tuple[Places, Places]:
         """The places in a file of rows that are looked for, ascending, and the class of each."""
-        keys = _keys(file_rows.read(path, name, schema, columns=_KEY))
+        keys = row_keys(file_rows.read(path, name, schema, columns=KEY))
         numbers = pc.index_in(keys, value_set=self._keys)
         places = np.flatnonzero(np.asarray(numbers.is_valid()))
         if not len(places):
@@ -134,7 +135,8 @@ class RowSearch:
         return places[kept], classes[kept]
 
 
-def _keys(rows: pa.Table) -> pa.ChunkedArray:
+def row_keys(rows: pa.Table) -> pa.ChunkedArray:
+    """The identity of each row, and the time at which it was routed, as text."""
     routing = rows["routing"]
     parts: Iterable[pa.ChunkedArray] = (
         pc.struct_field(routing, "batch_id"),

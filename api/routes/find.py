@@ -18,13 +18,8 @@ from bindery.api.errors import bad_request
 from bindery.api.items import FoundMessages
 from bindery.api.presence import while_present
 from bindery.api.scope import readable_queue, visible_vhost
-from bindery.router.columns import Ref
-from bindery.router.filters import Filter
-from bindery.router.filters.ast import Compare, Literal, Rules
-from bindery.router.filters.ast import Field as Named
-from bindery.router.filters.sets.groups import conjunction
 from bindery.router.model import DEFAULT_VHOST
-from bindery.store.consumer_filters import queue_filter
+from bindery.store.consumer_filters import queue_filter, with_message_id
 from bindery.store.found_messages import FoundMessage, find
 from bindery.store.unroutable import Selection
 
@@ -100,7 +95,7 @@ def _found(plane: ControlPlane, user: Identity, body: FindBody, gone: Callable[[
         plane.data,
         body.vhost,
         queues,
-        Selection(exchange=body.exchange, key=body.key, condition=_with_id(condition, body.message_id)),
+        Selection(exchange=body.exchange, key=body.key, condition=with_message_id(condition, body.message_id)),
         limit=body.limit,
         on=body.on,
         may=lambda one: one.queue is not None or user.may("read", body.vhost, one.message.exchange),
@@ -109,17 +104,6 @@ def _found(plane: ControlPlane, user: Identity, body: FindBody, gone: Callable[[
         live=body.live,
     )
     return {"messages": [_item(one) for one in found.messages], "looked_at": found.looked_at, "on": found.on}
-
-
-def _with_id(condition: Filter | None, message_id: str | None) -> Filter | None:
-    """The filter, and the message id as a condition more."""
-    if message_id is None:
-        return condition
-    equal = Compare("=", Named(Ref("properties", "message_id")), Literal(message_id), Rules())
-    if condition is None:
-        return Filter.of(equal, text=f"message id {message_id}", dialect="jms")
-    both = conjunction([equal, condition.expression])
-    return Filter.of(both, text=f"message id {message_id}; {condition.text}", dialect=condition.dialect)
 
 
 def _item(one: FoundMessage) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class SelectionBody(OwnBody):
     filter: str | dict[str, Any] | None = Field(None, description="filter text, or a filter set")
     dialect: str = "jms"
     payload: PayloadName = None
+    journal: Annotated[Flag, Field(description="also messages that reached no queue and only a journal has")] = False
     dry_run: Flag = False
 
 
@@ -126,7 +127,8 @@ async def redrive(
         visible_vhost(topology, user, vhost)
         _check(user, "write", topology, vhost, body.exchange)
         redriver = Redriver(plane.data, plane.topologies, vhost)
-        return redriver.redrive(_selection(body, topology, vhost), dry_run=body.dry_run, stop=gone)
+        chosen = _selection(body, topology, vhost)
+        return redriver.redrive(chosen, journals=body.journal, dry_run=body.dry_run, stop=gone)
 
     return answer((await while_present(request, route_again)).as_data())
 

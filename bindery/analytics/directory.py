@@ -1,4 +1,4 @@
-"""A data directory for programs: its queues as Arrow, polars, pandas, DuckDB and Spark, at any point."""
+"""A data directory for programs: its queues and journals as Arrow, polars, pandas, DuckDB and Spark, at any point."""
 
 from __future__ import annotations
 
@@ -6,28 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from bindery.analytics.point import At, ReadPoint, require_queue
-from bindery.analytics.rows import Rows, microseconds
+from bindery.analytics.point import At, ReadPoint, journals_of, require_queue
+from bindery.analytics.readable import Readable
+from bindery.analytics.rows import Rows
 from bindery.analytics.session import SqlSession
-from bindery.analytics.tables import queue_rows
-from bindery.router.errors import InvalidInput
+from bindery.analytics.tables import journal_rows, queue_rows
+from bindery.router.errors import NotFound
+from bindery.router.filters import Filter
 from bindery.router.message import Message, to_batch
 from bindery.router.model import DEFAULT_VHOST, Topology
-from bindery.router.moments import in_utc, read_iso
-from bindery.store.consumer_filters import ConsumerFilter, queue_filter
+from bindery.router.spelling import did_you_mean, nearest
+from bindery.store import tables
+from bindery.store.consumer_filters import ConsumerFilter, consumer_filter, exchange_payload, queue_filter
 from bindery.store.paths import DataDir
-from bindery.store.row_order import ORDER_COLUMNS, in_order
 from bindery.store.topology import TopologyStore
-
-if TYPE_CHECKING:
-    import duckdb
-    import pandas as pd
-    import polars as pl
-    from pyspark.sql import DataFrame, SparkSession
 
 
 def open(path: str | Path) -> Directory:
@@ -71,6 +67,14 @@ class Directory:
         """A queue. Raises NotFound when there is none of that name."""
         require_queue(self.topology, vhost, name)
         return Queue(self._data, name, vhost)
+
+    def journals(self) -> list[str]:
+        """The names of the streams that keep a journal, or have kept one, in order."""
+        return sorted(journals_of(self._data))
+
+    def journal(self, stream: str) -> Journal:
+        """The journal of a stream. Raises NotFound when it keeps none."""
+        return _journal(self._data, stream)
 
     def snapshot(self, at: At | None = None) -> Snapshot:
         """All tables at one point, now by default. Raises NotFound for a point that cannot be read (any more)."""
@@ -118,6 +122,14 @@ class Snapshot:
         require_queue(self.topology, vhost, name)
         return Queue(self._point.data, name, vhost, self._point)
 
+    def journals(self) -> list[str]:
+        """The names of the streams that keep a journal, or have kept one, in order."""
+        return sorted(journals_of(self._point.data))
+
+    def journal(self, stream: str) -> Journal:
+        """The journal of a stream at that point. Raises NotFound when it keeps none."""
+        return _journal(self._point.data, stream, self._point)
+
     def sql(self, query: str, *, vhost: str = DEFAULT_VHOST) -> pa.Table:
         """The rows of a query. Raises InvalidInput for a wrong one, and without DuckDB."""
         with SqlSession(self._point, vhost) as session:
@@ -126,14 +138,10 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Queue:
+class Queue(Readable):
     """A queue, as whichever kind of table is asked for; nothing is taken from it.
 
-    What all of them take: `filter`, a consumer's (text in `dialect`, or a filter set); `payload`, what the bodies are
-    that it looks into where the queue does not declare it; `flat`, whether headers and
-    properties are columns, as in SQL; `columns`, the names of those that are wanted; `since`, the oldest time of
-    routing (a datetime, or ISO text; UTC unless it says otherwise); `at`, a point. All of them raise NotFound for a
-    column or point that there is not, FilterError for a bad filter.
+    Bodies are what the queue declares, or else `payload`.
     """
 
     _data: DataDir
@@ -142,148 +150,71 @@ class Queue:
     _point: ReadPoint | None = None
 
     def __repr__(self) -> str:
-        of = "" if self._point is None else ".snapshot()"
         vhost = "" if self.vhost == DEFAULT_VHOST else f", vhost={self.vhost!r}"
-        return f"bindery.open({self._data.root!r}){of}.queue({self.name!r}{vhost})"
+        return f"{_owner(self._data, self._point)}.queue({self.name!r}{vhost})"
 
     @property
     def path(self) -> str:
         """The absolute path, or the URL, of its Delta table, for whatever reads those."""
         return self._data.queue(self.vhost, self.name)
 
-    def arrow(
-        self,
-        *,
-        filter: ConsumerFilter | None = None,
-        dialect: str = "jms",
-        payload: str | None = None,
-        flat: bool = False,
-        columns: Sequence[str] | None = None,
-        since: datetime | str | None = None,
-        at: At | None = None,
-    ) -> pa.Table:
-        """The rows in row order, as an Arrow table."""
-        rows = self._rows(filter, dialect, payload, flat, since, at)
-        if columns is None:
-            found = rows.read()
-            return found.take(in_order(found))
-        found = rows.read(list(dict.fromkeys([*columns, *ORDER_COLUMNS])))
-        return found.take(in_order(found)).select(list(columns))
-
-    def polars(
-        self,
-        *,
-        filter: ConsumerFilter | None = None,
-        dialect: str = "jms",
-        payload: str | None = None,
-        flat: bool = False,
-        columns: Sequence[str] | None = None,
-        since: datetime | str | None = None,
-        at: At | None = None,
-    ) -> pl.DataFrame:
-        """The rows in row order, as a data frame of polars. Raises InvalidInput without it."""
-        polars = _imported("polars")
-        table = self.arrow(
-            filter=filter, dialect=dialect, payload=payload, flat=flat, columns=columns, since=since, at=at
+    def _condition(
+        self, point: ReadPoint, filter: ConsumerFilter | None, dialect: str, payload: str | None
+    ) -> Filter | None:
+        return queue_filter(
+            self._data,
+            self.name,
+            filter,
+            vhost=self.vhost,
+            dialect=dialect,
+            payload=payload,
+            topology=point.topology,
         )
-        return polars.from_arrow(table)  # type: ignore[no-any-return]
 
-    def pandas(
-        self,
-        *,
-        filter: ConsumerFilter | None = None,
-        dialect: str = "jms",
-        payload: str | None = None,
-        flat: bool = False,
-        columns: Sequence[str] | None = None,
-        since: datetime | str | None = None,
-        at: At | None = None,
-    ) -> pd.DataFrame:
-        """The rows in row order, as a data frame of pandas."""
-        table = self.arrow(
-            filter=filter, dialect=dialect, payload=payload, flat=flat, columns=columns, since=since, at=at
-        )
-        return table.to_pandas()
+    def _at(self, point: ReadPoint, *, flat: bool, condition: Filter | None, since: int | None) -> Rows:
+        return queue_rows(point, self.vhost, self.name, flat=flat, condition=condition, since=since)
 
-    def duckdb(
-        self,
-        *,
-        filter: ConsumerFilter | None = None,
-        dialect: str = "jms",
-        payload: str | None = None,
-        flat: bool = False,
-        columns: Sequence[str] | None = None,
-        since: datetime | str | None = None,
-        at: At | None = None,
-        connection: duckdb.DuckDBPyConnection | None = None,
-    ) -> duckdb.DuckDBPyRelation:
-        """The rows as a relation of DuckDB, read when they are asked for, in no order; of a connection, or a new one.
 
-        Raises InvalidInput without DuckDB.
-        """
-        duckdb = _imported("duckdb")
-        rows = self._rows(filter, dialect, payload, flat, since, at)
-        rows.check(columns)
-        used = connection or duckdb.connect(":memory:")
-        rows.connection = used  # which would be closed if nobody held it
-        relation = used.from_arrow(rows)
-        if columns is None:
-            return relation
-        return relation.select(*(duckdb.ColumnExpression(name) for name in columns))
+@dataclass(frozen=True, slots=True, repr=False)
+class Journal(Readable):
+    """The journal of a stream, as whichever kind of table is asked for: each message once, with what became of it.
 
-    def spark(
-        self,
-        session: SparkSession | None = None,
-        *,
-        filter: ConsumerFilter | None = None,
-        dialect: str = "jms",
-        payload: str | None = None,
-        flat: bool = False,
-        columns: Sequence[str] | None = None,
-        since: datetime | str | None = None,
-        at: At | None = None,
-    ) -> DataFrame:
-        """The rows as a DataFrame of Spark, in no order; of a session, or of that of `bindery.spark()`."""
-        from bindery.analytics.spark import new_session, queue_frame  # noqa: PLC0415  # Spark: nothing else needs it
+    Bodies are what `payload` says: messages of all exchanges are in it.
+    """
 
-        rows = self._rows(filter, dialect, payload, flat, since, at)
-        rows.check(columns)
-        return queue_frame(session or new_session(self._data), self._data, self.name, self.vhost, rows, columns)
+    _data: DataDir
+    stream: str
+    _point: ReadPoint | None = None
 
-    def _rows(
-        self,
-        filter: ConsumerFilter | None,
-        dialect: str,
-        payload: str | None,
-        flat: bool,
-        since: datetime | str | None,
-        at: At | None,
-    ) -> Rows:
-        if at is not None and self._point is not None:
-            raise InvalidInput("a queue of a snapshot has its point already", where="at", hint="take another snapshot")
-        point = self._point or ReadPoint.of(self._data, at)
-        condition = queue_filter(
-            self._data, self.name, filter, vhost=self.vhost, dialect=dialect, payload=payload, topology=point.topology
-        )
-        oldest = None if since is None else microseconds(_time(since))
-        return queue_rows(point, self.vhost, self.name, flat=flat, condition=condition, since=oldest)
+    def __repr__(self) -> str:
+        return f"{_owner(self._data, self._point)}.journal({self.stream!r})"
+
+    @property
+    def path(self) -> str:
+        """The absolute path, or the URL, of its Delta table, for whatever reads those."""
+        return self._data.journal(self.stream)
+
+    def _condition(
+        self, point: ReadPoint, filter: ConsumerFilter | None, dialect: str, payload: str | None
+    ) -> Filter | None:
+        bodies = exchange_payload(point.topology, None, filter, vhost=DEFAULT_VHOST, payload=payload)
+        return consumer_filter(filter, dialect=dialect, payload=bodies)
+
+    def _at(self, point: ReadPoint, *, flat: bool, condition: Filter | None, since: int | None) -> Rows:
+        return journal_rows(point, self.stream, self.path, flat=flat, condition=condition, since=since)
+
+
+def _owner(data: DataDir, point: ReadPoint | None) -> str:
+    return f"bindery.open({data.root!r})" + ("" if point is None else ".snapshot()")
+
+
+def _journal(data: DataDir, stream: str, point: ReadPoint | None = None) -> Journal:
+    path = data.journal(stream)
+    if not tables.exists(path):
+        meant = nearest(stream, journals_of(data))
+        raise NotFound(f"stream {stream!r} keeps no journal", where="journal", hint=did_you_mean(meant) or None)
+    return Journal(data, stream, point)
 
 
 def _queues(topology: Topology, vhost: str) -> list[str]:
     return [queue.name for queue in topology.in_vhost(topology.vhost(vhost).name)[1]]
-
-
-def _time(moment: datetime | str) -> datetime:
-    try:
-        return read_iso(moment) if isinstance(moment, str) else in_utc(moment)
-    except ValueError:
-        raise InvalidInput(f"{str(moment)[:80]!r} is no time", where="since", hint="2026-01-31T12:00:00") from None
-
-
-def _imported(name: str) -> Any:
-    import importlib  # noqa: PLC0415
-
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise InvalidInput(f"{name} is not installed", where=name, hint=f"pip install {name}") from None

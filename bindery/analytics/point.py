@@ -114,11 +114,6 @@ class ReadPoint:
         path = self.data.unroutable(vhost)
         return self._table(path, tables.UNROUTABLE, vhost, None) if tables.exists(path) else None
 
-    def journals(self) -> dict[str, str]:
-        """The streams that keep a journal, or have kept one, each with the path of its table."""
-        logs = (LogAt(path) for path in self.data.journals() if tables.exists(path))
-        return {log.state.configuration["bindery.name"]: log.path for log in logs}
-
     def journal(self, path: str) -> TableAt:
         """A journal, whose path is known."""
         return self._table(path, tables.JOURNAL, None, None)
@@ -154,6 +149,12 @@ class ReadPoint:
                 after = max(others, default=-1)
             if newest > after:
                 yield LeftOut(stream, after, newest)
+
+
+def journals_of(data: DataDir) -> dict[str, str]:
+    """The streams that keep a journal, or have kept one, each with the path of its table."""
+    logs = (LogAt(path) for path in data.journals() if tables.exists(path))
+    return {log.state.configuration["bindery.name"]: log.path for log in logs}
 
 
 def require_queue(topology: Topology, vhost: str, name: str) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from bindery.analytics.catalog.identifiers import sql_names
-from bindery.analytics.point import ReadPoint
+from bindery.analytics.point import ReadPoint, journals_of
 from bindery.analytics.rows import Rows
 from bindery.analytics.tables import (
     OBJECTS,
@@ -189,7 +189,7 @@ def _queues(point: ReadPoint, schemas: dict[str, str], notice: Notice) -> Iterat
 
 
 def _journals(point: ReadPoint, notice: Notice) -> Iterator[View]:
-    paths = point.journals()
+    paths = journals_of(point.data)
     for stream, view in sql_names(sorted(paths)).items():
         yield View(JOURNAL, view, partial(journal_rows, point, stream, paths[stream], notice=notice))
 

@@ -1,4 +1,4 @@
-"""Queues as DataFrames of Spark, at a point and with flat columns."""
+"""Queues and journals as DataFrames of Spark, at a point and with flat columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bindery.analytics.flat import FlatColumn, flattened
 from bindery.analytics.rows import Rows
 from bindery.jobs.control.connectors import connectors
 from bindery.jobs.fold import conformed
-from bindery.jobs.read import read_queue_df
+from bindery.jobs.read import accepted_frame
 from bindery.jobs.session import build_session, require_classic
 from bindery.jobs.shipping import shipped
 from bindery.jobs.sink import BinderySource
@@ -41,11 +41,9 @@ def register_format(session: SparkSession) -> None:
         session.dataSource.register(BinderySource)
 
 
-def queue_frame(
-    session: SparkSession, data: DataDir, name: str, vhost: str, rows: Rows, columns: Sequence[str] | None
-) -> DataFrame:
-    """What `rows` are of a queue, as a DataFrame."""
-    frame = read_queue_df(session, data, name, vhost=vhost, filter=rows.condition, version=rows.table.version)
+def rows_frame(session: SparkSession, rows: Rows, columns: Sequence[str] | None) -> DataFrame:
+    """What `rows` are of their table, as a DataFrame."""
+    frame = accepted_frame(session, rows.table.path, rows.condition, rows.table.version)
     for batches in rows.table.left_out:
         number = sf.col("routing.batch_id")
         held = (sf.col("routing.stream") == batches.stream) & (number > batches.after) & (number <= batches.last)

@@ -76,11 +76,29 @@ def unroutable_rows(point: ReadPoint, vhost: str, *, notice: Notice = silent) ->
     return Rows(table, UNROUTABLE_SCHEMA, _unroutable_columns(table, notice))
 
 
-def journal_rows(point: ReadPoint, stream: str, path: str, *, notice: Notice = silent) -> Rows:
-    """The messages of a stream's journal, flattened."""
+def journal_rows(
+    point: ReadPoint,
+    stream: str,
+    path: str,
+    *,
+    flat: bool = True,
+    notice: Notice = silent,
+    condition: Filter | None = None,
+    since: int | None = None,
+) -> Rows:
+    """The messages of a stream's journal, flattened unless that is not wanted."""
     table = point.journal(path)
-    columns = _columns(table, JOURNAL_SCHEMA, lambda text: notice(f"journal of {stream}: {text}"))
-    return Rows(table, JOURNAL_SCHEMA, columns)
+    columns = _journal_columns(table, stream, notice) if flat else []
+    return Rows(table, JOURNAL_SCHEMA, columns, condition=condition, since=since)
+
+
+def journal_columns(point: ReadPoint, stream: str, path: str, *, notice: Notice = silent) -> list[FlatColumn]:
+    """The flat columns of a stream's journal."""
+    return _journal_columns(point.journal(path), stream, notice)
+
+
+def _journal_columns(table: TableAt, stream: str, notice: Notice) -> list[FlatColumn]:
+    return _columns(table, JOURNAL_SCHEMA, lambda text: notice(f"journal of {stream}: {text}"))
 
 
 def unroutable_columns(point: ReadPoint, vhost: str, *, notice: Notice = silent) -> list[FlatColumn]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,13 +15,18 @@ from bindery.cli.explanation import show
 from bindery.cli.filter import read_filter, read_message
 from bindery.cli.names import misspelt_names
 from bindery.cli.options import DATA, DataOption, JsonOption, PayloadOption, VhostOption
+from bindery.cli.redrive import moment
 from bindery.cli.render import console, refused_tree
 from bindery.router.errors import InvalidInput
 from bindery.router.filters import DIALECTS
 from bindery.router.message import to_batch
 from bindery.router.model import DEFAULT_VHOST
+from bindery.router.moments import iso
 
 if TYPE_CHECKING:
+    from bindery.router.filters import Filter
+    from bindery.router.model import Topology
+    from bindery.store.paths import DataDir
     from bindery.store.recorded import RecordedMessage
 
 
@@ -34,6 +40,20 @@ def explain(
     ] = None,
     find: Annotated[
         str | None, typer.Option("--find", help="A filter that finds the message among those on record.")
+    ] = None,
+    message_id: Annotated[
+        str | None, typer.Option("--id", help="The message id of a message on record; with --find both hold.")
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--source",
+            help="Its place in the source, NAME=VALUE: file, topic, partition, offset, row_index.",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", help="Of --find, --id, --source: routed at that time or later."),
     ] = None,
     dialect: Annotated[str, typer.Option("--dialect", help="Of --find: " + ", ".join(DIALECTS) + ".")] = "jms",
     payload: PayloadOption = None,
@@ -57,7 +77,7 @@ def explain(
             help="A topology version, or a document to apply first: definitions or a change; - reads standard input.",
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Messages that --find explains.")] = 1,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Messages that are explained of those found.")] = 1,
     everything: Annotated[
         bool, typer.Option("--all", help="With --queue: also the steps that do not lead to it.")
     ] = False,
@@ -65,7 +85,9 @@ def explain(
 ) -> None:
     """Explain a message: every exchange it visits, what matches, what filters say, where it ends.
 
-    The message is a file, a row on record, or found by a filter. With --queue the answer says what concerns that
+    The message is a file, a row on record, or found among those on record: by a filter, its message id, or its place in
+    the source. Journals are looked through newest first, the newest two million rows, or with --since all since then.
+    With --queue the answer says what concerns that
     queue: the way to it, or why the message does not come there: the nearest bindings, and the word, header or
     sub-expression that failed. With --reach it says what would bring the message to the queue: the smallest changes
     of the topology, as documents for `bindery apply`, and of the message. Of a record that never was a message it says
@@ -77,11 +99,18 @@ def explain(
     from bindery.router.message import from_batch  # noqa: PLC0415
     from bindery.router.suggestions import suggest  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
-    from bindery.store.recorded import find_matching, find_row, parse_row  # noqa: PLC0415
+    from bindery.store.recorded import find_row, parse_row  # noqa: PLC0415
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
-    if sum(source is not None for source in (message, row, find)) != 1:
-        raise InvalidInput("one of --message, --row and --find is needed", where="explain")
+    searched = find is not None or message_id is not None or bool(source)
+    if (message is not None) + (row is not None) + searched != 1:
+        raise InvalidInput(
+            "one of --message, --row and --find is needed",
+            where="explain",
+            hint="--id and --source go with --find",
+        )
+    if since is not None and not searched:
+        raise InvalidInput("--since goes with --find, --id and --source", where="explain")
     if payload is not None and find is None:
         raise InvalidInput("--payload goes with --find; other messages are read as the topology says", where="explain")
     if everything and not queue:
@@ -101,13 +130,9 @@ def explain(
     recorded: list[RecordedMessage | None] = [None]
     if row is not None:
         recorded = [find_row(directory, newest, vhost, parse_row(row))]
-    elif find is not None:
-        filtered = read_filter(find, dialect, payload)
-        recorded = [*find_matching(directory, newest, vhost, filtered, limit=limit)]
-        if not recorded:
-            raise InvalidInput(
-                "no message on record passes the filter", where="find", hint=misspelt_names(directory, vhost, filtered)
-            )
+    elif searched:
+        condition = None if find is None else read_filter(find, dialect, payload)
+        recorded = [*_found(directory, newest, vhost, condition, message_id, source or (), since, limit)]
     for one in recorded:
         if one is not None and one.refused is not None:
             if as_json:
@@ -137,6 +162,46 @@ def explain(
             typer.echo(json.dumps(report, ensure_ascii=False))
         else:
             show(report, console(), everything=everything or not (queue or reach))
+
+
+def _found(
+    data: DataDir,
+    topology: Topology,
+    vhost: str,
+    condition: Filter | None,
+    message_id: str | None,
+    source: Sequence[str],
+    since: str | None,
+    limit: int,
+) -> list[RecordedMessage]:
+    """The messages on record that options choose; says how far was looked where there may be more of them."""
+    from bindery.store.consumer_filters import with_message_id  # noqa: PLC0415  # as above
+    from bindery.store.recorded import find_matching, source_position  # noqa: PLC0415  # as above
+
+    position = source_position(dict(_stated(one) for one in source)) if source else None
+    wanted = with_message_id(condition, message_id)
+    found = find_matching(data, topology, vhost, wanted, limit=limit, since=moment(since, "--since"), position=position)
+    back_to = found.journals.back_to
+    far = (
+        None if back_to is None else f"journals were looked through back to {iso(back_to)}: --since looks further back"
+    )
+    if not found.messages:
+        misspelt = None if condition is None else misspelt_names(data, vhost, condition)
+        raise InvalidInput(
+            "no message on record passes the filter" if condition is not None else "no message on record is that one",
+            where="find",
+            hint="; ".join(hint for hint in (misspelt, far) if hint is not None) or None,
+        )
+    if far is not None and len(found.messages) < limit:
+        typer.echo(f"note: {far}", err=True)
+    return found.messages
+
+
+def _stated(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidInput(f"{text[:80]!r} names no value", where="--source", hint="NAME=VALUE, such as offset=77")
+    return name, value
 
 
 def on_record(one: RecordedMessage) -> dict[str, Any]:

@@ -90,6 +90,9 @@ def redrive(
     condition: FilterOption = None,
     dialect: DialectOption = "jms",
     payload: PayloadOption = None,
+    journal: Annotated[
+        bool, typer.Option("--journal", help="Also messages that reached no queue and only a journal has.")
+    ] = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -105,7 +108,7 @@ def redrive(
     directory = DataDir.open(data)
     store = TopologyStore(directory)
     chosen = _selection(store.load(), vhost, reason, exchange, key, since, until, condition, dialect, payload)
-    found = Redriver(directory, store, vhost).redrive(chosen, dry_run=dry_run).as_data()
+    found = Redriver(directory, store, vhost).redrive(chosen, journals=journal, dry_run=dry_run).as_data()
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
         return

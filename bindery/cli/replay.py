@@ -130,6 +130,8 @@ def show(report: Mapping[str, Any], out: Console) -> None:
         f"{report['messages']:,} messages: {copies['before']:,} copies before, {copies['after']:,} after; "
         f"{files['before']:,} files before, {files['after']:,} after"
     )
+    if report["messages"]:
+        out.print(_origin(report["messages"], report["from_journals"]))
     columns = ("queue", "before", "after", "unchanged", "gained", "lost")
     rows = ([queue[name] for name in columns] for queue in report["queues"][:LISTED])
     show_table(columns, rows, out=out, style=_style)
@@ -141,6 +143,18 @@ def show(report: Mapping[str, Any], out: Console) -> None:
     for queue in report["queues"][:LISTED]:
         for line in example_lines(queue):
             out.print(Text(visible(f"{queue['queue']}: {line}")))
+
+
+def _origin(messages: int, journaled: int) -> str:
+    """How complete the comparison is: journals have every message, tables what nobody has taken."""
+    if journaled == messages:
+        return "all of them from journals"
+    others = "what queues and the unroutable table still have"
+    return (
+        f"{journaled:,} of them from journals, the others are {others}"
+        if journaled
+        else f"no journal has them: {others}"
+    )
 
 
 def _style(column: str, cell: object) -> str:

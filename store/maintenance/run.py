@@ -317,7 +317,7 @@ def _claimed(place: TablePlace) -> Iterator[bool]:
 
 
 def in_vhost(data: DataDir, vhost: str, queue: str | None) -> Callable[[TablePlace], bool]:
-    """Accepts the tables of a vhost, or of one of its queues. Raises NotFound for one that has no table."""
+    """Accepts the tables of a vhost, journals of its streams too, or of a queue. Raises NotFound for none."""
     if queue is not None:
         path = data.queue(vhost, queue)
         if not tables.exists(path):
@@ -325,4 +325,13 @@ def in_vhost(data: DataDir, vhost: str, queue: str | None) -> Callable[[TablePla
         return lambda place: place.path == path
     folder = at(data.queue(vhost, "any")).parent
     own = {data.unroutable(vhost), data.inbox(vhost)}
-    return lambda place: place.path in own or at(place.path).parent == folder
+
+    def is_of_vhost(place: TablePlace) -> bool:
+        if place.kind is tables.JOURNAL:
+            try:
+                return place.open().state.configuration.get("bindery.vhost") == vhost
+            except UnsupportedTable:
+                return True  # whose it is cannot be told: its report says what is wrong with it
+        return place.path in own or at(place.path).parent == folder
+
+    return is_of_vhost

@@ -1,4 +1,4 @@
-"""Queues as DataFrames: the rows and flat columns that SQL and Arrow give."""
+"""Queues and journals as DataFrames: the rows and flat columns that SQL and Arrow give."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from bindery.router.message import Message
 from bindery.router.values import Table, Timestamp
 from bindery.store.topology import TopologyStore
 from tests.spark.installation import Installation
+from tests.unit.store.routed import route
 
 
 def test_a_frame_has_the_flat_columns_of_a_point(
@@ -40,6 +41,12 @@ def test_a_frame_has_the_flat_columns_of_a_point(
     assert queue.spark(flat=False, at=0).count() == 3
     assert bindery.spark() is spark
     _run_snippets(spark, installation)
+    route(installation.data, TopologyStore(installation.data), messages, stream="kept", journal=True)
+    journal = bindery.open(installation.data.root).journal("kept")
+    options = {"flat": True, "columns": ["n", "mixed", "reason"], "filter": "n > 5"}
+    assert [row.asDict() for row in journal.spark(spark, **options).sort("n").collect()] == journal.arrow(
+        **options
+    ).to_pylist()
 
 
 def _run_snippets(spark: SparkSession, installation: Installation) -> None:

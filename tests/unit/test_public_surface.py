@@ -36,21 +36,33 @@ SURFACE = {
     "Directory.topology": "property",
     "Directory.queues": "(self, vhost='/')",
     "Directory.queue": "(self, name, vhost='/')",
+    "Directory.journals": "(self)",
+    "Directory.journal": "(self, stream)",
     "Directory.snapshot": "(self, at=None)",
     "Directory.sql": "(self, query, *, at=None, vhost='/')",
     "Directory.explain": "(self, message, *, queues=(), vhost='/')",
     "Snapshot.topology": "property",
     "Snapshot.queues": "(self, vhost='/')",
     "Snapshot.queue": "(self, name, vhost='/')",
+    "Snapshot.journals": "(self)",
+    "Snapshot.journal": "(self, stream)",
     "Snapshot.sql": "(self, query, *, vhost='/')",
     "Queue.name": "member_descriptor",
     "Queue.vhost": "member_descriptor",
     "Queue.path": "property",
+    "Journal.stream": "member_descriptor",
+    "Journal.path": "property",
     **{
-        f"Queue.{name}": f"(self, *, {CHOOSING}{more})"
-        for name, more in (("arrow", ""), ("polars", ""), ("pandas", ""), ("duckdb", ", connection=None"))
+        f"{table}.{name}": f"(self, {before}*, {CHOOSING}{more})"
+        for table in ("Queue", "Journal")
+        for name, before, more in (
+            ("arrow", "", ""),
+            ("polars", "", ""),
+            ("pandas", "", ""),
+            ("duckdb", "", ", connection=None"),
+            ("spark", "session=None, ", ""),
+        )
     },
-    "Queue.spark": (f"(self, session=None, *, {CHOOSING})"),
 }
 
 
@@ -60,7 +72,8 @@ def _surface() -> dict[str, str]:
         item = getattr(bindery, name)
         members = {name: item}
         if inspect.isclass(item):
-            members = {f"{name}.{one}": value for one, value in vars(item).items() if not one.startswith("_")}
+            offered = {one: inspect.getattr_static(item, one) for one in dir(item) if not one.startswith("_")}
+            members = {f"{name}.{one}": value for one, value in offered.items()}
         elif not inspect.isfunction(item):  # what is called, and has functions of its own
             named = {f"{name}.{one}": getattr(item, one) for one in vars(type(item)) if not one.startswith("_")}
             members = {name: item.__call__, **named}
@@ -76,7 +89,7 @@ def _surface() -> dict[str, str]:
 
 
 def test_bindery_offers_what_it_says() -> None:
-    assert bindery.__all__ == ["Directory", "Queue", "Snapshot", "open", "read_queue", "spark"]
+    assert bindery.__all__ == ["Directory", "Journal", "Queue", "Snapshot", "open", "read_queue", "spark"]
     assert _surface() == SURFACE
     with pytest.raises(AttributeError, match="no attribute 'read_queues'"):
         bindery.read_queues  # noqa: B018

@@ -81,6 +81,10 @@ class Dialect(ABC):
         """What the view, or table, of one of OWN is called."""
         return f"bindery{MARK}{name}"
 
+    def journal_names(self, streams: Sequence[str], queues: Iterable[str]) -> dict[str, str]:
+        """What the views of journals are called, beside views of queues that are called so."""
+        return {stream: self.own_name(f"journal{MARK}{called}") for stream, called in identifiers(streams).items()}
+
     def column_names(self, columns: Sequence[FlatColumn]) -> list[str]:
         """What flat columns are called."""
         return column_names([column.name for column in columns])
@@ -301,6 +305,12 @@ class DuckDb(Dialect):
     def queue_names(self, queues: Sequence[str]) -> dict[str, str]:
         """Their own names, as in `bindery sql`."""
         return printable_names(queues, [self.own_name(name) for name in OWN])
+
+    def journal_names(self, streams: Sequence[str], queues: Iterable[str]) -> dict[str, str]:
+        """With the names of their streams; a queue may have such a name of its own, and keeps it."""
+        own = {stream: self.own_name(f"journal{MARK}{stream}") for stream in streams}
+        called = printable_names(list(own.values()), {name.casefold() for name in queues})
+        return {stream: called[name] for stream, name in own.items()}
 
     def column_names(self, columns: Sequence[FlatColumn]) -> list[str]:
         """Their own names."""

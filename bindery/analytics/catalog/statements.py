@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from bindery.analytics.catalog.dialects import Athena, Dialect, DuckDb, Relation, SparkSql
 from bindery.analytics.flat import FlatColumn
-from bindery.analytics.point import ReadPoint
-from bindery.analytics.tables import Notice, queue_columns, silent, unroutable_columns
+from bindery.analytics.point import ReadPoint, journals_of
+from bindery.analytics.tables import Notice, journal_columns, queue_columns, silent, unroutable_columns
 from bindery.router.errors import InvalidInput
 from bindery.router.links import Alternate, Link, Links
 from bindery.router.model import Divert
@@ -70,7 +70,7 @@ CATALOGS: Final[Mapping[str, Catalog]] = {
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What is registered where: a vhost's queues, its unroutable messages, batches and the topology, in a schema.
+    """What is registered where: a vhost's queues, journals and unroutable messages, batches and the topology.
 
     `location` is where the engine finds the data directory if that is elsewhere than here; `prune` drops queues that
     are not declared any more. Raises InvalidInput for a catalog, schema or location that cannot be, NotFound for no
@@ -99,6 +99,8 @@ class Registration:
             path = data.queue(self.vhost, queue)
             stored = _stored(tables.QUEUE, path)
             yield from dialect.make(schema, Relation(name, root + path.removeprefix(data.root), stored, columns, about))
+        for relation in _journals(point, dialect, self.vhost, root, names.values()):
+            yield from dialect.make(schema, relation)
         for relation in _own(point, dialect, self.vhost, root, notice):
             yield from dialect.make(schema, relation)
         if self.prune:
@@ -150,6 +152,20 @@ def _stored(kind: tables.Kind, path: str) -> list[tuple[pa.Field, str]]:
     """The columns of a table with what they are about; an older table does not have all of its kind."""
     present = tables.open_log(path, kind).state.column_names
     return [(field, columns_of(kind.name)[field.name]) for field in kind.schema if field.name in present]
+
+
+def _journals(point: ReadPoint, dialect: Dialect, vhost: str, root: str, queues: Iterable[str]) -> Iterator[Relation]:
+    """The journals of streams that route the vhost."""
+    kept = {
+        stream: path
+        for stream, path in sorted(journals_of(point.data).items())
+        if tables.open_log(path, tables.JOURNAL).state.configuration.get("bindery.vhost") == vhost
+    }
+    for stream, name in dialect.journal_names(list(kept), queues).items():
+        path = kept[stream]
+        columns = journal_columns(point, stream, path)
+        about = f"{description_of('journal', vhost=vhost, name=stream) or ''} {_headers(columns)}".strip()
+        yield Relation(name, root + path.removeprefix(point.data.root), _stored(tables.JOURNAL, path), columns, about)
 
 
 def _own(point: ReadPoint, dialect: Dialect, vhost: str, root: str, notice: Notice) -> Iterator[Relation]:

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bindery.analytics.catalog.dialects import Athena, DuckDb, SparkSql
+from bindery.analytics.catalog.dialects import OWN, Athena, DuckDb, SparkSql
 from bindery.analytics.catalog.identifiers import identifier, identifiers, printable_names, sql_names
 from bindery.analytics.catalog.statements import CATALOGS, Registration
 from bindery.analytics.point import ReadPoint
@@ -21,10 +21,14 @@ from bindery.analytics.session import SqlSession
 from bindery.router.declarations import TopologyEditor
 from bindery.router.error_text import visible
 from bindery.router.errors import InvalidInput, NotFound
-from bindery.router.model import Binding
+from bindery.router.message import Message
+from bindery.router.model import Binding, Vhost
+from bindery.router.values import Table
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 from tests.unit.analytics.hostile import HOSTILE, KEY, delivered
+from tests.unit.store.conftest import declare_queues
+from tests.unit.store.routed import route
 
 NAMES = st.one_of(
     st.text(min_size=1, max_size=255).filter(lambda name: len(name.encode("utf-8", "replace")) <= 255),
@@ -268,3 +272,35 @@ def test_duckdb_shows_what_bindery_sql_shows(directory: DataDir, database: duckd
     assert about.startswith("Messages routed to the queue 'late.majors' of the vhost '/'")
     column = "SELECT comment FROM duckdb_columns() WHERE table_name = 'late.majors' AND column_name = 'carrier'"
     assert database.sql(column).fetchall() == [("The header 'carrier', string.",)]
+
+
+# -- journals -------------------------------------------------------------------------------------------
+
+
+def test_journals_of_the_vhost_have_views_whose_names_no_queue_has(data: DataDir, store: TopologyStore) -> None:
+    named_alike = "bindery____journal____two words"
+    store.edit(lambda editor: (declare_queues("q", named_alike)(editor), editor.declare_vhost(Vhost("v"))), author="t")
+    sent = Message("", "q", application_properties=Table({"n": 1}))
+    for stream, vhost in (("two words", "/"), ("orders", "/"), ("elsewhere", "v")):
+        route(data, store, [sent], stream=stream, vhost=vhost, journal=True)
+    made = statements(data, "duckdb")
+    views = [one for one in made if one.startswith("CREATE OR REPLACE VIEW")]
+    (found,) = [one for one in views if data.journal("orders") in one]
+    assert found.startswith('CREATE OR REPLACE VIEW "bindery"."bindery____journal____orders"')
+    (renamed,) = [one for one in views if data.journal("two words") in one]
+    assert renamed.startswith(f'CREATE OR REPLACE VIEW "bindery"."{named_alike}~1"')
+    assert not [one for one in made if data.journal("elsewhere") in one]
+    (said,) = [one for one in made if one.startswith("COMMENT") and '____orders"' in one and " VIEW " in one]
+    assert "Headers seen: n (integer)." in said
+    hive = [one for one in statements(data, "hive") if "VIEW" in one and "`bindery____journal____orders`" in one]
+    assert hive
+
+
+@given(st.sets(NAMES, max_size=20), st.sets(NAMES, max_size=20))
+def test_no_journal_is_called_as_a_queue_is(queues: set[str], streams: set[str]) -> None:
+    for dialect in (SparkSql(), Athena(), DuckDb()):
+        called = dialect.queue_names(sorted(queues)).values()
+        journals = dialect.journal_names(sorted(streams), called).values()
+        stored = {f"{one}____stored" for one in [*called, *journals]}
+        every = [*called, *journals, *stored, *(dialect.own_name(name) for name in OWN)]
+        assert len({one.casefold() for one in every}) == len(every)

@@ -12,13 +12,15 @@ import pytest
 import bindery
 from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import FilterError, InvalidInput, InvalidRecord, NotFound
+from bindery.router.message import Message
 from bindery.router.model import Queue
 from bindery.router.values import Table
 from bindery.store.commit import BatchCommitter
 from bindery.store.paths import DataDir
-from bindery.store.read import read_queue
+from bindery.store.read import delete_matching, read_queue
 from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import declare_queues, deliver
+from tests.unit.store.routed import route
 
 MINUTE = 60
 
@@ -151,3 +153,35 @@ def test_filters_look_into_bodies_as_the_queue_or_the_caller_says(data: DataDir,
     assert "payload in REST, job files and Python" in str(refused.value.hint)
     with pytest.raises(InvalidInput, match="the bodies of queue 'declared' are json, not text"):
         directory.queue("declared").arrow(filter="body LIKE '%'", payload="text")
+
+
+def test_a_journal_is_read_as_a_queue_is(directory: bindery.Directory, data: DataDir) -> None:
+    store = TopologyStore(data)
+    sent = [
+        Message("", name, application_properties=Table({"n": n})) for n, name in enumerate(["late", "none", "late"])
+    ]
+    route(data, store, sent, stream="kept", journal=True, clock_ms=1_700_000_000_000)
+    delete_matching(data, "late", None)
+    assert directory.journals() == directory.snapshot().journals() == ["kept"]
+    journal = directory.journal("kept")
+    assert repr(journal) == f"bindery.open({data.root!r}).journal('kept')"
+    assert journal.path == data.journal("kept")
+    options: dict[str, Any] = {"flat": True, "columns": ["n", "reason"], "filter": "n > 0"}
+    rows = [{"n": 1, "reason": "no_binding"}, {"n": 2, "reason": None}]
+    assert journal.arrow(**options).to_pylist() == journal.polars(**options).to_dicts() == rows
+    assert journal.pandas(**options)["n"].to_list() == [1, 2]
+    assert sorted(journal.duckdb(**options).fetchall()) == [(1, "no_binding"), (2, None)]
+    assert journal.arrow(flat=True).schema.names == directory.sql("SELECT * FROM journal.kept").schema.names
+    queue = store.load().queues["/", "late"].id
+    assert journal.arrow().column("routing").to_pylist()[2]["queues"] == [queue]
+    before = directory.snapshot()
+    route(data, store, sent, stream="kept", batch_id=1, journal=True)
+    assert len(before.journal("kept").arrow()) == len(journal.arrow(at="kept:0")) == 3
+    assert len(journal.arrow(since="2024-01-01")) == 3
+    with pytest.raises(NotFound, match="stream 'kpet' keeps no journal") as caught:
+        directory.journal("kpet")
+    assert caught.value.hint == "did you mean 'kept'?"
+    with pytest.raises(NotFound, match="no column 'none'"):
+        journal.arrow(columns=["none"])
+    with pytest.raises(InvalidInput, match="has its point already"):
+        before.journal("kept").arrow(at=0)

@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from bindery.store.commit import BatchCommitter
 from bindery.store.maintenance import run as maintenance
+from bindery.store.maintenance.journals import Kept, keep_journal
 from bindery.store.maintenance.table_places import TablePlace
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
@@ -70,6 +71,23 @@ def test_one_queue_and_a_retention_as_data(run: Run, data: DataDir) -> None:
 def test_a_vhost(run: Run, data: DataDir) -> None:
     assert "2 tables looked at" in run("maintain", "--data", data.root, "--vhost", "/")[1]
     assert "0 tables looked at" in run("maintain", "--data", data.root, "--vhost", "other")[1]
+
+
+def test_the_journals_of_a_vhost_are_maintained_with_it(run: Run, data: DataDir) -> None:
+    for stream, vhost in (("orders", "/"), ("others", "other")):
+        keep_journal(data, stream, vhost, Kept())
+
+    def looked_at(*chosen: str) -> set[str]:
+        done = json.loads(run("maintain", "--data", data.root, *chosen, "--json")[1])
+        return {one["name"] for one in done["tables"] if one["kind"] == "journal"}
+
+    assert looked_at("--vhost", "/") == {"journal/orders"}
+    assert looked_at("--vhost", "other") == {"journal/others"}
+    assert looked_at() == {"journal/orders", "journal/others"}
+    assert looked_at("--vhost", "/", "--queue", "a") == set()
+    Path(data.journal("orders"), "_delta_log", f"{0:020}.json").write_text("{")
+    code, _, err = run("maintain", "--data", data.root, "--vhost", "other")
+    assert (code, "journal/orders" in err) == (1, True), "nobody can tell whose it is"
 
 
 @pytest.mark.parametrize(

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bindery.jobs.comparison import Comparison, Reporter
 from bindery.jobs.replay_newest import Wanted, replay_newest
 from bindery.jobs.replayer import Replayer, Span
 from bindery.router.engine import Router
 from bindery.router.errors import Stopped
+from bindery.router.filters import parse
 from bindery.router.message import Message
-from bindery.router.model import Topology, object_key
+from bindery.router.model import Topology, Vhost, object_key
 from bindery.router.proposal import propose
 from bindery.router.reference import NaiveRouter
 from bindery.router.values import Table
 from bindery.store import routed_files, tables
 from bindery.store.maintenance import maintain
+from bindery.store.maintenance.policy import Policy
 from bindery.store.paths import DataDir
 from bindery.store.places import at as place
-from bindery.store.read import take
+from bindery.store.read import delete_matching, take
 from bindery.store.redrive import Redriver
 from bindery.store.routed_files import file_groups, group_of, group_text, identities_of
 from bindery.store.topology import TopologyStore
 from bindery.store.unroutable import Selection
+from tests.examples import examples
+from tests.unit.engine.topologies import messages as drawn_messages
+from tests.unit.engine.topologies import topologies
 from tests.unit.store.routed import route
 
 DEFINITIONS: dict[str, Any] = {
@@ -291,3 +299,75 @@ def test_a_comparison_ends_when_nobody_waits_and_when_time_is_up(data: DataDir, 
         replay_newest(*arguments, may_read=lambda _: True, gone=lambda: True)
     found = replay_newest(*arguments, may_read=lambda _: True, seconds=0)
     assert (found.cut, found.comparison.messages) == ("time", 0)
+
+
+# -- journals ---------------------------------------------------------------------------------------------
+
+
+@given(
+    topologies(),
+    topologies(),
+    st.lists(drawn_messages, min_size=1, max_size=12),
+    st.sets(st.integers(0, 4)),
+    st.booleans(),
+)
+@examples(6)
+def test_with_a_journal_everything_is_compared_whatever_is_left_of_it(
+    present: Topology, proposed: Topology, sent: list[Message], emptied: set[int], compacted: bool
+) -> None:
+    """bcc included, what consumers have taken, and what was only counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = DataDir.open(folder, create=True)
+        store = TopologyStore(data)
+        held = store.edit(lambda editor: editor.replay(_changes(present)), author="t").topology
+        half = len(sent) // 2
+        for number, part in enumerate((sent[:half], sent[half:])):
+            if part:
+                route(data, store, part, batch_id=number, clock_ms=1_700_000_000_000 + number, journal=True)
+        for number, (_, name) in enumerate(sorted(held.queues)):
+            if number in emptied:
+                delete_matching(data, name, None)
+        if compacted:
+            maintain(data, Policy(fan_in=2), clock=lambda: 1_700_000_001_000)
+        found = compare(data, held, proposed)
+        assert counts(found) == counts(expected(sent, held, proposed))
+        assert (found.journaled, found.unexplained) == (len(sent), 0)
+        newest = replay_newest(data, store, proposed, "/", Wanted(len(sent) - half), may_read=lambda _: True)
+        assert counts(newest.comparison) == counts(expected(sent[half:], held, proposed))
+
+
+def test_what_a_journal_does_not_have_is_taken_from_the_tables(data: DataDir, recorded: TopologyStore) -> None:
+    """A stream that began its journal late, and one that has none."""
+    route(data, recorded, flights(120, 40), batch_id=3, clock_ms=1_700_000_003_000, journal=True)
+    recorded.edit(lambda editor: editor.declare_vhost(Vhost("elsewhere")), author="t")
+    route(data, recorded, [], batch_id=0, stream="another", vhost="elsewhere", journal=True)
+    present = recorded.load()
+    proposed = propose(present, "/", PROPOSAL)
+    for name in ("late", "jfk"):
+        delete_matching(data, name, parse("n >= 120", "jms"))
+    found = compare(data, present, proposed)
+    assert counts(found) == counts(expected(flights(0, 160), present, proposed))
+    assert found.journaled == 40
+    report = Reporter("/", {present.version: present}, proposed).report(found)
+    assert (report["messages"], report["from_journals"]) == (160, 40)
+    third = datetime.fromtimestamp(1_700_000_002, UTC)
+    assert compare(data, present, present, Span("flights", third)).messages == 80
+    assert compare(data, present, present, Span("flights", None, third)).journaled == 0
+
+
+def test_whoever_may_not_read_the_exchange_sees_what_queues_have_and_not_the_journal(
+    data: DataDir, recorded: TopologyStore
+) -> None:
+    route(data, recorded, flights(120, 40), batch_id=3, stream="kept", journal=True)
+    present = recorded.load()
+    proposed = propose(present, "/", PROPOSAL)
+    router = NaiveRouter(present, "/")
+    seen = [message for message in flights(120, 40) if "late" in router.route(message).queues]
+    for most, compared in ((1_000, seen), (2, seen[-2:])):
+        found = replay_newest(data, recorded, proposed, "/", Wanted(most, "kept"), may_read=lambda name: name == "late")
+        assert counts(found.comparison) == counts(expected(compared, present, proposed))
+        assert found.comparison.journaled == 0
+    everything = replay_newest(
+        data, recorded, proposed, "/", Wanted(1_000, "kept"), may_read=lambda name: name == "flights"
+    )
+    assert (everything.comparison.messages, everything.comparison.journaled) == (40, 40)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from bindery.jobs.task import Held, RouteTask
 from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
-from bindery.router.errors import NotFound, UnsupportedTable
+from bindery.router.errors import InvalidInput, NotFound, UnsupportedTable
 from bindery.router.message import (
     JOURNAL_SCHEMA,
     QUEUE_SCHEMA,
@@ -29,10 +29,11 @@ from bindery.router.message import (
 )
 from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology, Vhost
 from bindery.router.values import Table
-from bindery.store import faults, tables
+from bindery.store import faults, file_rows, tables
 from bindery.store.commit import TableCommit
 from bindery.store.consumer_filters import consumer_filter
 from bindery.store.copying import copy_data
+from bindery.store.journal_rows import Looked
 from bindery.store.maintenance import maintain
 from bindery.store.maintenance.journals import Kept, keep_journal
 from bindery.store.maintenance.policy import Policy
@@ -41,7 +42,7 @@ from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.places import at
 from bindery.store.read import RowId, delete_matching
-from bindery.store.recorded import find_matching, find_row
+from bindery.store.recorded import find_matching, find_row, source_position
 from bindery.store.topology import TopologyStore
 from bindery.store.writer import BATCH_SCHEMA, BatchStamp, QueueWriter
 from tests.examples import examples
@@ -280,7 +281,7 @@ def test_a_message_that_no_queue_has_any_more_is_found(data: DataDir, store: Top
     assert (counted.journal, counted.reason) == (True, "no_binding")
     assert not find_row(data, topology, "/", RowId("flights", 0, 2)).journal, "it has a row among the unroutable ones"
     condition = consumer_filter("JMSPriority = 4")
-    everything = find_matching(data, topology, "/", condition, limit=9)
+    everything = find_matching(data, topology, "/", condition, limit=9).messages
     assert sorted((one.row.batch_id, one.row.seq, one.journal) for one in everything) == [
         (0, 0, True),
         (0, 1, True),
@@ -297,7 +298,68 @@ def test_a_journal_of_another_vhost_is_nobodys_business(data: DataDir, store: To
     route(data, store, MESSAGES, journal=True, clock_ms=NOW)
     with pytest.raises(NotFound):
         find_row(data, topology, "v", RowId("flights", 0, 3))
-    assert find_matching(data, topology, "v", consumer_filter("JMSPriority = 4"), limit=9) == []
+    assert find_matching(data, topology, "v", consumer_filter("JMSPriority = 4"), limit=9).messages == []
+
+
+def test_journals_are_looked_through_newest_first_and_it_is_known_how_far(data: DataDir, store: TopologyStore) -> None:
+    topology = store.edit(topology_of, author="t").topology
+    fill(data, store, range(5))
+    for name in ("a", "b"):
+        delete_matching(data, name, None)
+
+    def found(**bounds: Any) -> tuple[list[int], Looked]:
+        condition = None if "position" in bounds else consumer_filter("JMSPriority = 4")
+        found = find_matching(data, topology, "/", condition, limit=99, **bounds)
+        return [one.row.batch_id for one in found.messages if one.journal], found.journals
+
+    def ago(days: int) -> datetime:
+        return datetime.fromtimestamp((NOW - days * DAY) / 1000, UTC)
+
+    batches, looked = found()
+    assert (batches[::3], looked) == ([9, 8, 7, 6, 5, 4, 3, 2, 1, 0], Looked(40))
+    batches, looked = found(most=7)
+    assert (batches[::3], looked.rows) == ([9, 8], 8)
+    assert looked.back_to is not None
+    assert looked.back_to.replace(microsecond=0) == ago(1) + timedelta(seconds=1)
+    batches, looked = found(most=7, since=ago(2))
+    assert (batches[::3], looked) == ([9, 8, 7, 6, 5, 4], Looked(24)), "as far back as is asked for"
+    batches, looked = found(position=source_position({"file": "flights.csv", "row_index": "1"}), since=ago(1))
+    assert (batches, looked) == ([9, 8, 7, 6], Looked(16))
+    assert found(position=source_position({"row_index": "9"}))[0] == []
+
+
+def test_a_file_without_a_row_at_the_position_is_not_read_whole(
+    data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topology = store.edit(topology_of, author="t").topology
+    route(data, store, MESSAGES, journal=True, batch_id=0)
+    route(data, store, MESSAGES[:1], journal=True, batch_id=1)
+    read: list[Any] = []
+
+    def batches(path: str, name: str, *rest: Any, columns: Any = None, where: Any = None) -> Any:
+        if path == data.journal("flights"):
+            read.append(columns)
+        return read_batches(path, name, *rest, columns=columns, where=where)
+
+    read_batches = file_rows.batches
+    monkeypatch.setattr(file_rows, "batches", batches)
+    find_matching(data, topology, "/", None, limit=9, position=source_position({"row_index": "2"}))
+    assert read == [("source",), ("source",), None]
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"ofset": "7"}, "did you mean 'offset'?"),
+        ({"offset": "x"}, "offset is a number, not 'x'"),
+        ({"partition": str(2**40)}, "partition is a number"),
+        ({}, "nothing says where"),
+    ],
+)
+def test_a_position_that_cannot_be_is_refused(stated: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        source_position(stated)
+    assert said in f"{caught.value.message} {caught.value.hint}"
 
 
 def test_a_copy_has_the_journal(data: DataDir, store: TopologyStore, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from bindery.store.row_bag import RowBag
 from bindery.store.topology import TopologyStore
 from bindery.store.totals import ManifestTotals
 from bindery.store.unroutable import Selection, summary
+from bindery.store.unroutable_again import MissingRows
 from tests.unit.store.conftest import Crash, at, crash
 from tests.unit.store.routed import route
 
@@ -629,3 +630,132 @@ def test_the_summary_counts_by_reason_and_key(data: DataDir, lost: TopologyStore
     assert found["keys"] == [{"exchange": "flights", "routing_key": "flight.AA", "reason": "no_binding", "rows": 5}]
     assert found["distinct_keys"] == 2
     assert found["first"].startswith("2023-11-14T22:13:20")
+
+
+# -- what only a journal has ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def counted(data: DataDir, store: TopologyStore) -> TopologyStore:
+    """Five flights that are counted only, and two of which somebody has deleted the rows; the journal has all."""
+
+    def declare_counting(editor: TopologyEditor) -> None:
+        declare(editor)
+        editor.declare_exchange(Exchange("/", "quiet", "topic", arguments=Table({"x-record-unroutable": False})))
+
+    store.edit(declare_counting, author="t")
+    quiet = [replace(flight(n), exchange="quiet") for n in range(5)]
+    route(data, store, [*quiet, flight(5), flight(6, key="flight.AA")], journal=True, clock_ms=1_700_000_000_000)
+    DeltaTable(data.unroutable("/")).delete("routing_key = 'flight.AA'")
+    return store
+
+
+def repair_both(editor: TopologyEditor) -> None:
+    repair(editor)
+    editor.bind(Binding(0, "/", "quiet", "late", routing_key="flight.#"))
+
+
+def test_what_only_a_journal_has_is_redriven_once_and_marked(data: DataDir, counted: TopologyStore) -> None:
+    counted.edit(repair_both, author="t")
+    redriver = Redriver(data, counted, "/")
+    for journals, reached in ((False, 1), (True, 7)):
+        outcome = redriver.redrive(Selection(), journals=journals, dry_run=True)
+        assert (outcome.redriven, len(marks(data))) == (reached, 1), "nothing is written"
+    assert redriver.redrive(Selection()).redriven == 1
+    outcome = redriver.redrive(Selection(), journals=True)
+    assert (outcome.redriven, outcome.copies, dict(outcome.queues)) == (6, 7, {"late": 6, "all": 1})
+    assert numbers(data, "late") == list(range(7))
+    (batch,) = outcome.batches
+    marked = marks(data)
+    assert [seq for (_, seq), mark in sorted(marked.items()) if mark["batch"] == batch] == [0, 1, 2, 3, 4, 6]
+    again = redriver.redrive(Selection(), journals=True)
+    assert (again.redriven, len(numbers(data, "late"))) == (0, 7)
+    (row,) = [row for row in rows_of_table(data) if row["routing"]["seq"] == 6]
+    assert (row["reason"], row["disposition"], row["bcc"]) == ("no_binding", "discarded", ["hidden"])
+
+
+def rows_of_table(data: DataDir) -> list[dict[str, Any]]:
+    return DeltaTable(data.unroutable("/")).to_pyarrow_table().to_pylist()  # type: ignore[no-any-return]
+
+
+def test_what_reaches_nothing_stays_in_the_journal_alone(data: DataDir, counted: TopologyStore) -> None:
+    outcome = Redriver(data, counted, "/").redrive(Selection(), journals=True)
+    assert (outcome.redriven, dict(outcome.still_unroutable), len(marks(data))) == (0, {"no_binding": 7}, 1)
+
+
+@pytest.mark.parametrize(
+    ("selection", "redriven"),
+    [
+        (Selection(exchange="quiet"), 5),
+        (Selection(reasons=frozenset({"filtered"})), 0),
+        (Selection(since=datetime(2025, 1, 1, tzinfo=UTC)), 0),
+        (Selection(until=datetime(2025, 1, 1, tzinfo=UTC)), 7),
+        (Selection(condition=parse("flight > 3", "jms")), 3),
+        (Selection(key="train.#"), 0),
+    ],
+)
+def test_a_selection_holds_for_journals(
+    data: DataDir, counted: TopologyStore, selection: Selection, redriven: int
+) -> None:
+    counted.edit(repair_both, author="t")
+    assert Redriver(data, counted, "/").redrive(selection, journals=True).redriven == redriven
+
+
+def test_a_batch_that_has_not_ended_appends_its_rows_itself(data: DataDir, store: TopologyStore) -> None:
+    store.edit(declare, author="t")
+    sent = [flight(n) for n in range(3)]
+    route(data, store, sent, batch_id=0, journal=True)
+    with faults.installed(at("batch.in_tables", crash)), pytest.raises(Crash):
+        route(data, store, [flight(9)], batch_id=1, journal=True)
+    DeltaTable(data.unroutable("/")).delete()  # as if its rows were not there yet
+
+    def missing() -> list[tuple[int, int]]:
+        rows = [row for found in MissingRows(data, "/").chosen(Selection()) for row in found["routing"].to_pylist()]
+        return sorted((row["batch_id"], row["seq"]) for row in rows)
+
+    assert missing() == [(0, 0), (0, 1), (0, 2)]
+    route(data, store, [flight(9)], batch_id=1, journal=True)
+    assert missing() == [(0, 0), (0, 1), (0, 2), (1, 0)]
+
+
+def test_two_redrives_that_put_back_at_once_do_it_once(data: DataDir, counted: TopologyStore) -> None:
+    counted.edit(repair_both, author="t")
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda _: Redriver(data, counted, "/").redrive(Selection(), journals=True), range(4))
+        assert sum(outcome.redriven for outcome in found) == 7
+    assert numbers(data, "late") == list(range(7))
+    assert len(marks(data)) == 7
+
+
+@pytest.mark.parametrize("effect", range(1, 9))
+def test_a_redrive_from_a_journal_that_dies_is_ended_by_the_next_one(
+    data: DataDir, counted: TopologyStore, effect: int
+) -> None:
+    """At every step of putting back and of what follows at once."""
+    counted.edit(repair_both, author="t")
+    reached = 0
+
+    def hook(name: str, path: str) -> None:
+        nonlocal reached
+        if faults.is_effect(name) or name == "redrive.put_back":
+            reached += 1
+            if reached == effect:
+                raise Crash
+
+    with faults.installed(hook), pytest.raises(Crash):
+        Redriver(data, counted, "/").redrive(Selection(), journals=True)
+    Redriver(data, counted, "/").redrive(Selection(), journals=True)
+    assert numbers(data, "late") == list(range(7))
+    assert len(rows_of_table(data)) == 7
+
+
+def test_put_back_rows_are_found_among_those_of_the_table_whoever_is_faster(
+    data: DataDir, counted: TopologyStore
+) -> None:
+    counted.edit(repair_both, author="t")
+    slow, fast = MissingRows(data, "/"), MissingRows(data, "/")
+    (rows,) = slow.chosen(Selection())
+    assert fast.put_back(rows.slice(0, 4)) == 4
+    assert slow.put_back(rows) == 2
+    assert fast.put_back(rows) == 0
+    assert len(marks(data)) == 7

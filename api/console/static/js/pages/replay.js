@@ -266,6 +266,13 @@ function example(vhost, queue, one) {
   );
 }
 
+/** How complete that is: journals have every message, tables what nobody has taken. */
+function fromJournals({ messages, from_journals: journaled }) {
+  if (!journaled) return null;
+  if (journaled === messages) return "All of them are from the journals of their streams. ";
+  return `${counted(journaled, "message")} of them ${journaled === 1 ? "is" : "are"} from journals, the others what queues and the unroutable table still have. `;
+}
+
 /** What was compared, in words, and how to compare all of history. */
 function scope(report, query) {
   const against = query.version ? query.version : "change.json";
@@ -279,6 +286,7 @@ function scope(report, query) {
       report.messages ? [`Compared: ${counted(report.messages, "message")} of ${counted(report.batches, "batch", "batches")} of ${report.streams.slice(0, 5).join(", ")}, routed `, time(report.first_routed_at), report.first_routed_at === report.last_routed_at ? null : [" to ", time(report.last_routed_at)], ". "] : null,
       report.cut ? `${CUT[report.cut]} ` : null,
       report.unread_queues ? `${counted(report.unread_queues, "queue")} that you may not read ${report.unread_queues === 1 ? "was" : "were"} left out. ` : null,
+      fromJournals(report),
       report.unexplained_copies ? `${counted(report.unexplained_copies, "copy", "copies")} came by bcc keys, which queues do not keep. ` : null,
       comparedWith(query) === "then" ? "Each message was routed under what held at its time" : "Each message was routed under the present topology",
       ", and under the other one, with the clock of its time.",
