@@ -26,6 +26,7 @@ from bindery.store import file_rows, tables
 from bindery.store.actions import AddFile
 from bindery.store.deferred.flushing import materialise_queue
 from bindery.store.deferred.waiting import (
+    NEVER,
     Journal,
     JournalFile,
     Marks,
@@ -34,6 +35,7 @@ from bindery.store.deferred.waiting import (
     flushed_through,
     flushes,
     journals_of,
+    trimmed_through,
 )
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
@@ -67,8 +69,7 @@ class TailFile:
     ) -> Iterator[pa.RecordBatch]:
         """The rows, of columns of QUEUE_SCHEMA, in the order of the file; as `file_rows.batches` gives a table's."""
         names = QUEUE_SCHEMA.names if columns is None else list(columns)
-        # a condition may be about others
-        read = names if where is None else QUEUE_SCHEMA.names
+        read = names if where is None or _is_about(where, names) else QUEUE_SCHEMA.names
         for found in self._taken(read, together):
             rows = as_queue_rows(pa.Table.from_batches([found]))
             if where is not None:
@@ -132,17 +133,28 @@ class LiveQueue:
 
 @dataclass(frozen=True, slots=True)
 class WaitingJournal:
-    """A journal at one moment: the files in which something waits, or may, and what the log says of them."""
+    """A journal at one moment: the files in which something waits, or may, and what the log says of them.
+
+    It has not kept all rows of batches up to `trimmed`.
+    """
 
     path: str
     stream: str
     files: Sequence[tuple[JournalFile, AddFile]]
+    trimmed: int = NEVER
 
     @classmethod
     def of(cls, journal: Journal) -> WaitingJournal:
         """What may wait in a journal."""
         stated = tables.files_of(journal.log)
         return cls(journal.log.path, journal.stream, [(one, stated[one.path]) for one in journal.waiting()])
+
+    @classmethod
+    def whole(cls, journal: Journal) -> WaitingJournal:
+        """What may wait in a journal, or may have waited before."""
+        found = ((JournalFile.of(file), file) for file in tables.files_of(journal.log).values())
+        files = [pair for pair in found if pair[0].waits]
+        return cls(journal.log.path, journal.stream, files, trimmed_through(journal.log))
 
 
 def waiting_journals(data: DataDir, vhost: str) -> list[WaitingJournal]:
@@ -332,6 +344,15 @@ def marks_of(path: str, name: str) -> Marks:
 def tally_of(path: str, name: str) -> Tally:
     """The tally of a journal's file. Raises UnsupportedTable for one that is missing or damaged."""
     return _TALLIES.get(path, name, lambda: Tally.of(Marks.read(path, name)))
+
+
+def _is_about(where: pc.Expression, names: Sequence[str]) -> bool:
+    """Whether a condition looks at these columns alone."""
+    try:
+        pa.schema([QUEUE_SCHEMA.field(name) for name in names]).empty_table().filter(where)
+    except (pa.ArrowException, KeyError):
+        return False
+    return True
 
 
 def _within(rows: Sequence[int], places: Places) -> tuple[list[int], Places]:

@@ -26,6 +26,8 @@ Places = npt.NDArray[np.int64]
 MATERIALISED: Final = "bindery.materialised"
 #: Property of a journal: how many seconds copies may wait where nothing else is said.
 FRESHNESS_PROPERTY: Final = "bindery.journal.freshness"
+#: Transaction identifier of a journal: rows of that batch, and of those before, have been removed.
+TRIMMED: Final = "bindery.trimmed"
 _FLUSH: Final = "bindery.flush:"
 #: Before the first batch of all.
 NEVER: Final = -1
@@ -50,6 +52,12 @@ def flushes(log: TableLog) -> dict[str, int]:
 def materialised_through(journal: TableLog) -> int:
     """The batch of a journal of which, as of those before, every queue's table has its deferred copies."""
     found = journal.transaction_version(MATERIALISED)
+    return NEVER if found is None else found
+
+
+def trimmed_through(journal: TableLog) -> int:
+    """The newest batch of which a journal has not kept every row; NEVER for none."""
+    found = journal.transaction_version(TRIMMED)
     return NEVER if found is None else found
 
 

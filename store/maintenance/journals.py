@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from bindery.router.errors import InvalidInput, UnsupportedTable
 from bindery.store import tables
-from bindery.store.actions import AddFile, RemoveFile
-from bindery.store.deferred.waiting import FRESHNESS_PROPERTY, Journal
+from bindery.store.actions import AddFile, RemoveFile, Transaction
+from bindery.store.deferred.waiting import FRESHNESS_PROPERTY, TRIMMED, Journal, JournalFile, trimmed_through
 from bindery.store.log import TableLog
 from bindery.store.maintenance.policy import as_interval, bytes_of, duration, retention_of
 from bindery.store.maintenance.tiers import newest_row, row_order
@@ -130,6 +130,8 @@ def trim(log: TableLog, now_ms: int) -> int:
         if not gone:
             return 0
         info = {"operation": "DELETE", "operationParameters": {}, "bindery.change": "trim"}
-        if log.commit([RemoveFile(file.path, file.size) for file in gone], info=info) is not None:
+        last = max(trimmed_through(log), *(JournalFile.of(file).last for file in gone))
+        removed = [RemoveFile(file.path, file.size) for file in gone]
+        if log.commit(removed, transactions=[Transaction(TRIMMED, last)], info=info) is not None:
             return len(gone)
     raise AssertionError("attempts() ends by raising")

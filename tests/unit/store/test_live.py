@@ -18,6 +18,7 @@ from bindery.router.model import DEFAULT_VHOST
 from bindery.router.values import Table
 from bindery.store import deferred, read, tables
 from bindery.store.deferred import live
+from bindery.store.deferred.flushing import record_materialised
 from bindery.store.deferred.waiting import Journal
 from bindery.store.destinations import ToQueue
 from bindery.store.found_messages import find
@@ -42,7 +43,8 @@ def publish(data: DataDir, store: TopologyStore, batch: int, *numbers: int) -> N
 
 
 def flush(data: DataDir, store: TopologyStore) -> None:
-    deferred.materialise(data, store, Journal.open(data.journal("flights")))
+    journal = Journal.open(data.journal("flights"))
+    record_materialised(journal, deferred.materialise(data, store, journal).through)
 
 
 def numbers(rows: pa.Table) -> list[int]:
