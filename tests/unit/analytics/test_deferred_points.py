@@ -48,7 +48,7 @@ def rows(point: ReadPoint, queue: str) -> list[tuple[str, int, int]]:
 
 @pytest.mark.local_only
 @pytest.mark.parametrize(
-    "seed", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)]
+    "seed", [0, pytest.param(1, marks=pytest.mark.nightly), pytest.param(2, marks=pytest.mark.nightly)]
 )
 def test_at_every_point_a_deferred_queue_is_its_immediate_twin(data: DataDir, store: TopologyStore, seed: int) -> None:
     """Batches of two streams, flushes and consumers in any order; each point as it was, and all of them at the end."""
