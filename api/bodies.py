@@ -409,7 +409,13 @@ class ChoiceBody(OwnBody):
     payload: PayloadName = None
 
 
-class BrowseBody(ChoiceBody):
+class LookBody(ChoiceBody):
+    """Which messages of a queue are meant, and whether those are among them that wait for its table."""
+
+    live: Flag = Field(True, description="also what waits for a deferred queue in journals; false: its table alone")
+
+
+class BrowseBody(LookBody):
     """Which messages to show, and how."""
 
     limit: AtLeastOne = 20

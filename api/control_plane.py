@@ -74,8 +74,8 @@ class ControlPlane:
         self.process = uuid.uuid4().hex
         self.node = f"bindery@{socket.gethostname()}"
         self.statistics = Statistics()
-        self.counts = Counts(self.data)
         self.journals = JournalSizes(self.data)
+        self.counts = Counts(self.data, self.topology)
         self._policies: tuple[int, Policies] | None = None
         self._sizes: tuple[int, Counter[str], Counter[str]] | None = None
 

@@ -1,5 +1,8 @@
 """How many messages queues hold: from the statistics of their Delta logs, which are followed.
 
+Copies that wait for deferred queues in journals are counted with the rows of their tables: the journals are looked at
+first, then the logs of the queues (`bindery.store.deferred.live`).
+
 A queue's count is remembered with the time its log folder last changed. A folder that changed a moment
 ago is looked at again: two commits within one tick of the file system's clock look alike. A look at a
 queue that has changed reads what was committed since the last one, however long its history is; of
@@ -16,19 +19,22 @@ import os
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from bindery.router.errors import StorageFailed, UnsupportedTable
-from bindery.router.model import Topology
+from bindery.router.model import Queue, Topology
 from bindery.store import effects, tables
+from bindery.store.deferred.following import Journals, Look
+from bindery.store.deferred.live import Progress, waiting_counts
 from bindery.store.limit_counts import Reason, deleted
 from bindery.store.log import TableLog, entry_name
 from bindery.store.paths import DataDir
 from bindery.store.places import at
+from bindery.store.topology import TopologyStore
 
 #: Age, in nanoseconds, from which on a folder's time stamp is trusted.
 _SETTLED_NS: Final = 100_000_000
@@ -45,23 +51,37 @@ MAX_FILES: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a queue holds: messages, bytes of its files, and when it last changed (seconds since 1970).
+    """What a queue holds: messages, bytes of its table's files, and when that last changed (seconds since 1970).
 
-    `limited` are the rows that its limits have deleted, by reason.
+    `limited` are the rows that its limits have deleted, by reason; `waiting` those messages that its table has not yet.
     """
 
     messages: int = 0
     size: int = 0
     changed: float = 0.0
     limited: Mapping[Reason, int] = field(default_factory=dict)
+    waiting: int = 0
 
     def __add__(self, other: Held) -> Held:
-        return Held(self.messages + other.messages, self.size + other.size, max(self.changed, other.changed))
+        return Held(
+            self.messages + other.messages,
+            self.size + other.size,
+            max(self.changed, other.changed),
+            waiting=self.waiting + other.waiting,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _InTable:
+    """What a queue's table holds, and how far it has come with what waits for it."""
+
+    held: Held = field(default_factory=Held)
+    progress: Progress = field(default_factory=Progress)
 
 
 #: A time in which queues are taken not to change: when a topology and a batch were committed last, what this
-#: process has taken out, and the clock.
-_Era = tuple[int, int, int, float]
+#: process has taken out, the clock, and the versions of journals.
+_Era = tuple[int, int, int, float, tuple[tuple[str, str, int], ...]]
 
 
 @dataclass(slots=True)
@@ -70,7 +90,7 @@ class _Queue:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     stamp: int | None = None
-    held: Held = field(default_factory=Held)
+    found: _InTable = field(default_factory=_InTable)
     log: TableLog | None = None
     files: int = 0
     #: When it was looked at together with many.
@@ -80,8 +100,17 @@ class _Queue:
 class Counts:
     """Message counts of the queues of one data directory; safe between threads."""
 
-    def __init__(self, data: DataDir, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        data: DataDir,
+        topology: Callable[[], Topology] | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`topology` gives the newest one; it is read where nothing does."""
         self._data = data
+        self._topology = topology or TopologyStore(data).load
+        self._journals = Journals(data)
         self._is_remote = at(data.root).is_remote
         self._clock = clock
         self._changes = 0
@@ -100,31 +129,44 @@ class Counts:
 
     def of(self, vhost: str, name: str) -> Held:
         """What one queue holds now; raises UnsupportedTable for a damaged table, StorageFailed for a failing disk."""
-        key = (vhost, name)
-        with self._gate:
-            queue = self._queues.setdefault(key, _Queue())
-            self._queues.move_to_end(key)
-        with queue.lock:
-            held = self._look(queue, vhost, name)
-        self._bound(key, queue)
-        return held
+        return self._each([(vhost, name)])[0]
 
     def of_many(self, queues: Iterable[tuple[str, str]]) -> list[Held]:
         """What each of the queues holds, in order; of many, what they held `MAX_AGE` seconds ago or later."""
         wanted = list(queues)
         if len(wanted) < _MANY:
-            return [self.of(*key) for key in wanted]
+            return self._each(wanted)
         with self._many:  # whoever comes meanwhile finds what was looked at
             return self._of_many(wanted)
 
+    def _each(self, wanted: list[tuple[str, str]]) -> list[Held]:
+        look, ids = self._look_at_journals()
+        return _whole(look, ids, wanted, [self._in_table(*key) for key in wanted])
+
+    def _in_table(self, vhost: str, name: str) -> _InTable:
+        key = (vhost, name)
+        with self._gate:
+            queue = self._queues.setdefault(key, _Queue())
+            self._queues.move_to_end(key)
+        with queue.lock:
+            found = self._look(queue, vhost, name)
+        self._bound(key, queue)
+        return found
+
+    def _look_at_journals(self) -> tuple[Look, Mapping[tuple[str, str], Queue]]:
+        """What waits in journals, and, where there is something, the queues that there are."""
+        look = self._journals.look()
+        return look, self._topology().queues if look.journals else {}
+
     def _of_many(self, wanted: list[tuple[str, str]]) -> list[Held]:
-        era = self._era()
-        known = {} if era is None else {key: queue.held for key in wanted if (queue := self._known(key, era))}
+        journals, ids = self._look_at_journals()
+        era = self._era(journals)
+        known = {} if era is None else {key: queue.found for key in wanted if (queue := self._known(key, era))}
         missing = [key for key in wanted if key not in known]
 
         def look(keys: list[tuple[str, str]]) -> None:
             for key in keys:
-                known[key] = self.of(*key)
+                known[key] = self._in_table(*key)
                 queue = self._queues.get(key)
                 if queue is not None:
                     queue.era = era
@@ -136,11 +178,11 @@ class Counts:
             # a task a thread: handing over one queue at a time costs far more than looking at it
             with ThreadPoolExecutor(_WORKERS, "counts") as pool:
                 list(pool.map(look, (missing[start : start + share] for start in range(0, len(missing), share))))
-        return [known[key] for key in wanted]
+        return _whole(journals, ids, wanted, [known[key] for key in wanted])
 
     def held_in(self, topology: Topology) -> Mapping[str, Held]:
         """What the queues of each vhost hold together, as `of_many` tells it; no entry without queues."""
-        era = self._era()
+        era = self._era(self._journals.look())
         known = self._totals
         if known is None or era is None or known[:2] != (topology.version, era):
             found: dict[str, Held] = {}
@@ -158,15 +200,18 @@ class Counts:
         with self._gate:
             self._changes += 1
 
-    def _era(self) -> _Era | None:
-        """The present one; None right after a commit, when there may be another one within the same tick."""
+    def _era(self, journals: Look) -> _Era | None:
+        """The present one; None right after a commit, when there may be another one within the same tick.
+
+        The journals have been looked at before.
+        """
         if self._is_remote:
-            return 0, 0, self._changes, self._clock() // MAX_AGE
+            return 0, 0, self._changes, self._clock() // MAX_AGE, journals.versions
         now = time.time_ns()
         topology, manifest = (self._changed_at(table) for table in (self._data.topology, self._data.manifest))
         if now - max(topology, manifest) <= _SETTLED_NS:
             return None
-        return topology, manifest, self._changes, self._clock() // MAX_AGE
+        return topology, manifest, self._changes, self._clock() // MAX_AGE, journals.versions
 
     def _changed_at(self, table: str) -> int:
         """When a table's log folder last changed; 0 for a table that is not there."""
@@ -182,27 +227,28 @@ class Counts:
         queue = self._queues.get(key)
         return queue if queue is not None and queue.era == era else None
 
-    def _look(self, queue: _Queue, vhost: str, name: str) -> Held:
+    def _look(self, queue: _Queue, vhost: str, name: str) -> _InTable:
         path = self._data.queue(vhost, name)
         if self._is_remote:
             return self._look_remote(queue, vhost, name)
         changed = self._changed_at(path)
         if not changed:
             # deleted with its folder while a list was made
-            queue.stamp, queue.log, queue.held = None, None, Held()
-            return queue.held
+            queue.stamp, queue.log, queue.found = None, None, _InTable()
+            return queue.found
         if queue.stamp == changed:
-            return queue.held
+            return queue.found
         if queue.log is None and _is_new(Path(path, "_delta_log")):
-            queue.held = Held(changed=changed / 1e9)  # tables are created empty
+            queue.found = _InTable(Held(changed=changed / 1e9))  # tables are created empty
         else:
             log = queue.log = self._follow(queue.log, vhost, name)
             size = sum(file.size for file in tables.files_of(log).values())
-            queue.held = Held(tables.rows_in(log), size, changed / 1e9, deleted(log))
+            held = Held(tables.rows_in(log), size, changed / 1e9, deleted(log))
+            queue.found = _InTable(held, Progress.of(log))
         queue.stamp = changed if time.time_ns() - changed > _SETTLED_NS else None
-        return queue.held
+        return queue.found
 
-    def _look_remote(self, queue: _Queue, vhost: str, name: str) -> Held:
+    def _look_remote(self, queue: _Queue, vhost: str, name: str) -> _InTable:
         """What an object store has no folder's time for is told by the log: two requests without news."""
         table = at(self._data.queue(vhost, name))
         try:
@@ -211,12 +257,13 @@ class Counts:
             with effects.looking(table):
                 if table.is_folder():
                     raise
-            queue.log, queue.held = None, Held()  # deleted with its folder while a list was made
-            return queue.held
+            queue.log, queue.found = None, _InTable()  # deleted with its folder while a list was made
+            return queue.found
         files = tables.files_of(log).values()
         newest = max((file.modified_ms for file in files), default=0)
-        queue.held = Held(tables.rows_in(log), sum(file.size for file in files), newest / 1000, deleted(log))
-        return queue.held
+        held = Held(tables.rows_in(log), sum(file.size for file in files), newest / 1000, deleted(log))
+        queue.found = _InTable(held, Progress.of(log))
+        return queue.found
 
     def _follow(self, log: TableLog | None, vhost: str, name: str) -> TableLog:
         """The log at its newest version; one that can be followed no further is read anew."""
@@ -254,6 +301,25 @@ class Counts:
                 gone, oldest = self._queues.popitem(last=False)
                 self._followed.pop(gone, None)
                 self._files -= oldest.files
+
+
+def _whole(
+    look: Look, queues: Mapping[tuple[str, str], Queue], keys: Sequence[tuple[str, str]], found: Sequence[_InTable]
+) -> list[Held]:
+    """What queues hold: what their tables do, which have been looked at after the journals, and what waits for them."""
+    if not look.journals:
+        return [one.held for one in found]
+    ids = [queues[key].id if key in queues else -1 for key in keys]
+    waiting = waiting_counts(
+        look.journals,
+        {number: one.progress for number, one in zip(ids, found, strict=True) if number >= 0},
+    )
+    return [
+        replace(one.held, messages=one.held.messages + waiting[number], waiting=waiting[number])
+        if number in waiting
+        else one.held
+        for number, one in zip(ids, found, strict=True)
+    ]
 
 
 def _is_new(folder: Path) -> bool:

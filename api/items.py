@@ -235,6 +235,7 @@ class QueueItem(MessageTotals, total=False):
     reductions_details: Rate
     garbage_collection: dict[str, int]
     message_stats: MessageStats
+    waiting: int
     messages_persistent: int
     messages_paged_out: int
     message_bytes: int
@@ -447,9 +448,10 @@ class GotMessage(TypedDict):
 
 @with_config(_EXACT)
 class Counted(TypedDict):
-    """How many messages there are."""
+    """How many messages there are; `waiting` of them are in a journal, and not yet in the table of the queue."""
 
     messages: int
+    waiting: int
 
 
 @with_config(_EXACT)

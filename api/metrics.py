@@ -266,11 +266,18 @@ class RoutingCollector(Collector):
 
     def _depths_of(self, topology: Topology) -> Iterator[Family]:
         depth = GaugeMetricFamily("bindery_queue_depth", "Rows that a queue holds.", labels=["vhost", "queue"])
+        waiting = GaugeMetricFamily(
+            "bindery_queue_waiting",
+            "Rows among those of a deferred queue that its table has not yet.",
+            labels=["vhost", "queue"],
+        )
         own, _ = self._split("bindery_queue_depth", dict.fromkeys(topology.queues, 0.0))
         shown = [key for key in topology.queues if key in own]
         for key, held in zip(shown, self._counts.of_many(shown), strict=True):
             depth.add_metric(list(key), held.messages)
-        yield depth
+            if held.waiting:
+                waiting.add_metric(list(key), held.waiting)
+        yield from (depth, waiting)
 
     def _split(self, name: str, totals: Mapping[Labels, float]) -> tuple[dict[Labels, float], float | None]:
         return self._shown.setdefault(name, Shown(self._limit)).split(totals)

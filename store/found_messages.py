@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,10 +18,13 @@ import pyarrow.compute as pc
 
 from bindery.router.errors import InvalidInput, Stopped
 from bindery.router.message import Message, from_batch
+from bindery.router.model import Topology
 from bindery.router.moments import iso
-from bindery.store import file_rows, tables
+from bindery.store import tables
 from bindery.store.actions import AddFile
+from bindery.store.deferred import Waiting
 from bindery.store.paths import DataDir
+from bindery.store.read import of_queue, unroutable_of
 from bindery.store.statistics import stated_span
 from bindery.store.unroutable import Selection
 
@@ -76,16 +80,19 @@ def find(
     on: str | None = None,
     may: Callable[[FoundMessage], bool] = lambda _: True,
     stop: Callable[[], bool] = lambda: False,
+    topology: Topology | None = None,
+    live: bool = True,
 ) -> Found:
     """Up to `limit` messages of some queues (None: the unroutable rows) that a selection chooses, and `may` lets by.
 
-    `on` is what an earlier look gave. Raises InvalidInput for another text, Stopped when `stop` says so.
+    `on` is what an earlier look gave. What waits for queues in journals is looked at too, but for `live=False`.
+    `topology` is the newest, where it is at hand. Raises InvalidInput for another text, Stopped when `stop` says so.
     """
     begin = None if on is None else _read(on)
-    files = sorted(_files(data, vhost, queues), key=lambda one: one[0].order, reverse=True)
+    files = sorted(_files(data, vhost, queues, topology, live=live), key=lambda one: one[0].order, reverse=True)
     found: list[FoundMessage] = []
     looked_at = 0
-    for place, file in files:
+    for place, file, read in files:
         if begin is not None and place.order > begin.order:
             continue
         if stop():
@@ -95,7 +102,7 @@ def find(
             return Found(found, looked_at, replace(place, given=given).as_text())
         looked_at += file.rows or 0
         passed = 0
-        for one in _matching(data, vhost, place.queue, file, selection):
+        for one in _matching(read(where=selection.where), place.queue, selection):
             passed += 1
             if passed <= given or not may(one):
                 continue
@@ -117,28 +124,27 @@ def _read(text: str) -> _Place:
     return _Place(newest, queue, path, given)
 
 
-def _files(data: DataDir, vhost: str, queues: Iterable[str | None]) -> Iterator[tuple[_Place, AddFile]]:
+#: What reads the rows of a file; it takes `where`.
+_Read = Callable[..., Iterator[pa.RecordBatch]]
+
+
+def _files(
+    data: DataDir, vhost: str, queues: Iterable[str | None], topology: Topology | None, *, live: bool
+) -> Iterator[tuple[_Place, AddFile, _Read]]:
+    waiting = Waiting.look(data, vhost, topology) if live else Waiting(vhost)
     for queue in queues:
-        path, kind = _table(data, vhost, queue)
-        if not tables.exists(path):
-            continue
-        for file in tables.files_of(tables.open_log(path, kind, vhost=vhost, name=queue, files=True)).values():
-            yield _Place(stated_span(path, file).last, queue, file.path), file
+        path = data.unroutable(vhost) if queue is None else data.queue(vhost, queue)
+        if tables.exists(path):
+            found = unroutable_of(data, vhost) if queue is None else of_queue(data, vhost, queue, waiting=waiting)
+            for file in found.files.values():
+                read = partial(found.batches, file.path)
+                yield _Place(stated_span(path, file).last, queue, file.path), file, read
 
 
-def _table(data: DataDir, vhost: str, queue: str | None) -> tuple[str, tables.Kind]:
-    if queue is None:
-        return data.unroutable(vhost), tables.UNROUTABLE
-    return data.queue(vhost, queue), tables.QUEUE
-
-
-def _matching(
-    data: DataDir, vhost: str, queue: str | None, file: AddFile, selection: Selection
-) -> Iterator[FoundMessage]:
+def _matching(batches: Iterable[pa.RecordBatch], queue: str | None, selection: Selection) -> Iterator[FoundMessage]:
     """The chosen rows of a file, the newest first."""
-    path, kind = _table(data, vhost, queue)
     parts = []
-    for batch in file_rows.batches(path, file.path, kind.schema, where=selection.where):
+    for batch in batches:
         if batch.num_rows:
             parts.append(batch.take(pa.array(selection.places(batch))))
     if not parts:

@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import Final
 
 from bindery.router.errors import CommitConflict
-from bindery.store import carrying, tables
+from bindery.store import carrying
 from bindery.store.carrying import Carrier, go_on
+from bindery.store.deferred import LiveQueue, caught_up
 from bindery.store.paths import DataDir
 from bindery.store.queue_use import note_use
+from bindery.store.read import of_queue
 from bindery.store.topology import TopologyStore
-from bindery.store.transfers import Transfer, Transferred, choose, queue_log
+from bindery.store.transfers import Transfer, Transferred, choose
 
 #: Rows of one plan; what is left is taken by the next round of the same call.
 MAX_ROWS: Final = 200_000
@@ -46,8 +48,9 @@ class Mover:
         if not dry_run:
             note_use(self._data, self._vhost, transfer.source)
             done.finished = self.finish(stop=stop)
+            caught_up(self._data, self._vhost, transfer.source, self._store)
         # as many as are there now: there is an end also beside writers that are faster
-        held = tables.rows_in(queue_log(self._data, self._vhost, transfer.source))
+        held = self._source(transfer, dry_run=dry_run).rows
         most = held if transfer.limit is None else min(held, transfer.limit)
         idle = 0
         while done.messages < most:
@@ -71,17 +74,21 @@ class Mover:
         """
         return carrying.finish(self._data, self._store, self._vhost, stop=stop)
 
+    def _source(self, transfer: Transfer, *, dry_run: bool) -> LiveQueue:
+        """The queue that is moved from: what waits for it has come into its table, but where nothing is written."""
+        return of_queue(self._data, self._vhost, transfer.source, live=dry_run)
+
     def _round(self, transfer: Transfer, done: Transferred, *, dry_run: bool) -> bool:
         """Plan and carry out one portion of rows; True when there may be more."""
         topology = self._store.load()
         transfer.check(topology)
         clock_ms = time.time_ns() // 1_000_000
-        log = queue_log(self._data, self._vhost, transfer.source)
+        source = self._source(transfer, dry_run=dry_run)
         assert transfer.limit is not None  # noqa: S101  # the caller counts
         portion = transfer.limit if dry_run else min(transfer.limit, MAX_ROWS)
         entry = transfer.to.entry(topology, self._vhost, clock_ms)
         # what an exchange has brought back into the source has been moved
-        chosen = choose(log, transfer, entry, portion, batches=frozenset(done.batches))
+        chosen = choose(source, transfer, entry, portion, batches=frozenset(done.batches))
         done.met(entry)
         count = len(chosen.order)
         if dry_run or not count:

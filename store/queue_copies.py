@@ -21,6 +21,7 @@ from bindery.store.data_files import Draft
 from bindery.store.destinations import ToQueue, arrived
 from bindery.store.paths import DataDir
 from bindery.store.plan_files import next_number
+from bindery.store.read import of_queue
 from bindery.store.row_order import Chosen
 from bindery.store.stream_names import COPIES
 from bindery.store.topology import TopologyStore
@@ -56,7 +57,7 @@ def copy_messages(
         done.finished = carrying.finish(data, store, transfer.vhost, stop=stop)
     clock_ms = time.time_ns() // 1_000_000
     entry = transfer.to.entry(topology, transfer.vhost, clock_ms)
-    chosen = choose(queue_log(data, transfer.vhost, transfer.source), transfer, entry, transfer.limit)
+    chosen = choose(of_queue(data, transfer.vhost, transfer.source), transfer, entry, transfer.limit)
     done.met(entry)
     if dry_run:
         done.messages = len(chosen.order)

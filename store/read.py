@@ -2,14 +2,19 @@
 
 A consumer's filter selects what is read, the other rows stay. Row order is that of routing: batch
 clock, stream, batch, number in the batch; together these identify a row of one queue.
+
+What waits for a deferred queue in journals is read with the rows of its table (`bindery.store.deferred.live`), but for
+`live=False`. Whoever takes or deletes rows has it moved into the table first.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +24,13 @@ import pyarrow.compute as pc
 from bindery.router.columns import BatchView
 from bindery.router.errors import NotFound
 from bindery.router.filters import Filter, FilterGroups
-from bindery.router.message import HEADER, MESSAGE_SCHEMA, QUEUE_SCHEMA
+from bindery.router.message import HEADER, MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA
+from bindery.router.model import Queue
 from bindery.store import file_rows, tables
 from bindery.store.consumer_filters import ConsumerFilter, queue_filter
+from bindery.store.deferred import LiveQueue, Waiting, caught_up
+from bindery.store.deferred.following import Journals
+from bindery.store.deferred.live import Progress, waiting_counts
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.queue_use import note_use
@@ -30,6 +39,7 @@ from bindery.store.row_bag import Places, RowBag, RowSearch
 from bindery.store.row_order import ORDER_COLUMNS, Chosen, first_rows, in_order
 
 Rows = npt.NDArray[np.bool_]
+_MESSAGE: Final[Sequence[str]] = MESSAGE_SCHEMA.names
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -52,19 +62,20 @@ def read_queue(
     columns: Sequence[str] | None = None,
     connection: str | None = None,
     payload: str | None = None,
+    live: bool = True,
 ) -> pa.Table:
     """The rows of a queue in row order, as a table of the queue columns or of those named.
 
     `filter` is a consumer's: text in `dialect` (jms, apache-selector, artemis, amqp-sql) or a filter set;
     `connection` is the reader's, for no-local, `payload` what bodies are where the queue does not declare it;
-    `version` reads the Delta table as it was. Raises NotFound for a queue or column that does not exist, FilterError
-    for a bad filter, and InvalidInput for a payload that is none or not that of the queue.
+    `version` reads the Delta table as it was. Of a deferred queue what waits in journals is read too, but where there
+    is a `version`, or `live` is False: then it is the table alone. Raises NotFound for a queue or column that does not
+    exist, FilterError for a bad filter, and InvalidInput for a payload that is none or not that of the queue.
 
     >>> late = read_queue("data", "delays", filter="dep_delay > 60")  # doctest: +SKIP
     """
     directory = data if isinstance(data, DataDir) else DataDir.open(data)
-    path = directory.queue(vhost, queue)
-    files = _files(directory, queue, vhost, version)
+    files = _files(directory, queue, vhost, version, live=live)
     condition = queue_filter(
         directory, queue, filter, vhost=vhost, dialect=dialect, connection=connection, payload=payload
     )
@@ -73,27 +84,57 @@ def read_queue(
     names = [name for name in QUEUE_SCHEMA.names if name in read]
     found = []
     for file in files:
-        for batch in file_rows.batches(path, file, QUEUE_SCHEMA, columns=names):
+        for batch in file(columns=names):
             found.append(pa.Table.from_batches([batch]).filter(pa.array(accepted_rows(batch, condition))))
     schema = pa.schema([QUEUE_SCHEMA.field(name) for name in names])
     rows = pa.concat_tables(found) if found else schema.empty_table()
     return rows.take(in_order(rows)).select(wanted)
 
 
-def count(data: DataDir, queue: str, *, vhost: str = "/", condition: Filter | None = None) -> int:
-    """How many rows the condition accepts; without one nothing is read but the log."""
-    log = _newest(data, queue, vhost)
+def count(data: DataDir, queue: str, *, vhost: str = "/", condition: Filter | None = None, live: bool = True) -> int:
+    """How many rows the condition accepts; without one nothing is read but logs, and marks of what waits."""
+    return counted(data, queue, vhost=vhost, condition=condition, live=live).rows
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Rows of a queue, and how many of them wait for its table."""
+
+    rows: int
+    waiting: int
+
+
+def counted(
+    data: DataDir, queue: str, *, vhost: str = "/", condition: Filter | None = None, live: bool = True
+) -> Counted:
+    """What `count` gives, and how many of these rows wait."""
+    found = of_queue(data, vhost, queue, live=live)
     if condition is None:
-        return tables.rows_in(log)
-    return sum(int(_accepted_in(log.path, file, condition).sum()) for file in tables.files_of(log))
+        return Counted(found.rows, found.waiting)
+    rows = {name: int(_mask(found.batches(name, columns=_MESSAGE), condition).sum()) for name in found.files}
+    return Counted(sum(rows.values()), sum(rows[name] for name in found.tail))
+
+
+def count_queues(data: DataDir, queues: Sequence[Queue], *, live: bool = True) -> list[Counted]:
+    """The rows of each of some queues; nothing is read but logs, and what journals tell of files in which rows wait."""
+    found = Journals(data).look().journals if live else ()
+    if not found:
+        return [Counted(tables.count_rows(data, queue.vhost, queue.name), 0) for queue in queues]
+    rows, told = {}, {}
+    for queue in queues:
+        log = _newest(data, queue.name, queue.vhost)
+        rows[queue.id], told[queue.id] = tables.rows_in(log), Progress.of(log)
+    waiting = waiting_counts(found, told)
+    return [Counted(rows[one.id] + waiting.get(one.id, 0), waiting.get(one.id, 0)) for one in queues]
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Rows that a queue gave, and how many it held before, filter or not."""
+    """Rows that a queue gave, and how many it held before, filter or not; `waiting` of them for its table."""
 
     rows: pa.Table
     held: int
+    waiting: int = 0
 
 
 def browse(
@@ -103,9 +144,10 @@ def browse(
     vhost: str = "/",
     limit: int | None = None,
     condition: Filter | None = None,
+    live: bool = True,
 ) -> pa.Table:
     """The first `limit` rows that the condition accepts, in row order; nothing is changed."""
-    return look(data, queue, vhost=vhost, limit=limit, condition=condition).rows
+    return look(data, queue, vhost=vhost, limit=limit, condition=condition, live=live).rows
 
 
 def look(
@@ -115,11 +157,12 @@ def look(
     vhost: str = "/",
     limit: int | None = None,
     condition: Filter | None = None,
+    live: bool = True,
 ) -> Taken:
     """What `browse` gives, and how many rows the queue holds."""
     note_use(data, vhost, queue)
-    log = _newest(data, queue, vhost)
-    return Taken(_first(log, limit, condition).rows(), tables.rows_in(log))
+    found = of_queue(data, vhost, queue, live=live)
+    return Taken(_first(found, limit, condition).rows(), found.rows, found.waiting)
 
 
 def take(
@@ -139,13 +182,13 @@ def take(
     were taken or not, and a look at the queue will tell.
     """
     note_use(data, vhost, queue)
-    log = _newest(data, queue, vhost)
+    log = _all_in_table(data, queue, vhost)
     attempts = tables.attempts(log.path)
     change = "requeue" if requeue else "get"
     while True:
         # The queue is taken from as it is read here, and what is appended before the commit counts as appended
         # after it: nobody else took the rows meanwhile, since their files are there still.
-        chosen = _first(log, limit, condition)
+        chosen = _first(LiveQueue(log), limit, condition)
         held = tables.rows_in(log)
         if not chosen.positions:
             return Taken(QUEUE_SCHEMA.empty_table(), held)
@@ -173,7 +216,7 @@ def delete_rows(data: DataDir, queue: str, rows: pa.Table, *, vhost: str = "/") 
     """
     bag = RowBag(rows.select([name for name in rows.column_names if name != "header"]))
     note_use(data, vhost, queue)
-    log = _newest(data, queue, vhost)
+    log = _all_in_table(data, queue, vhost)
     found = RowSearch(log, bag, QUEUE_SCHEMA)
 
     def without(file: str) -> pa.Table | Unchanged:
@@ -194,15 +237,15 @@ def delete_rows(data: DataDir, queue: str, rows: pa.Table, *, vhost: str = "/") 
 
 def delete_matching(data: DataDir, queue: str, condition: Filter | None, *, vhost: str = "/") -> int:
     """Delete every row that the condition accepts (None: all of them) in one commit; gives how many."""
-    log = _newest(data, queue, vhost)
-    counted: dict[str, int] = {}
+    log = _all_in_table(data, queue, vhost)
+    chosen: dict[str, int] = {}
 
     def others(file: str) -> pa.Table | Unchanged | None:
         if condition is None:
             return None
-        mask = _accepted_in(log.path, file, condition)
-        counted[file] = int(mask.sum())
-        if not counted[file]:
+        mask = _mask(file_rows.batches(log.path, file, QUEUE_SCHEMA, columns=_MESSAGE), condition)
+        chosen[file] = int(mask.sum())
+        if not chosen[file]:
             return UNCHANGED
         return None if mask.all() else rewritten(log.path, file, np.flatnonzero(mask))
 
@@ -212,7 +255,7 @@ def delete_matching(data: DataDir, queue: str, condition: Filter | None, *, vhos
             if not rewriting.actions():
                 return 0
             held = tables.rows_in(log) if condition is None else 0
-            deleted = held or sum(counted.get(name, 0) for name in tables.files_of(log))
+            deleted = held or sum(chosen.get(name, 0) for name in tables.files_of(log))
             if rewriting.commit(info={"bindery.change": change}) is not None:
                 return deleted
             log.refresh()
@@ -242,12 +285,41 @@ def _existing(data: DataDir, queue: str, vhost: str) -> str:
     return path
 
 
-def _files(data: DataDir, queue: str, vhost: str, version: int | None) -> list[str]:
+def of_queue(data: DataDir, vhost: str, queue: str, *, live: bool = True, waiting: Waiting | None = None) -> LiveQueue:
+    """The files of a queue: of its table, and of what waits for it, unless the table alone is wanted.
+
+    `waiting` is what a look at the journals has found, for whoever reads several queues.
+    """
+    if not live:
+        return LiveQueue(_newest(data, queue, vhost))
+    looked = waiting or Waiting.look(data, vhost)
+    return looked.queue(queue, _newest(data, queue, vhost))
+
+
+def unroutable_of(data: DataDir, vhost: str) -> LiveQueue:
+    """The files of a vhost's unroutable messages. Raises UnsupportedTable."""
+    log = tables.open_log(data.unroutable(vhost), tables.UNROUTABLE, vhost=vhost, files=True)
+    return LiveQueue(log, schema=UNROUTABLE_SCHEMA)
+
+
+def _all_in_table(data: DataDir, queue: str, vhost: str) -> TableLog:
+    """The log of a queue's table, which has got what waited for the queue."""
+    _existing(data, queue, vhost)
+    caught_up(data, vhost, queue)
+    return _newest(data, queue, vhost)
+
+
+def _files(
+    data: DataDir, queue: str, vhost: str, version: int | None, *, live: bool
+) -> list[Callable[..., Iterator[pa.RecordBatch]]]:
+    """What reads a queue's files, one for each: it takes `columns`."""
     if version is None:
-        return list(tables.files_of(_newest(data, queue, vhost)))
+        found = of_queue(data, vhost, queue, live=live)
+        return [partial(found.batches, file) for file in found.files]
     table = tables.open_table(_existing(data, queue, vhost), tables.QUEUE, vhost=vhost, name=queue, version=version)
+    path = data.queue(vhost, queue)
     files: list[str] = pa.table(table.get_add_actions())["path"].to_pylist()
-    return files
+    return [partial(file_rows.batches, path, file, QUEUE_SCHEMA) for file in files]
 
 
 def _columns(columns: Sequence[str] | None) -> list[str]:
@@ -270,15 +342,21 @@ def accepted_rows(batch: pa.RecordBatch, condition: Filter | None) -> Rows:
     return mask
 
 
-def _accepted_in(path: str, file: str, condition: Filter) -> Rows:
-    batches = file_rows.batches(path, file, QUEUE_SCHEMA, columns=MESSAGE_SCHEMA.names)
+def _mask(batches: Iterable[pa.RecordBatch], condition: Filter) -> Rows:
     masks = [accepted_rows(batch, condition) for batch in batches]
     return np.concatenate(masks) if masks else np.zeros(0, np.bool_)
 
 
-def _first(log: TableLog, limit: int | None, condition: Filter | None) -> Chosen:
-    columns = MESSAGE_SCHEMA.names if condition is not None else ()
-    return first_rows(log.path, tables.files_of(log), limit, lambda batch: accepted_rows(batch, condition), columns)
+def _first(queue: LiveQueue, limit: int | None, condition: Filter | None) -> Chosen:
+    columns = _MESSAGE if condition is not None else ()
+    return first_rows(
+        queue.log.path,
+        queue.files,
+        limit,
+        lambda batch: accepted_rows(batch, condition),
+        columns,
+        elsewhere=queue.tail,
+    )
 
 
 def rewritten(path: str, file: str, places: Sequence[int] | Places, *, redeliver: bool = False) -> pa.Table:

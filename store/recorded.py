@@ -26,12 +26,14 @@ from bindery.router.message import MESSAGE_SCHEMA, SOURCE
 from bindery.router.model import Topology
 from bindery.router.moments import iso
 from bindery.router.spelling import did_you_mean, nearest
-from bindery.store import file_rows, tables
+from bindery.store import tables
+from bindery.store.deferred import Waiting
 from bindery.store.journal_rows import MOST_ROWS, Looked, Position, newest_rows, rows_of_batch
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.problems import misfit_in, remedy
-from bindery.store.read import RowId
+from bindery.store.read import RowId, of_queue, unroutable_of
+from bindery.store.statistics import may_hold
 
 #: Reasons of records that were never a message: they cannot be routed again.
 UNREADABLE: Final = frozenset({"invalid_record", "too_large"})
@@ -91,13 +93,10 @@ def parse_row(text: str) -> RowId:
 
 def find_row(data: DataDir, topology: Topology, vhost: str, row: RowId) -> RecordedMessage:
     """The message of that identity; raises NotFound when neither a table of the vhost nor a journal has it."""
-    identity = (
-        (pc.field("routing", "stream") == row.stream)
-        & (pc.field("routing", "batch_id") == row.batch_id)
-        & (pc.field("routing", "seq") == row.seq)
-    )
+    identity = _identity(row)
+    waiting = Waiting.look(data, vhost, topology)
     for queue in _tables_of(data, topology, vhost, row):
-        for batch in rows_of(data, vhost, queue, where=identity):
+        for batch in rows_of(data, vhost, queue, where=identity, batch_id=row.batch_id, waiting=waiting):
             return _recorded(batch, queue)
     for batch in rows_of_batch(data, vhost, row.stream, row.batch_id, identity):
         return _recorded(batch, None, journal=True)
@@ -105,6 +104,14 @@ def find_row(data: DataDir, topology: Topology, vhost: str, row: RowId) -> Recor
         f"no queue and no unroutable row of vhost {vhost!r} is {row.stream}:{row.batch_id}:{row.seq}",
         where="row",
         hint="consumed rows are gone; a message that was counted only has no row, but where its stream keeps a journal",
+    )
+
+
+def _identity(row: RowId) -> pc.Expression:
+    return (
+        (pc.field("routing", "stream") == row.stream)
+        & (pc.field("routing", "batch_id") == row.batch_id)
+        & (pc.field("routing", "seq") == row.seq)
     )
 
 
@@ -125,6 +132,7 @@ def find_matching(
     newest first, and without `since` about `most` rows of them: `journals` says how far.
     """
     found: dict[RowId, RecordedMessage] = {}
+    waiting = Waiting.look(data, vhost, topology)
     looked = Looked()
     where = None if position is None else position.where
     if since is not None:
@@ -133,7 +141,7 @@ def find_matching(
     held = (
         (batch, queue, False)
         for queue in _all_tables(topology, vhost)
-        for batch in rows_of(data, vhost, queue, where=where)
+        for batch in rows_of(data, vhost, queue, where=where, waiting=waiting)
     )
     kept = newest_rows(data, vhost, looked, since=since, position=position, most=most)
     for batch, queue, journal in itertools.chain(held, ((batch, None, True) for batch in kept)):
@@ -190,29 +198,48 @@ def rows_of(
     *,
     where: pc.Expression | None = None,
     columns: Sequence[str] | None = None,
+    batch_id: int | None = None,
+    waiting: Waiting | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a queue (None: of the unroutable table), batch by batch; nothing for a missing table.
 
-    Columns that an older file does not have are null. Raises UnsupportedTable naming a data file that is
-    missing or damaged.
+    What waits for the queue in journals is among them, as `waiting` has found it, for whoever reads several queues.
+    With `batch_id` files are passed over that have nothing of a batch of that number. Columns that an older file does
+    not have are null. Raises UnsupportedTable naming a data file that is missing or damaged.
     """
     path = data.unroutable(vhost) if queue is None else data.queue(vhost, queue)
     if not tables.exists(path):
         return
-    kind = tables.UNROUTABLE if queue is None else tables.QUEUE
-    for file in tables.files_of(tables.open_log(path, kind, vhost=vhost, name=queue, files=True)):
-        for batch in file_rows.batches(path, file, kind.schema, columns=columns, where=where):
+    found = unroutable_of(data, vhost) if queue is None else of_queue(data, vhost, queue, waiting=waiting)
+    for name, added in found.files.items():
+        if batch_id is not None and not may_hold(added, batch_id):
+            continue
+        for batch in found.batches(name, columns=columns, where=where):
             if batch.num_rows:
                 yield batch
 
 
 def _tables_of(data: DataDir, topology: Topology, vhost: str, row: RowId) -> Iterable[str | None]:
-    """Where a row may be: what the manifest says about its batch, or else every table."""
+    """Where a row may be: what the manifest and the journal say about its batch, or else every table."""
     known = read_manifest(data, stream=row.stream, batch_id=row.batch_id)
     if not known:
         return _all_tables(topology, vhost)
     touched = [one for batch in known for one in batch["tables"] if one["vhost"] == vhost]
-    return [None, *sorted({one["name"] for one in touched if one["kind"] == "queue"})]
+    queues = {one["name"] for one in touched if one["kind"] == "queue"}
+    if any(one["kind"] == "journal" for one in touched):
+        deferred = deferred_to(data, topology, vhost, row)
+        if deferred is None:
+            return _all_tables(topology, vhost)
+        queues.update(deferred)
+    return [None, *sorted(queues)]
+
+
+def deferred_to(data: DataDir, topology: Topology, vhost: str, row: RowId) -> list[str] | None:
+    """The deferred queues that a message has reached, of those that there are; None when no journal has it any more."""
+    for batch in rows_of_batch(data, vhost, row.stream, row.batch_id, _identity(row)):
+        ids = set(batch.column("routing")[0].as_py()["deferred"] or ())
+        return sorted(name for (_, name), queue in topology.queues.items() if queue.id in ids) if ids else []
+    return None
 
 
 def _all_tables(topology: Topology, vhost: str) -> list[str | None]:

@@ -8,9 +8,9 @@ file can hold an earlier row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,18 @@ _SORTED: Final = [(name, "ascending") for name in _ORDER]
 Rows = npt.NDArray[np.bool_]
 
 
+class Rowed(Protocol):
+    """Rows that do not stand in a file of the queue's table, but are read as if they did."""
+
+    def batches(self, *, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows, of columns of QUEUE_SCHEMA, always in the same order."""
+
+
+#: Files of no table, by path: their rows.
+Elsewhere = Mapping[str, Rowed]
+_NOWHERE: Final[Elsewhere] = MappingProxyType({})
+
+
 def in_order(rows: pa.Table) -> pa.Array:
     """The places of rows in row order."""
     return pc.sort_indices(_keys(rows), sort_keys=_SORTED)
@@ -44,11 +56,12 @@ def _keys(rows: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Rows chosen in row order, as (file, row) pairs, and per file."""
+    """Rows chosen in row order, as (file, row) pairs, and per file; `elsewhere` has files that are not the table's."""
 
     path: str
     order: tuple[tuple[str, int], ...]
     positions: Mapping[str, list[int]]
+    elsewhere: Elsewhere = field(default_factory=dict)
 
     def rows(self) -> pa.Table:
         """The chosen rows in row order."""
@@ -57,10 +70,15 @@ class Chosen:
         for file, rows in self.positions.items():
             for row in rows:
                 place[file, row] = len(place)
-            parts.append(file_rows.read(self.path, file, QUEUE_SCHEMA).take(pa.array(rows)))
+            parts.append(self._read(file).take(pa.array(rows)))
         if not parts:
             return QUEUE_SCHEMA.empty_table()
         return pa.concat_tables(parts).take(pa.array([place[at] for at in self.order]))
+
+    def _read(self, file: str) -> pa.Table:
+        if file in self.elsewhere:
+            return pa.Table.from_batches(list(self.elsewhere[file].batches()), schema=QUEUE_SCHEMA)
+        return file_rows.read(self.path, file, QUEUE_SCHEMA)
 
     def portions(self, rows: int) -> Iterator[pa.Table]:
         """The chosen rows in row order, so many at a time."""
@@ -69,7 +87,7 @@ class Chosen:
             positions: dict[str, list[int]] = {}
             for file, row in order:
                 positions.setdefault(file, []).append(row)
-            yield Chosen(self.path, order, positions).rows()
+            yield Chosen(self.path, order, positions, self.elsewhere).rows()
 
 
 def first_rows(
@@ -81,12 +99,13 @@ def first_rows(
     *,
     newest: bool = False,
     without: Mapping[str, Rows] = MappingProxyType({}),
+    elsewhere: Elsewhere = _NOWHERE,
 ) -> Chosen:
     """The first `limit` rows (None: all) that are accepted, of those files of a queue table.
 
     Only `columns`, which `accepted` needs, and those that the order needs are read. With `newest` the order is the
     other way round, and these are the last rows, the last one first. `without` has, of some files, the rows that are
-    left out.
+    left out, and `elsewhere` those files that are not in the table's folder.
     """
     begins = dict.fromkeys(files, 0)
     if limit is not None:
@@ -98,7 +117,11 @@ def first_rows(
     for number, name in enumerate(names):
         if limit is not None and len(times) >= limit and np.partition(times, limit - 1)[limit - 1] < begins[name]:
             break
-        new = list(_candidates(path, number, name, wanted, accepted, without.get(name)))
+        if name in elsewhere:
+            batches = elsewhere[name].batches(columns=wanted)
+        else:
+            batches = file_rows.batches(path, name, QUEUE_SCHEMA, columns=wanted)
+        new = list(_candidates(batches, number, accepted, without.get(name)))
         found += new
         if limit is not None:
             times = np.concatenate([times, *(_times(rows, newest) for rows in new)])
@@ -112,7 +135,7 @@ def first_rows(
     positions: dict[str, list[int]] = {}
     for name, row in order:
         positions.setdefault(name, []).append(row)
-    return Chosen(path, order, positions)
+    return Chosen(path, order, positions, elsewhere)
 
 
 #: Candidates: what orders a row, the number of its file and its place in it.
@@ -129,15 +152,13 @@ _CANDIDATES: Final = pa.schema(
 
 
 def _candidates(
-    path: str,
+    batches: Iterator[pa.RecordBatch],
     number: int,
-    name: str,
-    columns: Sequence[str],
     accepted: Callable[[pa.RecordBatch], Rows],
     without: Rows | None,
 ) -> Iterator[pa.Table]:
     start = 0
-    for batch in file_rows.batches(path, name, QUEUE_SCHEMA, columns=columns):
+    for batch in batches:
         mask = accepted(batch)
         if without is not None:
             mask = mask & ~without[start : start + batch.num_rows]

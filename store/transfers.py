@@ -20,6 +20,7 @@ from bindery.router.filters import Filter
 from bindery.router.message import MESSAGE_SCHEMA
 from bindery.router.model import Topology
 from bindery.store import tables
+from bindery.store.deferred import LiveQueue
 from bindery.store.destinations import Destination, Entry, Rows
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir, encode_name
@@ -88,9 +89,9 @@ class Transferred:
 
 
 def choose(
-    log: TableLog, transfer: Transfer, entry: Entry, limit: int | None, *, batches: AbstractSet[str] = frozenset()
+    source: LiveQueue, transfer: Transfer, entry: Entry, limit: int | None, *, batches: AbstractSet[str] = frozenset()
 ) -> Chosen:
-    """The first `limit` rows, in row order, that a transfer may take from the files of its source's log.
+    """The first `limit` rows, in row order, that a transfer may take from the files of its source.
 
     Those that are known by one of `batches` are none of them.
     """
@@ -101,7 +102,7 @@ def choose(
         return wanted
 
     columns = MESSAGE_SCHEMA.names if entry.looks or transfer.condition is not None else ()
-    return first_rows(log.path, tables.files_of(log), limit, accepted, columns)
+    return first_rows(source.log.path, source.files, limit, accepted, columns, elsewhere=source.tail)
 
 
 def _known_by(found: pa.RecordBatch, batches: AbstractSet[str]) -> Rows:

@@ -9,7 +9,7 @@ from fastapi import Request, Response
 
 from bindery.api.answers import answer
 from bindery.api.auth import Identity
-from bindery.api.bodies import BrowseBody, ChoiceBody, DeleteBody, TransferBody, documented
+from bindery.api.bodies import BrowseBody, ChoiceBody, DeleteBody, LookBody, TransferBody, documented
 from bindery.api.control_plane import ControlPlane
 from bindery.api.deps import ManagementUser, NamePath, Plane, VhostPath, json_body, resource
 from bindery.api.errors import access_refused, bad_request
@@ -49,19 +49,20 @@ def _condition(plane: ControlPlane, vhost: str, name: str, body: ChoiceBody) -> 
     f"{_OF}/count",
     summary="Count messages",
     response_model=Counted,
-    openapi_extra=documented(ChoiceBody, _CHOICE),
+    openapi_extra=documented(LookBody, _CHOICE),
 )
 def count(
     plane: Plane,
     user: ManagementUser,
     vhost: VhostPath,
     name: NamePath,
-    body: Annotated[ChoiceBody, json_body(ChoiceBody)],
+    body: Annotated[LookBody, json_body(LookBody)],
 ) -> Response:
-    """How many messages of the queue a filter accepts."""
+    """How many messages of the queue a filter accepts, and how many of these wait for its table."""
     readable_queue(plane.topology(), user, vhost, name)
     condition = _condition(plane, vhost, name, body)
-    return answer({"messages": read.count(plane.data, name, vhost=vhost, condition=condition)})
+    found = read.counted(plane.data, name, vhost=vhost, condition=condition, live=body.live)
+    return answer({"messages": found.rows, "waiting": found.waiting})
 
 
 @router.post(
@@ -81,7 +82,7 @@ def browse(
     readable_queue(plane.topology(), user, vhost, name)
     limit = min(body.limit, plane.settings.get_limit)
     condition = _condition(plane, vhost, name, body)
-    found = read.look(plane.data, name, vhost=vhost, limit=limit, condition=condition)
+    found = read.look(plane.data, name, vhost=vhost, limit=limit, condition=condition, live=body.live)
     return answer(shown_messages(found, truncate=body.truncate, as_base64=body.encoding == "base64"))
 
 

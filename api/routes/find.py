@@ -11,7 +11,7 @@ from pydantic import Field
 
 from bindery.api.answers import answer
 from bindery.api.auth import Identity
-from bindery.api.bodies import AtLeastOne, ChoiceBody, documented
+from bindery.api.bodies import AtLeastOne, LookBody, documented
 from bindery.api.control_plane import ControlPlane
 from bindery.api.deps import ManagementUser, Plane, json_body, resource
 from bindery.api.errors import bad_request
@@ -32,7 +32,7 @@ _BODY: Final = 2_000
 _EXAMPLE: Final = {"vhost": "/", "filter": "order_id = 1545", "key": "eu.#", "limit": 20}
 
 
-class FindBody(ChoiceBody):
+class FindBody(LookBody):
     """What messages hold, and where to look; what is not given does not narrow the choice."""
 
     vhost: str = DEFAULT_VHOST
@@ -100,6 +100,8 @@ def _found(plane: ControlPlane, user: Identity, body: FindBody, gone: Callable[[
         on=body.on,
         may=lambda one: one.queue is not None or user.may("read", body.vhost, one.message.exchange),
         stop=gone,
+        topology=topology,
+        live=body.live,
     )
     return {"messages": [_item(one) for one in found.messages], "looked_at": found.looked_at, "on": found.on}
 

@@ -199,6 +199,7 @@ def status(plane: Plane, _: MonitoringUser, stream: OneStream = None, batches: B
     held = sum(plane.counts.held_in(topology).values(), Held())
     shown["held"] = {
         "messages": held.messages,
+        "waiting": held.waiting,
         "bytes": held.size,
         "changed_at": iso(datetime.fromtimestamp(held.changed, UTC)) if held.changed else None,
     }

@@ -61,7 +61,10 @@ _NO_PROCESS: Final[Mapping[str, Any]] = {
 
 
 def count_fields(held: Held) -> Item:
-    """The counts of a queue; every message is ready: a get is answered at once and holds none back."""
+    """The counts of a queue; every message is ready: a get is answered at once and holds none back.
+
+    `waiting` are those among them that wait in a journal for the table of a deferred queue; bytes are the table's.
+    """
     backing: Item = {
         **_ZERO_RATES,
         "mode": "lazy",
@@ -78,6 +81,7 @@ def count_fields(held: Held) -> Item:
     }
     return {
         **with_rates({"messages": held.messages, "messages_ready": held.messages, "messages_unacknowledged": 0}),
+        "waiting": held.waiting,
         "messages_persistent": held.messages,
         "messages_paged_out": held.messages,
         "message_bytes": held.size,

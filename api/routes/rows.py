@@ -15,7 +15,7 @@ from bindery.analytics.row_pages import Cursor, RowPage, holds, page_of, queue_a
 from bindery.analytics.snippets import Reading
 from bindery.api.answers import answer
 from bindery.api.auth import Identity
-from bindery.api.bodies import AtLeastOne, ChoiceBody, Count, documented
+from bindery.api.bodies import AtLeastOne, Count, LookBody, documented
 from bindery.api.cells import cell, cells, shown_body
 from bindery.api.control_plane import ControlPlane
 from bindery.api.deps import ManagementUser, NamePath, Plane, VhostPath, json_body, resource
@@ -36,7 +36,7 @@ from bindery.store.consumer_filters import queue_filter
 from bindery.store.manifest import read_manifest
 from bindery.store.past import LogAt
 from bindery.store.read import RowId
-from bindery.store.recorded import parse_row
+from bindery.store.recorded import deferred_to, parse_row
 from bindery.store.table_changes import MAINTENANCE, FileSizes, TableChange, columns_of, newest_changes
 
 router = resource("rows", own=True)
@@ -70,7 +70,7 @@ At = Annotated[
 ]
 
 
-class AsOfBody(ChoiceBody):
+class AsOfBody(LookBody):
     """Which messages are meant, and as of when."""
 
     table_version: Annotated[Count, Field(ge=0)] | None = Field(None, description="a version of the queue's table")
@@ -105,13 +105,16 @@ async def rows(
 
     `columns` are the headers of these rows with the types of their values, the most frequent first, 100 at most. A
     value is its `type` and its `text`, with `length` where that is cut; a body its first bytes and how many there are.
-    `previous` and `next` lead to the pages before and behind. Rows stay as they are.
+    `previous` and `next` lead to the pages before and behind. Rows stay as they are. Of the rows that the queue `held`
+    some may be `waiting` in a journal for its table; they are shown, too, but for a `table_version` or `live: false`.
     """
 
     def look(gone: Callable[[], bool]) -> dict[str, Any]:
         topology = plane.topology()
         readable_queue(topology, user, vhost, name)
-        table, point = queue_at(plane.data, vhost, name, version=body.table_version, at=body.at)
+        table, point = queue_at(
+            plane.data, vhost, name, version=body.table_version, at=body.at, live=body.live, topology=topology
+        )
         condition = queue_filter(
             plane.data,
             name,
@@ -158,7 +161,7 @@ def row(
     topology = plane.topology()
     readable_queue(topology, user, vhost, name)
     identity = parse_row(row)
-    table, point = queue_at(plane.data, vhost, name, version=table_version, at=at)
+    table, point = queue_at(plane.data, vhost, name, version=table_version, at=at, topology=topology)
     found = row_of(table, identity, body)
     (message,) = from_batch(found.rows)
     routing, moment = found.rows["routing"][0].as_py(), found.rows["routed_at"][0].as_py()
@@ -204,7 +207,7 @@ def table(
     All of it stands in the table's log; no row is read. `versions` are those that can be asked for as `table_version`.
     """
     readable_queue(plane.topology(), user, vhost, name)
-    found, point = queue_at(plane.data, vhost, name, version=table_version, at=at)
+    found, point = queue_at(plane.data, vhost, name, version=table_version, at=at, live=False)
     state = LogAt(found.path, found.version).state
     known = past.versions_of(found.path)
     sizes = FileSizes.of(found.files)
@@ -246,7 +249,7 @@ def changes(
     `added` counts the rows of a change that only appended; the messages that came are those. The log is read, no row.
     """
     readable_queue(plane.topology(), user, vhost, name)
-    path = queue_at(plane.data, vhost, name)[0].path
+    path = queue_at(plane.data, vhost, name, live=False)[0].path
     known = past.versions_of(path)
     found = newest_changes(path, count, before=before)
     versions = {"oldest": known[0], "newest": known[-1]}
@@ -307,7 +310,7 @@ def snippets(
     queue_filter(
         plane.data, name, body.filter, vhost=vhost, dialect=body.dialect, payload=body.payload, topology=topology
     )
-    found, _ = queue_at(plane.data, vhost, name, version=body.table_version, at=body.at)
+    found, _ = queue_at(plane.data, vhost, name, version=body.table_version, at=body.at, live=False)
     reading = Reading(
         data=plane.data,
         topology=topology,
@@ -394,6 +397,7 @@ def _page(found: RowPage) -> dict[str, Any]:
         )
     return {
         "held": found.held,
+        "waiting": found.waiting,
         "previous": None if found.previous is None else str(found.previous),
         "next": None if found.next is None else str(found.next),
         "columns": [{"name": name, "types": sorted(types[name]), "rows": frequent[name]} for name in listed],
@@ -436,12 +440,14 @@ def _copies(
         one["name"] for batch in batches for one in batch["tables"] if (one["kind"], one["vhost"]) == ("queue", vhost)
     }
     led = {one["destination"] for one in links if one.get("destination_type") == "queue"}
+    if written or any(one["kind"] == "journal" for batch in batches for one in batch["tables"]):
+        written.update(deferred_to(plane.data, topology, vhost, row) or ())
     others = sorted(one for one in (written or led) if one != name and (vhost, one) in topology.queues)
     readable = (one for one in others if user.may("read", vhost, one))
     for number, queue in enumerate(readable):
         if number == _QUEUES:
             break
-        if holds(queue_at(plane.data, vhost, queue)[0], row):
+        if holds(queue_at(plane.data, vhost, queue, topology=topology)[0], row):
             yield queue
 
 

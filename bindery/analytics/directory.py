@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -63,10 +63,10 @@ class Directory:
         """The names of the queues of a vhost, in order. Raises NotFound for no such vhost."""
         return _queues(self.topology, vhost)
 
-    def queue(self, name: str, vhost: str = DEFAULT_VHOST) -> Queue:
-        """A queue. Raises NotFound when there is none of that name."""
+    def queue(self, name: str, vhost: str = DEFAULT_VHOST, *, live: bool = True) -> Queue:
+        """A queue; its table alone with `live=False`. Raises NotFound when there is none of that name."""
         require_queue(self.topology, vhost, name)
-        return Queue(self._data, name, vhost)
+        return Queue(self._data, name, vhost, live=live)
 
     def journals(self) -> list[str]:
         """The names of the streams that keep a journal, or have kept one, in order."""
@@ -117,10 +117,10 @@ class Snapshot:
         """The names of the queues of a vhost, in order. Raises NotFound for no such vhost."""
         return _queues(self.topology, vhost)
 
-    def queue(self, name: str, vhost: str = DEFAULT_VHOST) -> Queue:
-        """A queue at that point. Raises NotFound when there was none of that name."""
+    def queue(self, name: str, vhost: str = DEFAULT_VHOST, *, live: bool = True) -> Queue:
+        """A queue at that point; its table alone with `live=False`. Raises NotFound when there was none."""
         require_queue(self.topology, vhost, name)
-        return Queue(self._point.data, name, vhost, self._point)
+        return Queue(self._point.data, name, vhost, self._point, live=live)
 
     def journals(self) -> list[str]:
         """The names of the streams that keep a journal, or have kept one, in order."""
@@ -141,17 +141,20 @@ class Snapshot:
 class Queue(Readable):
     """A queue, as whichever kind of table is asked for; nothing is taken from it.
 
-    Bodies are what the queue declares, or else `payload`.
+    Bodies are what the queue declares, or else `payload`. What waits for a deferred queue in journals is in it, unless
+    `live` is False.
     """
 
     _data: DataDir
     name: str
     vhost: str = DEFAULT_VHOST
     _point: ReadPoint | None = None
+    live: bool = True
 
     def __repr__(self) -> str:
         vhost = "" if self.vhost == DEFAULT_VHOST else f", vhost={self.vhost!r}"
-        return f"{_owner(self._data, self._point)}.queue({self.name!r}{vhost})"
+        live = "" if self.live else ", live=False"
+        return f"{_owner(self._data, self._point)}.queue({self.name!r}{vhost}{live})"
 
     @property
     def path(self) -> str:
@@ -172,7 +175,8 @@ class Queue(Readable):
         )
 
     def _at(self, point: ReadPoint, *, flat: bool, condition: Filter | None, since: int | None) -> Rows:
-        return queue_rows(point, self.vhost, self.name, flat=flat, condition=condition, since=since)
+        seen = replace(point, live=self.live)
+        return queue_rows(seen, self.vhost, self.name, flat=flat, condition=condition, since=since)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

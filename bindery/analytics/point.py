@@ -4,23 +4,32 @@ A point is a version of the manifest: the batches that have ended by it are seen
 table is read at a version that holds those batches, and the rows of batches that had not ended are left out by the
 identity that they carry. So there is such a point at every row of the manifest, however the commits of several streams
 interleave; what consumers have taken is gone from each queue as of the point's time.
+
+Copies of a deferred queue are in its table, or wait in the journals of streams, which keep rows for longer than old
+versions of themselves: so what waited at a point is found in a journal as it is now.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from bindery.router.errors import InvalidInput, NotFound
 from bindery.router.model import Topology
 from bindery.router.moments import in_utc
 from bindery.router.spelling import did_you_mean, nearest
-from bindery.store import past, tables
+from bindery.store import file_rows, past, tables
 from bindery.store.actions import AddFile
+from bindery.store.deferred.live import Tail, WaitingJournal, tail_of
+from bindery.store.deferred.waiting import flushed_through, flushes
+from bindery.store.deferred.waiting import journals_of as journals_in
 from bindery.store.manifest import MANIFEST, newest_batches, read_manifest
 from bindery.store.past import LogAt
 from bindery.store.paths import DataDir
@@ -47,13 +56,36 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableAt:
-    """A table at a point: its path, id and files, and the batches of which its rows are not seen."""
+    """A table at a point: its path, id and files, and the batches of which its rows are not seen.
+
+    Of a queue, `tail` has those of the files that are of journals, by path: there its rows are that wait.
+    """
 
     path: str
     table_id: str
     version: int
     files: tuple[AddFile, ...]
     left_out: tuple[LeftOut, ...] = ()
+    tail: Tail = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait."""
+        return sum(len(one.places) for one in self.tail.values())
+
+    def batches(
+        self,
+        name: str,
+        schema: pa.Schema,
+        *,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        together: int = file_rows.BATCH_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one of the files, as `file_rows.batches` gives them."""
+        if name in self.tail:
+            return self.tail[name].batches(columns=columns, where=where, together=together)
+        return file_rows.batches(self.path, name, schema, columns=columns, where=where, together=together)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +96,7 @@ class ReadPoint:
     moment    milliseconds since 1970; None for now
     ended     app id -> its newest batch that is seen
     named     path of a table -> a version that the point holds at least
+    live      whether queues are seen with what waits for them in journals, or their tables alone
     """
 
     data: DataDir
@@ -72,6 +105,8 @@ class ReadPoint:
     moment: int | None
     ended: Mapping[str, int]
     named: Mapping[str, int] = field(default_factory=dict)
+    live: bool = True
+    _journals: dict[str, list[WaitingJournal]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: DataDir, at: At | None = None) -> ReadPoint:
@@ -107,7 +142,41 @@ class ReadPoint:
     def queue(self, vhost: str, name: str) -> TableAt:
         """The table of a queue. Raises NotFound for a queue that the topology did not have at the point."""
         require_queue(self.topology, vhost, name)
-        return self._table(self.data.queue(vhost, name), tables.QUEUE, vhost, name)
+        path = self.data.queue(vhost, name)
+        journals = self._waiting(vhost) if self.live else []
+        if not journals:
+            return self._table(path, tables.QUEUE, vhost, name)
+        log = LogAt(path, self._version(path))
+        table = self._at(log, tables.QUEUE, vhost, name)
+        if self.moment is not None:
+            self._check_kept(journals, log)
+        tail = tail_of(journals, log, self.topology.queues[vhost, name].id, self._ended_of)
+        return replace(table, files=(*table.files, *(one.file for one in tail.values())), tail=tail)
+
+    def _waiting(self, vhost: str) -> list[WaitingJournal]:
+        """The journals of a vhost, looked at before any queue is, with what waits, or of the past, may have waited."""
+        found = self._journals.get(vhost)
+        if found is None:
+            of = WaitingJournal.of if self.moment is None else WaitingJournal.whole
+            looked = (of(journal) for journal in journals_in(self.data, vhost))
+            found = self._journals[vhost] = [one for one in looked if one.files]
+        return found
+
+    def _ended_of(self, stream: str) -> int:
+        """The newest batch of a stream that is seen; -1 for none."""
+        return max((batch for app_id, batch in self.ended.items() if _stream_of(app_id) == stream), default=-1)
+
+    def _check_kept(self, journals: Sequence[WaitingJournal], log: LogAt) -> None:
+        """Raise NotFound where a journal has not kept what waited for a queue at the point.
+
+        What has come into the table since waited then, if it is of a batch that had ended.
+        """
+        newest = flushes(LogAt(log.path))
+        for one in journals:
+            after = flushed_through(log, one.stream)
+            lost = min(one.trimmed, newest.get(one.stream, -1), self._ended_of(one.stream))
+            if lost > after:
+                raise past.gone(one.path, f"the batch {one.stream}:{after + 1}")
 
     def unroutable(self, vhost: str) -> TableAt | None:
         """The table of a vhost's unroutable messages; None where there was none yet."""
@@ -123,9 +192,10 @@ class ReadPoint:
         return None if self.manifest is None else _table_at(LogAt(self.data.manifest, self.manifest), MANIFEST)
 
     def _table(self, path: str, kind: tables.Kind, vhost: str | None, name: str | None) -> TableAt:
-        log = LogAt(path, self._version(path))
-        found = _table_at(log, kind, vhost, name)
-        return TableAt(found.path, found.table_id, found.version, found.files, tuple(self._left_out(log)))
+        return self._at(LogAt(path, self._version(path)), kind, vhost, name)
+
+    def _at(self, log: LogAt, kind: tables.Kind, vhost: str | None, name: str | None) -> TableAt:
+        return replace(_table_at(log, kind, vhost, name), left_out=tuple(self._left_out(log)))
 
     def _version(self, path: str) -> int | None:
         if self.moment is None:
@@ -147,6 +217,10 @@ class ReadPoint:
                 # the numbers of an app id begin above those of every earlier one of its stream
                 others = (one for other, one in self.ended.items() if _stream_of(other) == stream and one < newest)
                 after = max(others, default=-1)
+            if newest > after:
+                yield LeftOut(stream, after, newest)
+        for stream, newest in flushes(log).items():
+            after = self._ended_of(stream)
             if newest > after:
                 yield LeftOut(stream, after, newest)
 

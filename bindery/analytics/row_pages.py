@@ -20,14 +20,16 @@ from bindery.analytics.point import At, LeftOut, ReadPoint, TableAt
 from bindery.router.errors import InvalidInput, NotFound, Stopped, UnsupportedTable
 from bindery.router.filters import Filter
 from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA
+from bindery.router.model import Topology
 from bindery.store import file_rows, past, tables
 from bindery.store.actions import AddFile
+from bindery.store.deferred import Waiting
 from bindery.store.past import LogAt
 from bindery.store.paths import DataDir
 from bindery.store.places import at as place_at
 from bindery.store.read import RowId, Rows, accepted_rows
 from bindery.store.recorded import parse_row
-from bindery.store.row_order import Chosen, first_rows
+from bindery.store.row_order import first_rows
 from bindery.store.statistics import stated_span
 
 #: Rows whose bodies are in memory together.
@@ -62,7 +64,7 @@ class RowPage:
     rows         of QUEUE_SCHEMA; `body` has its first bytes
     body_bytes   how long each body is; None for a message without one
     places       where each row stands
-    held         rows of the queue at that version, filter or not
+    held         rows of the queue at that version, filter or not; `waiting` of them are not in its table yet
     """
 
     rows: pa.Table
@@ -71,29 +73,40 @@ class RowPage:
     held: int
     previous: Cursor | None
     next: Cursor | None
+    waiting: int = 0
 
 
 def queue_at(
-    data: DataDir, vhost: str, name: str, *, version: int | None = None, at: At | None = None
+    data: DataDir,
+    vhost: str,
+    name: str,
+    *,
+    version: int | None = None,
+    at: At | None = None,
+    live: bool = True,
+    topology: Topology | None = None,
 ) -> tuple[TableAt, ReadPoint | None]:
     """The table of a queue now, at a version of its own, or at a point, which is given too.
 
-    Now shows what is in the table, also of batches under way, as consumers see it. Raises InvalidInput for both or for
-    what is no point, NotFound for a version or point that cannot be read (any more).
+    Now shows what is in the table and waits for it, also of batches under way, as consumers see it; a version is the
+    table alone, and so is whatever is not wanted `live`. `topology` is the newest, where it is at hand. Raises
+    InvalidInput for both or for what is no point, NotFound for a version or point that cannot be read (any more).
     """
     if version is not None and at is not None:
         raise InvalidInput("table_version and at exclude each other", where="at", hint="state one of them")
     if at is not None:
-        point = ReadPoint.of(data, at)
+        point = replace(ReadPoint.of(data, at), live=live)
         return point.queue(vhost, name), point
     path = data.queue(vhost, name)
     if not tables.exists(path):
         raise NotFound(f"queue {name!r} in vhost {vhost!r} has no table", where=path)
     if version is not None:
         _check_there(path, version)
+    waiting = Waiting.look(data, vhost, topology) if live and version is None else Waiting(vhost)
     log = LogAt(path, version)
     tables.check_table(log.state, path, tables.QUEUE, vhost=vhost, name=name)
-    return TableAt(path, log.state.table_id, log.version, tuple(tables.files_of(log).values())), None
+    found = waiting.queue(name, log)
+    return TableAt(path, log.state.table_id, log.version, tuple(found.files.values()), tail=found.tail), None
 
 
 def _check_there(path: str, version: int) -> None:
@@ -138,10 +151,10 @@ def page_of(
     files = {file.path: file for file in table.files if bound is None or _reaches(table.path, file, bound, reverse)}
     columns = MESSAGE_SCHEMA.names if condition is not None else ()
     with _of_the_past(table):
-        chosen = first_rows(table.path, files, limit + 1, accepted, columns, newest=reverse)
+        chosen = first_rows(table.path, files, limit + 1, accepted, columns, newest=reverse, elsewhere=table.tail)
         more = len(chosen.order) > limit
         order = chosen.order[:limit][::-1] if backwards else chosen.order[:limit]
-        rows, sizes = _beginnings(replace(chosen, order=order), preview)
+        rows, sizes = _beginnings(table, order, preview)
         held = sum(_rows_in(table.path, file) for file in table.files)
     places = tuple(_places(rows))
     return RowPage(
@@ -151,6 +164,7 @@ def page_of(
         held,
         previous=places[0] if places and (more if backwards else bound is not None) else None,
         next=places[-1] if places and (more or backwards) else None,
+        waiting=table.waiting,
     )
 
 
@@ -158,8 +172,14 @@ def row_of(table: TableAt, row: RowId, preview: int) -> RowPage:
     """The row of an identity, the first one where old data has several. Raises NotFound when the table has none."""
     files = {file.path: file for file in table.files if _may_hold(file, row)}
     with _of_the_past(table):
-        chosen = first_rows(table.path, files, 1, lambda batch: _identical(batch, row) & _seen(batch, table.left_out))
-        rows, sizes = _beginnings(chosen, preview)
+        chosen = first_rows(
+            table.path,
+            files,
+            1,
+            lambda batch: _identical(batch, row) & _seen(batch, table.left_out),
+            elsewhere=table.tail,
+        )
+        rows, sizes = _beginnings(table, chosen.order, preview)
     if not rows.num_rows:
         raise NotFound(
             f"the queue has no row {row.stream}:{row.batch_id}:{row.seq} there: it was taken, or is of another queue",
@@ -172,7 +192,7 @@ def holds(table: TableAt, row: RowId) -> bool:
     """Whether a table has a row of that identity."""
     for file in table.files:
         if _may_hold(file, row):
-            for batch in file_rows.batches(table.path, file.path, QUEUE_SCHEMA, columns=["routing"]):
+            for batch in table.batches(file.path, QUEUE_SCHEMA, columns=["routing"]):
                 if _identical(batch, row).any():
                     return True
     return False
@@ -195,15 +215,17 @@ def _of_the_past(table: TableAt) -> Iterator[None]:
         raise
 
 
-def _beginnings(chosen: Chosen, preview: int) -> tuple[pa.Table, tuple[int | None, ...]]:
+def _beginnings(
+    table: TableAt, order: Sequence[tuple[str, int]], preview: int
+) -> tuple[pa.Table, tuple[int | None, ...]]:
     """The chosen rows in their order with the first bytes of their bodies, and how long those are."""
     found: dict[tuple[str, int], tuple[pa.RecordBatch, int | None]] = {}
     wanted: dict[str, list[int]] = {}
-    for file, row in chosen.order:
+    for file, row in order:
         wanted.setdefault(file, []).append(row)
     for file, rows in wanted.items():
         left, start = sorted(rows), 0
-        for batch in file_rows.batches(chosen.path, file, QUEUE_SCHEMA, together=_TOGETHER):
+        for batch in table.batches(file, QUEUE_SCHEMA, together=_TOGETHER):
             here = [row for row in left if start <= row < start + batch.num_rows]
             for row in here:
                 one = batch.slice(row - start, 1)
@@ -221,10 +243,10 @@ def _beginnings(chosen: Chosen, preview: int) -> tuple[pa.Table, tuple[int | Non
             start += batch.num_rows
             if not left:
                 break
-    if not chosen.order:
+    if not order:
         return QUEUE_SCHEMA.empty_table(), ()
-    batches = [found[place][0].cast(QUEUE_SCHEMA) for place in chosen.order]
-    return pa.Table.from_batches(batches), tuple(found[place][1] for place in chosen.order)
+    batches = [found[place][0].cast(QUEUE_SCHEMA) for place in order]
+    return pa.Table.from_batches(batches), tuple(found[place][1] for place in order)
 
 
 def _places(rows: pa.Table) -> Iterator[Cursor]:

@@ -23,7 +23,6 @@ from bindery.analytics.point import LeftOut, TableAt
 from bindery.router.errors import NotFound
 from bindery.router.filters import Filter
 from bindery.router.message import MESSAGE_SCHEMA
-from bindery.store import file_rows
 from bindery.store.actions import AddFile
 from bindery.store.read import accepted_rows
 from bindery.store.statistics import stated_span
@@ -111,7 +110,7 @@ class Scan:
             where = _and(pushed, *(_left_out(one) for one in rows.table.left_out if _may_hold(file, one)))
             if rows.since is not None:
                 where = _and(where, pc.field("routed_at") >= pa.scalar(rows.since, pa.timestamp("us", "UTC")))
-            for found in file_rows.batches(rows.table.path, file.path, rows.stored, columns=stored, where=where):
+            for found in rows.table.batches(file.path, rows.stored, columns=stored, where=where):
                 if not found.num_rows:
                     continue
                 accepted = None if rows.condition is None else pa.array(accepted_rows(found, rows.condition))

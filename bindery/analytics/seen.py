@@ -21,7 +21,6 @@ import pyarrow as pa
 from bindery.analytics.flat import Kinds, kinds_in
 from bindery.analytics.point import TableAt
 from bindery.router.columns import Ref
-from bindery.store import file_rows
 
 _FORMAT: Final = 1
 _COLUMNS: Final = ("application_properties", "properties")
@@ -32,15 +31,17 @@ def seen_in(table: TableAt, schema: pa.Schema) -> Seen:
     """Everything that the files of a table hold. Raises UnsupportedTable for a file that is missing or damaged."""
     place = cache_folder() / f"{table.table_id}.json"
     known = _read(place)
-    names = [file.path for file in table.files]
+    names = [file.path for file in table.files if file.path not in table.tail]
     missing = [name for name in names if name not in known]
     for name in missing:
-        known[name] = _look(table.path, name, schema)
+        known[name] = _look(table, name, schema)
     if missing:
         _write(place, known)
     found: Seen = {}
-    for name in names:
-        for ref, kinds in known[name].items():
+    # which rows of a journal's file wait for a queue changes
+    waiting = [_look(table, name, schema) for name in table.tail]
+    for seen in (*(known[name] for name in names), *waiting):
+        for ref, kinds in seen.items():
             found[ref] = found.get(ref, 0) | kinds
     return found
 
@@ -50,9 +51,9 @@ def cache_folder() -> Path:
     return Path(os.environ.get("BINDERY_CACHE") or "~/.cache/bindery").expanduser()
 
 
-def _look(path: str, name: str, schema: pa.Schema) -> Seen:
+def _look(table: TableAt, name: str, schema: pa.Schema) -> Seen:
     found: Seen = {}
-    for batch in file_rows.batches(path, name, schema, columns=_COLUMNS):
+    for batch in table.batches(name, schema, columns=_COLUMNS):
         for ref, kinds in kinds_in(batch).items():
             found[ref] = found.get(ref, 0) | kinds
     return found

@@ -9,7 +9,16 @@ import typer
 
 from bindery.cli.filter import read_filter
 from bindery.cli.names import note_misspelt
-from bindery.cli.options import DATA, DataOption, DryRunOption, FilterOption, JsonOption, PayloadOption, VhostOption
+from bindery.cli.options import (
+    DATA,
+    DataOption,
+    DryRunOption,
+    FilterOption,
+    JsonOption,
+    LiveOption,
+    PayloadOption,
+    VhostOption,
+)
 from bindery.cli.render import console, show_table
 from bindery.router.error_text import counted, visible
 from bindery.router.errors import InvalidInput
@@ -58,9 +67,10 @@ def count(
     condition: FilterOption = None,
     dialect: DialectOption = "jms",
     payload: PayloadOption = None,
+    live: LiveOption = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Count the messages of a queue.
+    """Count the messages of a queue; of a deferred one, tell how many of them wait for its table.
 
     Example: bindery messages count late --filter "dep_delay > 60"
     """
@@ -69,10 +79,15 @@ def count(
 
     directory = _opened(data, vhost, queue)
     chosen = _filter(directory, vhost, queue, condition, dialect, payload)
-    found = read.count(directory, queue, vhost=vhost, condition=chosen)
-    if not found:
+    found = read.counted(directory, queue, vhost=vhost, condition=chosen, live=live)
+    if not found.rows:
         note_misspelt(directory, vhost, chosen)
-    typer.echo(json.dumps({"messages": found}) if as_json else str(found))
+    if as_json:
+        typer.echo(json.dumps({"messages": found.rows, "waiting": found.waiting}))
+        return
+    typer.echo(str(found.rows))
+    if found.waiting:
+        typer.echo(f"{found.waiting:,} of them wait in a journal for the table of the queue", err=True)
 
 
 @app.command()
@@ -84,6 +99,7 @@ def browse(
     dialect: DialectOption = "jms",
     payload: PayloadOption = None,
     limit: LimitOption = 20,
+    live: LiveOption = True,
     as_json: JsonOption = False,
 ) -> None:
     """Show the first messages of a queue, which stay as they are.
@@ -94,7 +110,7 @@ def browse(
 
     directory = _opened(data, vhost, queue)
     chosen = _filter(directory, vhost, queue, condition, dialect, payload)
-    found = read.browse(directory, queue, vhost=vhost, limit=limit, condition=chosen)
+    found = read.browse(directory, queue, vhost=vhost, limit=limit, condition=chosen, live=live)
     if not found.num_rows:
         note_misspelt(directory, vhost, chosen)
     _show(found, as_json=as_json)

@@ -31,4 +31,8 @@ PayloadOption = Annotated[
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Count what would happen; write nothing.")]
 VhostOption = Annotated[str, typer.Option("--vhost", help="The vhost.")]
+LiveOption = Annotated[
+    bool,
+    typer.Option("--live/--no-live", help="Also what waits for deferred queues in journals, or their tables alone."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -5,10 +5,12 @@ A copy of a deferred queue is durable with its batch: the row of the message in 
 transaction `flush_id(stream)`. So a copy is in exactly one of two places at every moment, whoever looks, and each
 commit of a queue's table moves some from the one to the other.
 
-`waiting` finds what has not been moved, `flushing` moves it, `pacing` does so while a stream runs.
+`waiting` finds what has not been moved, `flushing` moves it, `pacing` does so while a stream runs, `live` reads a queue
+with what waits for it, and `following` keeps an eye on all journals.
 """
 
 from bindery.store.deferred.flushing import Flushed, Share, materialise, materialise_queue
+from bindery.store.deferred.live import LiveQueue, Waiting, caught_up
 from bindery.store.deferred.overdue import Lag, lag_of, materialise_now, materialise_overdue
 from bindery.store.deferred.pacing import Flushing
 from bindery.store.deferred.waiting import any_waiting, flush_id, waiting_rows
@@ -17,8 +19,11 @@ __all__ = [
     "Flushed",
     "Flushing",
     "Lag",
+    "LiveQueue",
     "Share",
+    "Waiting",
     "any_waiting",
+    "caught_up",
     "flush_id",
     "lag_of",
     "materialise",

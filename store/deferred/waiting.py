@@ -26,6 +26,8 @@ Places = npt.NDArray[np.int64]
 MATERIALISED: Final = "bindery.materialised"
 #: Property of a journal: how many seconds copies may wait where nothing else is said.
 FRESHNESS_PROPERTY: Final = "bindery.journal.freshness"
+#: Transaction identifier of a journal: rows of that batch, and of those before, have been removed.
+TRIMMED: Final = "bindery.trimmed"
 _FLUSH: Final = "bindery.flush:"
 #: Before the first batch of all.
 NEVER: Final = -1
@@ -42,9 +44,20 @@ def flushed_through(log: TableLog, stream: str) -> int:
     return NEVER if found is None else found
 
 
+def flushes(log: TableLog) -> dict[str, int]:
+    """The batch of each stream up to which a queue's table has every deferred copy."""
+    return {name.removeprefix(_FLUSH): batch for name, batch in log.transactions.items() if name.startswith(_FLUSH)}
+
+
 def materialised_through(journal: TableLog) -> int:
     """The batch of a journal of which, as of those before, every queue's table has its deferred copies."""
     found = journal.transaction_version(MATERIALISED)
+    return NEVER if found is None else found
+
+
+def trimmed_through(journal: TableLog) -> int:
+    """The newest batch of which a journal has not kept every row; NEVER for none."""
+    found = journal.transaction_version(TRIMMED)
     return NEVER if found is None else found
 
 
@@ -169,6 +182,11 @@ class Marks:
         batch, topology = (pc.struct_field(routing, name).to_numpy() for name in ("batch_id", "topology_version"))
         ids = pc.list_flatten(deferred).to_numpy().astype(np.int64)
         return cls(batch, topology, ids, pc.list_parent_indices(deferred).to_numpy().astype(np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that they take."""
+        return self.batch.nbytes + self.topology.nbytes + self.ids.nbytes + self.places.nbytes
 
     def of(self, queue_id: int, *, after: int, undeclared: int, through: int | None = None) -> Places:
         """The places of the rows with a copy for a queue whose table has those up to `after`."""

@@ -6,7 +6,7 @@ service or `bindery maintain`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from bindery.router.errors import InvalidInput, UnsupportedTable
 from bindery.store import tables
-from bindery.store.actions import AddFile
-from bindery.store.deferred.waiting import FRESHNESS_PROPERTY, Journal
+from bindery.store.actions import AddFile, Transaction
+from bindery.store.deferred.waiting import FRESHNESS_PROPERTY, TRIMMED, Journal, JournalFile, trimmed_through
 from bindery.store.log import TableLog
 from bindery.store.maintenance.policy import as_interval, bytes_of, duration, retention_of
 from bindery.store.maintenance.tiers import newest_row, row_order
@@ -117,3 +117,8 @@ def past_keeping(log: TableLog, now_ms: int) -> list[AddFile]:
             found.append(file)
             held -= file.size
     return found
+
+
+def trimmed_mark(log: TableLog, gone: Sequence[AddFile]) -> list[Transaction]:
+    """What a journal records when files go: of which batch, and those before, it may lack messages."""
+    return [Transaction(TRIMMED, max(trimmed_through(log), *(JournalFile.of(file).last for file in gone)))]

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from bindery.router.errors import BinderyError, NotFound, UnsupportedTable
@@ -30,7 +31,7 @@ from bindery.store.maintenance.cleanup import clean_log, superfluous
 from bindery.store.maintenance.compaction import compact
 from bindery.store.maintenance.holds import Holds, find_holds
 from bindery.store.maintenance.horizon import Horizon, horizon, state_properties
-from bindery.store.maintenance.journals import past_keeping
+from bindery.store.maintenance.journals import past_keeping, trimmed_mark
 from bindery.store.maintenance.leftovers import leftovers, sweep
 from bindery.store.maintenance.listing import LogFiles
 from bindery.store.maintenance.policy import Policy
@@ -262,7 +263,8 @@ def _work(place: TablePlace, log: TableLog, policy: Policy, holds: Holds, found:
     if place.kind is MANIFEST:
         found.summed = summarise(place, log, policy, now_ms)
     if place.kind in _TRIMMED:
-        found.trimmed = trim(log, lambda: _past(place, log, now_ms))
+        mark = partial(trimmed_mark, log) if place.kind is tables.JOURNAL else lambda _: ()
+        found.trimmed = trim(log, lambda: _past(place, log, now_ms), mark)
     _compact(place, log, policy, found)
     if checkpoints.is_due(place.path, log.version):
         checkpoints.write_checkpoint(place.path)
