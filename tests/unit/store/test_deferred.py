@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
@@ -58,7 +58,11 @@ def rows(data: DataDir, queue: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for file in tables.files_of(tables.TableLog(path, files=True)):
         found += place(path, file).read_parquet(QUEUE_SCHEMA).to_pylist()
-    return sorted(found, key=lambda row: (row["routing"]["batch_id"], row["routing"]["seq"]))
+    return sorted(found, key=number)
+
+
+def number(row: dict[str, Any]) -> tuple[int, int]:
+    return row["routing"]["batch_id"], row["routing"]["seq"]
 
 
 def journal(data: DataDir) -> Journal:
@@ -68,8 +72,8 @@ def journal(data: DataDir) -> Journal:
 def test_copies_wait_and_are_then_those_of_an_immediate_queue(data: DataDir, store: TopologyStore) -> None:
     declare(store, late=60, now=0)
     bodies = [Message("", "late", cc=("now",), bcc=("x",), application_properties=Table({"n": n})) for n in range(9)]
-    for number in range(3):
-        route(data, store, bodies[3 * number : 3 * number + 3], batch_id=number)
+    for batch_id in range(3):
+        route(data, store, bodies[3 * batch_id : 3 * batch_id + 3], batch_id=batch_id)
     assert (rows(data, "late"), len(rows(data, "now"))) == ([], 9)
     done = deferred.materialise(data, store, journal(data))
     assert (done.queues, done.copies, done.through, done.failed) == (["late"], 9, 2, {})
@@ -83,13 +87,13 @@ def test_copies_wait_and_are_then_those_of_an_immediate_queue(data: DataDir, sto
 def waiting(data: DataDir, store: TopologyStore, queue: str) -> list[dict[str, Any]]:
     """What a queue's table will have, and has not."""
     log = tables.TableLog(data.queue("/", queue))
-    number = store.load().queue("/", queue).id
-    found = [row for batch in deferred.waiting_rows(journal(data), log, number) for row in batch.to_pylist()]
-    return sorted(found, key=lambda row: (row["routing"]["batch_id"], row["routing"]["seq"]))
+    queue_id = store.load().queue("/", queue).id
+    found = [row for batch in deferred.waiting_rows(journal(data), log, queue_id) for row in batch.to_pylist()]
+    return sorted(found, key=number)
 
 
 def all_rows(data: DataDir, store: TopologyStore, queue: str) -> list[dict[str, Any]]:
-    return rows(data, queue) + waiting(data, store, queue)
+    return sorted(rows(data, queue) + waiting(data, store, queue), key=number)
 
 
 class Twins(RuleBasedStateMachine):
@@ -206,6 +210,7 @@ def test_a_deferred_queue_is_its_immediate_twin_at_every_moment() -> None:
             max_examples=max(1, round(20 * FACTOR)),
             stateful_step_count=14,
             deadline=None,
+            phases=[Phase.explicit, Phase.generate],  # to shrink takes many times as long as to read it
             suppress_health_check=list(HealthCheck),
         ),
     )
