@@ -190,6 +190,6 @@ def test_rows_out_of_a_journal_are_those_at_their_places(
     rows = pa.table({"routing_key": [str(number) for number in range(100)]})
     pq.write_table(rows, folder / "f.parquet", row_group_size=group)
     chosen = np.array(sorted(places))
-    one = live.TailFile(str(folder), "f.parquet", None, chosen)  # type: ignore[arg-type]  # not looked at
+    one = live.TailFile(str(folder), "f.parquet", None, chosen, None)  # type: ignore[arg-type]  # not looked at
     found = [key for batch in one.batches(columns=["routing_key"], together=together) for key in batch["routing_key"]]
     assert [int(str(key)) for key in found] == chosen.tolist()
