@@ -4,7 +4,8 @@
 Both read the same four Parquet files from the page cache and are timed in alternation in one process,
 after a warm-up; the figures are medians. `route` is a micro-batch of the streaming job from its pin to
 its last commit; `stream` is the whole available-now run around it, with starting and ending the query;
-`with a journal` is such a micro-batch of a stream that keeps one.
+`with a journal` is such a micro-batch of a stream that keeps one, `deferred` one whose 100 queues are all deferred, so
+that the journal alone is written; `materialised` is what writing their tables takes then, at the end of that stream.
 """
 
 from __future__ import annotations
@@ -92,6 +93,8 @@ def run(folder: Path, rows: int, rounds: int) -> None:
     streams: list[float] = []
     routes: list[float] = []
     journaled: list[float] = []
+    deferred: list[float] = []
+    materialised: list[float] = []
     reports: list[BatchReport] = []
     for number in range(rounds + 1):
         appended = append(spark, source, folder / "appended")
@@ -100,15 +103,21 @@ def run(folder: Path, rows: int, rounds: int) -> None:
         kept = JOB.format(stream=f"bench-journal-{number}", path=source) + "journal: on\n"
         _, beside = route(spark, data, parse_job(kept))
         noted = sum(beside.seconds[stage] for stage in STAGES)
+        late = JOB.format(stream=f"bench-deferred-{number}", path=source) + "freshness: 3600\n"
+        whole, waiting = route(spark, data, parse_job(late))
+        waited = sum(waiting.seconds[stage] for stage in STAGES)
         console.print(
             f"{'warm-up' if number == 0 else f'round {number}'}: append {appended:.2f} s, route {routed:.2f} s "
-            f"({report.copies:,} copies), stream {stream:.2f} s, with a journal {noted:.2f} s",
+            f"({report.copies:,} copies), stream {stream:.2f} s, with a journal {noted:.2f} s, "
+            f"deferred {waited:.2f} s ({whole:.2f} s with materialising)",
             highlight=False,
         )
         if number:
             appends.append(appended)
             routes.append(routed)
             journaled.append(noted)
+            deferred.append(waited)
+            materialised.append(whole - stream + routed - waited)
             streams.append(stream)
             reports.append(report)
     spark.stop()
@@ -122,6 +131,8 @@ def run(folder: Path, rows: int, rounds: int) -> None:
         ("route", routed, copies),
         ("stream", statistics.median(streams), copies),
         ("route, with a journal", statistics.median(journaled), copies),
+        ("route, deferred", statistics.median(deferred), copies),
+        ("materialise", statistics.median(materialised), copies),
     ):
         table.add_row(
             name, f"{seconds:.2f}", f"{rows / seconds:,.0f}", f"{made / seconds:,.0f}", f"{seconds / yardstick:.1f}"
@@ -133,6 +144,7 @@ def run(folder: Path, rows: int, rounds: int) -> None:
         stages.add_row(stage, f"{statistics.median(report.seconds[stage] for report in reports):.2f}")
     console.print(stages)
     print(f"ratio route/append: {routed / yardstick:.1f}")
+    print(f"ratio deferred/append: {statistics.median(deferred) / yardstick:.2f}")
     print(f"ratio with a journal/without: {statistics.median(journaled) / routed:.2f}")
 
 

@@ -74,7 +74,8 @@ _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         **_ROUTED,
         "routing": (
             "How it was routed: topology_version, stream, batch_id and seq (as in the rows of queues), the ids of the "
-            "bindings that matched, and the ids of the queues that it reached, as the topology names them."
+            "bindings that matched, and the ids of the queues that it reached, as the topology names them; of these "
+            "deferred has the ones whose copies wait here until they are materialised."
         ),
     },
     "inbox": _MESSAGE,

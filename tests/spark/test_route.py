@@ -8,7 +8,7 @@ from bindery.jobs.report import BatchReport
 from bindery.jobs.route import RouteJob
 from bindery.router.declarations import TopologyEditor
 from bindery.router.message import Message
-from bindery.router.model import Exchange
+from bindery.router.model import Binding, Exchange, Queue
 from bindery.router.values import Table
 from bindery.store import faults
 from tests.spark.installation import Installation
@@ -75,6 +75,24 @@ def test_a_journal_has_each_message_once_with_the_queues_it_reached(
     for key in ("eu.small", "us.big"):
         assert rows[key]["source"] == in_queue[key]["source"]
         assert rows[key]["routing"]["seq"] == in_queue[key]["routing"]["seq"]
+
+
+def test_deferred_queues_have_their_copies_at_the_end_of_a_job(installation: Installation) -> None:
+    """How long copies may wait is pinned: a job that says otherwise repeats a batch as it was begun."""
+    installation.queue("late")
+    installation.edit(lambda editor: editor.declare_queue(Queue("/", "now", arguments=Table({"x-freshness": 0}))))
+    installation.edit(lambda editor: editor.bind(Binding(0, "/", "amq.topic", "now", routing_key="#")))
+    installation.publish(orders("a", "b"), file="a.parquet")
+    with faults.installed(at("batch.in_tables", crash)), pytest.raises(Crash):
+        installation.route(ONE_FILE_EACH + "freshness: 600\n")
+    assert (len(installation.rows("late")), len(installation.rows("now"))) == (0, 2)
+
+    installation.route(ONE_FILE_EACH)
+
+    ids = {name: queue.id for (_, name), queue in installation.topology.load().queues.items()}
+    assert [row["routing"]["deferred"] for row in installation.journal()] == [[ids["late"]]] * 2
+    assert installation.rows("late") == installation.rows("now")
+    assert len(installation.rows("late")) == 2
 
 
 def test_bcc_routes_and_stays_out_of_queue_tables(installation: Installation) -> None:
