@@ -66,7 +66,7 @@ class Directory:
     def queue(self, name: str, vhost: str = DEFAULT_VHOST, *, live: bool = True) -> Queue:
         """A queue; its table alone with `live=False`. Raises NotFound when there is none of that name."""
         require_queue(self.topology, vhost, name)
-        return Queue(self._data, name, vhost, live=live)
+        return Queue(self._data, name, vhost, None, live)
 
     def journals(self) -> list[str]:
         """The names of the streams that keep a journal, or have kept one, in order."""
@@ -120,7 +120,7 @@ class Snapshot:
     def queue(self, name: str, vhost: str = DEFAULT_VHOST, *, live: bool = True) -> Queue:
         """A queue at that point; its table alone with `live=False`. Raises NotFound when there was none."""
         require_queue(self.topology, vhost, name)
-        return Queue(self._point.data, name, vhost, self._point, live=live)
+        return Queue(self._point.data, name, vhost, self._point, live)
 
     def journals(self) -> list[str]:
         """The names of the streams that keep a journal, or have kept one, in order."""
@@ -142,18 +142,18 @@ class Queue(Readable):
     """A queue, as whichever kind of table is asked for; nothing is taken from it.
 
     Bodies are what the queue declares, or else `payload`. What waits for a deferred queue in journals is in it, unless
-    `live` is False.
+    it was asked for with `live=False`.
     """
 
     _data: DataDir
     name: str
     vhost: str = DEFAULT_VHOST
     _point: ReadPoint | None = None
-    live: bool = True
+    _live: bool = True
 
     def __repr__(self) -> str:
         vhost = "" if self.vhost == DEFAULT_VHOST else f", vhost={self.vhost!r}"
-        live = "" if self.live else ", live=False"
+        live = "" if self._live else ", live=False"
         return f"{_owner(self._data, self._point)}.queue({self.name!r}{vhost}{live})"
 
     @property
@@ -175,7 +175,7 @@ class Queue(Readable):
         )
 
     def _at(self, point: ReadPoint, *, flat: bool, condition: Filter | None, since: int | None) -> Rows:
-        seen = replace(point, live=self.live)
+        seen = replace(point, live=self._live)
         return queue_rows(seen, self.vhost, self.name, flat=flat, condition=condition, since=since)
 
 

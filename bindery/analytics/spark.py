@@ -43,7 +43,7 @@ def register_format(session: SparkSession) -> None:
 
 def rows_frame(session: SparkSession, rows: Rows, columns: Sequence[str] | None) -> DataFrame:
     """What `rows` are of their table, as a DataFrame."""
-    frame = accepted_frame(session, rows.table.path, rows.condition, rows.table.version)
+    frame = accepted_frame(session, rows.table.path, rows.condition, rows.table.version, rows.table.tail)
     for batches in rows.table.left_out:
         number = sf.col("routing.batch_id")
         held = (sf.col("routing.stream") == batches.stream) & (number > batches.after) & (number <= batches.last)

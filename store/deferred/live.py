@@ -48,17 +48,31 @@ _TALLY_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which rows of a journal wait for a queue: those for its id, of batches above `after` up to `through`.
+
+    They were routed at topology versions above `undeclared`; None is no bound.
+    """
+
+    queue_id: int
+    after: int
+    through: int | None
+    undeclared: int
+
+
+@dataclass(frozen=True, slots=True)
 class TailFile:
     """The rows of a journal's file that wait for one queue.
 
     `file` says of them what the log of a queue's table says of its files; its path is the address of the journal's.
-    `places` are theirs in the journal's file, ascending.
+    `places` are theirs in the journal's file, ascending, and `wanted` says which rows of the journal these are.
     """
 
     journal: str
     name: str
     file: AddFile
     places: Places
+    wanted: Wanted
 
     def batches(
         self,
@@ -210,16 +224,18 @@ def tail_of(
     undeclared = tables.undeclared_since(log)
     found: dict[str, TailFile] = {}
     for journal in journals:
-        after, last = flushed_through(log, journal.stream), through(journal.stream)
+        wanted = Wanted(queue_id, flushed_through(log, journal.stream), through(journal.stream), undeclared)
+        last = wanted.through
         for one, stated in journal.files:
-            if one.last <= after or (last is not None and one.first > last):
+            if one.last <= wanted.after or (last is not None and one.first > last):
                 continue
-            places = marks_of(journal.path, one.path).of(queue_id, after=after, undeclared=undeclared, through=last)
+            places = marks_of(journal.path, one.path).of(
+                queue_id, after=wanted.after, undeclared=undeclared, through=last
+            )
             if len(places):
                 address = f"{journal.path}/{one.path}"
-                found[address] = TailFile(
-                    journal.path, one.path, replace(stated, path=address, rows=len(places)), places
-                )
+                file = replace(stated, path=address, rows=len(places))
+                found[address] = TailFile(journal.path, one.path, file, places, wanted)
     return found
 
 

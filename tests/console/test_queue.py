@@ -210,8 +210,8 @@ def test_messages_are_got_moved_and_deleted_with_numbers_before(console: Watched
     expect(page.locator(".rows")).to_contain_text(
         "The filter accepts no message of the 2 messages that the queue holds."
     )
-    assert shop.client().post("/queues/%2F/worked/count", {}).json == {"messages": 2}
-    assert shop.client().post(f"/queues/%2F/{segment('other end')}/count", {}).json == {"messages": 1}
+    assert shop.client().post("/queues/%2F/worked/count", {}).json == {"messages": 2, "waiting": 0}
+    assert shop.client().post(f"/queues/%2F/{segment('other end')}/count", {}).json == {"messages": 1, "waiting": 0}
     console.errors.clear()  # the browser notes the refused request
 
 

@@ -25,7 +25,7 @@ SURFACE = {
     "open": "(path)",
     "read_queue": (
         "(data, queue, *, vhost='/', filter=None, dialect='jms', version=None, columns=None, connection=None, "
-        "payload=None)"
+        "payload=None, live=True)"
     ),
     "spark": "()",
     "spark.route": "(df, topology, mapping=None, *, vhost='/')",
@@ -35,7 +35,7 @@ SURFACE = {
     "Directory.path": "property",
     "Directory.topology": "property",
     "Directory.queues": "(self, vhost='/')",
-    "Directory.queue": "(self, name, vhost='/')",
+    "Directory.queue": "(self, name, vhost='/', *, live=True)",
     "Directory.journals": "(self)",
     "Directory.journal": "(self, stream)",
     "Directory.snapshot": "(self, at=None)",
@@ -43,7 +43,7 @@ SURFACE = {
     "Directory.explain": "(self, message, *, queues=(), vhost='/')",
     "Snapshot.topology": "property",
     "Snapshot.queues": "(self, vhost='/')",
-    "Snapshot.queue": "(self, name, vhost='/')",
+    "Snapshot.queue": "(self, name, vhost='/', *, live=True)",
     "Snapshot.journals": "(self)",
     "Snapshot.journal": "(self, stream)",
     "Snapshot.sql": "(self, query, *, vhost='/')",

@@ -57,7 +57,7 @@ def test_a_filter_chooses_what_is_counted_shown_taken_and_deleted(run: Run, data
     at = ("a", "--data", data.root)
     high = (*at, "--filter", "JMSPriority >= 2")
     assert run("messages", "count", *at)[1] == "6\n"
-    assert json.loads(run("messages", "count", *high, "--json")[1]) == {"messages": 4}
+    assert json.loads(run("messages", "count", *high, "--json")[1]) == {"messages": 4, "waiting": 0}
     assert keys(run, "browse", *high) == [2, 3, 4, 5]
     assert keys(run, "browse", *high, "--limit", 3) == [2, 3, 4]
     assert keys(run, "get", *high) == [2]

@@ -94,25 +94,24 @@ def test_a_reader_that_a_flush_overtakes_sees_each_copy_once(
     waiting: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between any two looks of a read all may be flushed, the journal's record of it included."""
-    whole = read.read_queue(waiting, "late")
-    for batch, late in enumerate(("journals_of", "tail_of"), 4):
-        looks: Callable[..., Any] = getattr(live, late)
+    for batch, (look, late) in enumerate(
+        (("journals_of", False), ("journals_of", True), ("tail_of", False), ("tail_of", True)), 4
+    ):
+        looks: Callable[..., Any] = getattr(live, look)
 
-        def then(*args: Any, looks: Callable[..., Any] = looks, late: str = late) -> Any:
-            if late == "tail_of":  # the log has been read
+        def then(*args: Any, looks: Callable[..., Any] = looks, late: bool = late) -> Any:
+            if not late:
                 flush(waiting, store)
-                return looks(*args)
             found = looks(*args)
-            flush(waiting, store)
+            if late:
+                flush(waiting, store)
             return found
 
-        publish(waiting, store, batch, batch)
-        expected = [*numbers(whole), batch]
+        publish(waiting, store, batch, batch + 3)
         with monkeypatch.context() as patched:
-            patched.setattr(live, late, then)
-            assert numbers(read.read_queue(waiting, "late")) == expected
-        assert in_table(waiting) == len(expected)
-        whole = read.read_queue(waiting, "late")
+            patched.setattr(live, look, then)
+            assert numbers(read.read_queue(waiting, "late")) == list(range(batch + 4))
+        assert in_table(waiting) == batch + 4
 
 
 def test_whoever_acts_on_a_queue_has_all_of_it(waiting: DataDir, store: TopologyStore) -> None:
@@ -190,6 +189,6 @@ def test_rows_out_of_a_journal_are_those_at_their_places(
     rows = pa.table({"routing_key": [str(number) for number in range(100)]})
     pq.write_table(rows, folder / "f.parquet", row_group_size=group)
     chosen = np.array(sorted(places))
-    one = live.TailFile(str(folder), "f.parquet", None, chosen)  # type: ignore[arg-type]  # not looked at
+    one = live.TailFile(str(folder), "f.parquet", None, chosen, None)  # type: ignore[arg-type]  # not looked at
     found = [key for batch in one.batches(columns=["routing_key"], together=together) for key in batch["routing_key"]]
     assert [int(str(key)) for key in found] == chosen.tolist()
