@@ -51,7 +51,7 @@ def declare(client: Client) -> None:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with exchanges, queues and messages for one file; its tests take names of their own for what they change."""
+    """A server with exchanges, queues and messages for one file, whose tests change what has names of their own."""
     running = Server(tmp_path_factory.mktemp("console") / "data").start()
     declare(running.client())
     yield running
