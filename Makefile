@@ -21,7 +21,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 SECOND_OPINION := $(addprefix tests/unit/store/test_,s3_bed.py object_store.py commit.py log.py) -k "s3 or object_store"
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-console bench-files bench-commit bench-endurance \
+.PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-console bench-files bench-commit bench-endurance bench-stream \
 	bench-maintenance bench-storage bench-executors docs docs-serve faults fuzz random mutate faults-real pictures compose-check conformance clean
 
 help: ## Show this help
@@ -91,8 +91,11 @@ bench-files: $(STAMP) ## What remembering 100,000 files costs a stream
 bench-commit: $(STAMP) ## What a commit costs as a table's log grows
 	$(BIN)/python -m benchmarks.bench_commit
 
-bench-endurance: $(STAMP) ## 5,000 small batches into 100 queues: what a batch costs after months (BATCHES=5000, MINUTES=30)
-	$(BIN)/python -m benchmarks.bench_endurance --batches $(or $(BATCHES),5000) $(if $(MINUTES),--minutes $(MINUTES))
+bench-endurance: $(STAMP) ## 2,000 small batches into 100 queues and a journal, without Spark (BATCHES=2000, MINUTES=30)
+	$(BIN)/python -m benchmarks.bench_endurance --batches $(or $(BATCHES),2000) $(if $(MINUTES),--minutes $(MINUTES))
+
+bench-stream: $(STAMP) ## 5,000 small batches of a streaming job into 100 queues: what a batch costs after months (BATCHES=5000, MINUTES=30)
+	$(BIN)/python -m benchmarks.bench_stream --batches $(or $(BATCHES),5000) $(if $(MINUTES),--minutes $(MINUTES))
 
 bench-maintenance: $(STAMP) ## What maintenance costs a stream into 100 queues
 	$(BIN)/python -m benchmarks.bench_maintenance

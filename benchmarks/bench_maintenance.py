@@ -23,13 +23,12 @@ from benchmarks import workload
 from benchmarks.scratch import scratch
 from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
-from bindery.router.message import SOURCE
 from bindery.router.model import Binding, Exchange, Queue
 from bindery.store.commit import BatchCommitter, BatchCounts, WrittenFile
 from bindery.store.maintenance import Policy, Upkeep, maintain
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
-from bindery.store.writer import BATCH_SCHEMA, BatchStamp, QueueWriter
+from bindery.store.writer import BatchStamp, QueueWriter
 
 QUEUES = 100
 MESSAGES = 20
@@ -48,10 +47,7 @@ class Run:
         data = DataDir.open(folder, create=True)
         topology = TopologyStore(data).edit(_declare, author="bench").topology
         messages = workload.messages(MESSAGES, seed=1).combine_chunks().to_batches()[0]
-        columns = {name: messages.column(name) for name in messages.schema.names}
-        columns |= {"exchange": pa.array(["bench"] * MESSAGES), "source": pa.nulls(MESSAGES, SOURCE)}
-        columns["seq"] = pa.array(np.arange(MESSAGES))
-        batch = pa.RecordBatch.from_arrays([columns[name] for name in BATCH_SCHEMA.names], schema=BATCH_SCHEMA)
+        batch = workload.sent_to("bench", messages, pa.array(np.arange(MESSAGES)))
         return cls(data, Router.compile(topology, "/"), batch)
 
     def write(self, number: int) -> list[WrittenFile]:

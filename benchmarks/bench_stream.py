@@ -1,4 +1,4 @@
-"""Thousands of small batches into 100 queues: what a batch costs after months (`make bench-endurance`).
+"""Thousands of small batches into 100 queues: what a batch costs after months (`make bench-stream`).
 
 One streaming job reads a file of 20 messages a batch; every queue gets copies in every batch, so a batch
 is 100 files and 100 commits at least. The next file is placed when the batch before is committed, and

@@ -16,6 +16,7 @@ from bindery.router.declarations import TopologyEditor
 from bindery.router.message import MESSAGE_SCHEMA, VALUE_MAP
 from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology
 from bindery.router.values import Table
+from bindery.store.writer import BATCH_SCHEMA
 
 QUEUES: Final = 100
 #: Bindings per exchange; together 1,300.
@@ -128,3 +129,12 @@ def _bodies(rows: int, rng: np.random.Generator) -> pa.Array:
     data = pa.py_buffer(rng.bytes(rows * BODY_BYTES))
     offsets = pa.py_buffer(np.arange(0, rows * BODY_BYTES + 1, BODY_BYTES, dtype=np.int32))
     return pa.Array.from_buffers(pa.binary(), rows, [None, offsets, data])
+
+
+def sent_to(exchange: str, messages: pa.RecordBatch, seq: pa.Array) -> pa.RecordBatch:
+    """Messages as a task has them (BATCH_SCHEMA): sent to one exchange, with their numbers, of no source."""
+    rows = messages.num_rows
+    columns = {name: messages.column(name) for name in messages.schema.names}
+    columns |= {"exchange": pa.array([exchange] * rows), "seq": seq}
+    arrays = [columns.get(field.name, pa.nulls(rows, field.type)) for field in BATCH_SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=BATCH_SCHEMA)

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from bindery.router.errors import InvalidDeclaration
 from bindery.router.model import Queue, Topology
-from bindery.router.policies import OPERATOR_POLICY, Policies
+from bindery.router.policies import OPERATOR_POLICY, POLICY, Policies, policies_of
 from bindery.router.values import Table, Value, encode
 
 EXPIRES: Final = "expires"
@@ -115,6 +116,18 @@ class LimitsOf:
             routing_key=text(DEAD_LETTER_ROUTING_KEY),
             expires_ms=lowest(EXPIRES, 1),
         )
+
+    def expires_ms(self, queue: Queue) -> int | None:
+        """For how long the queue may be unused; costs nothing where neither it nor a policy states anything."""
+        if argument(EXPIRES) not in queue.arguments and not self._any_expires:
+            return None
+        return self(queue).expires_ms
+
+    @cached_property
+    def _any_expires(self) -> bool:
+        """Whether a policy of any kind states how long queues may be unused."""
+        kinds = (policies_of(self._topology, kind=kind) for kind in (POLICY, OPERATOR_POLICY))
+        return any(EXPIRES in policy.definition for policies in kinds for policy in policies)
 
     def limited(self) -> Iterator[tuple[Queue, QueueLimits]]:
         """The queues that something bounds, them or their rows, by vhost and name."""

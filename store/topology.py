@@ -442,18 +442,19 @@ class TopologyStore:
         declared = [item for item in changed if isinstance(item, Queue) and _id_of(before, item) != item.id]
         if not declared:
             return
-        limits_of = LimitsOf(topology)
+        expires_ms = LimitsOf(topology).expires_ms
+        expiries = {queue.id: found for queue in declared if (found := expires_ms(queue)) is not None}
         moment = time.time_ns() // 1_000_000
 
         def begin(queue: Queue) -> None:
             try:
                 found = queue_use.recorded(self.data, queue.vhost, queue.name)
-                use = queue_use.Use(queue.id, moment, queue_use.grain(limits_of(queue).expires_ms or 0))
+                use = queue_use.Use(queue.id, moment, queue_use.grain(expiries[queue.id]))
                 queue_use.record(self.data, queue.vhost, queue.name, use, found)
             except (BinderyError, OSError) as error:
                 _LOGGER.warning("queue %r of vhost %r expires from a later time on: %s", queue.name, queue.vhost, error)
 
-        _each(begin, [queue for queue in declared if limits_of(queue).expires_ms is not None])
+        _each(begin, [queue for queue in declared if queue.id in expiries])
 
 
 def _id_of(topology: Topology, queue: Queue) -> int | None:

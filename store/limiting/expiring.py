@@ -50,7 +50,7 @@ def delete_unused(store: TopologyStore, queue: Queue, clock: Callable[[], int], 
         store.give_queue_ids()
     topology = store.load()
     present = topology.queues.get((queue.vhost, queue.name))
-    expires_ms = None if present is None else LimitsOf(topology)(present).expires_ms
+    expires_ms = None if present is None else LimitsOf(topology).expires_ms(present)
     if present is None or expires_ms is None:
         return Disuse()
     found = queue_use.recorded(store.data, queue.vhost, queue.name)
@@ -79,7 +79,7 @@ def _delete(store: TopologyStore, queue: Queue, use: Use, clock: Callable[[], in
         present = editor.topology.queues.get((queue.vhost, queue.name))
         if present is None:
             return False
-        expires_ms = LimitsOf(editor.topology)(present).expires_ms
+        expires_ms = LimitsOf(editor.topology).expires_ms(present)
         newest = _of(queue_use.recorded(store.data, queue.vhost, queue.name), present)
         if expires_ms is None or newest != use or clock() < use.ends_ms(expires_ms):
             return False
