@@ -15,9 +15,10 @@ from bindery.jobs.splits import Splits
 from bindery.router.engine import Router
 from bindery.router.errors import CheckpointMismatch, UnsupportedTable, UnusablePin
 from bindery.router.model import Topology
+from bindery.router.policies import Policies
 from bindery.store.batches import BatchDriver, Begun
 from bindery.store.commit import BatchCommitter, TableCommit
-from bindery.store.maintenance.journals import keep_journal
+from bindery.store.maintenance.journals import DEFAULT_AGE, Kept, keep_journal
 from bindery.store.streams import StreamEpoch, reopen
 from bindery.store.topology import TopologyStore
 
@@ -56,7 +57,9 @@ class Planner:
         self._repin = repin
         self._epoch: StreamEpoch | None = None
         self._checked: Topology | None = None
-        self._journal = file.job.journal_options
+        #: What is kept of the journal (None: nothing) as of a topology, and that topology with ids for all queues.
+        self._kept: Kept | None = None
+        self._asked: Topology | None = None
         self._numbered: Topology | None = None
 
     def begin(self, epoch: StreamEpoch, *, new_epoch: bool = False) -> None:
@@ -65,8 +68,7 @@ class Planner:
         With `new_epoch` the stream goes on where they do not, under new batch numbers. Raises
         CheckpointMismatch, and UnsupportedTable for tables that are behind the manifest, or a journal of another vhost.
         """
-        if self._journal is not None:
-            keep_journal(self._committer.data, epoch.stream, self._file.job.vhost, self._journal.kept)
+        self._newest()
         progress = self._checkpoint.progress()
         newest = self._committer.newest_batch()
         recorded = None if newest is None or newest < epoch.first_batch else newest - epoch.first_batch
@@ -116,14 +118,33 @@ class Planner:
     def _begun(self, number: int, source: str, clock_ms: int) -> Begun[Broadcast[Router]]:
         return self.driver.begin(number, self._newest(), clock_ms, source=source, splits=self._splits.in_force)
 
+    @property
+    def keeps_journal(self) -> bool:
+        """Whether the batch that was begun goes to the journal, too."""
+        return self._kept is not None
+
     def _newest(self) -> Topology:
         """The newest topology; with a journal, whose rows name queues by their ids, one in which all have ids."""
         newest = self._topologies.load()
-        if self._journal is None:
+        if newest is not self._asked:
+            self._asked, kept = newest, self._journal(newest)
+            if kept is not None and kept != self._kept:
+                job = self._file.job
+                keep_journal(self._committer.data, job.stream, job.vhost, kept)
+            self._kept = kept
+        if self._kept is None:
             return newest
         if newest is not self._numbered:
-            self._numbered = self._topologies.give_queue_ids()
+            self._asked = self._numbered = self._topologies.give_queue_ids()
         return self._numbered
+
+    def _journal(self, topology: Topology) -> Kept | None:
+        """What is kept of the stream's journal: as the job says, or else the policy that applies to the stream."""
+        job = self._file.job
+        if "journal" in job.model_fields_set:
+            return None if job.journal_options is None else job.journal_options.kept
+        stated = Policies(topology).journal(job.vhost, job.stream)
+        return None if stated is None else Kept(DEFAULT_AGE if stated.age is None else stated.age, stated.bytes)
 
     def _router(self, topology: Topology) -> Broadcast[Router]:
         """The compiled topology, checked for this job; raises what makes it unfit."""

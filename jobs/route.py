@@ -217,7 +217,7 @@ class RouteJob:
             begun.router,
             self.job.task_buffer_bytes,
             batch.numbers,
-            journal=self.job.journal_options is not None,
+            journal=planner.keeps_journal,
         )
         outcomes = self._run_tasks(batch, task)
         routed = time.perf_counter()
