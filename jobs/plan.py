@@ -17,10 +17,11 @@ from bindery.router.engine import Router
 from bindery.router.errors import CheckpointMismatch, UnsupportedTable, UnusablePin
 from bindery.router.freshness import Flags, deferred_queues
 from bindery.router.model import Topology
+from bindery.router.policies import Policies
 from bindery.store.batches import BatchDriver, Begun
 from bindery.store.commit import BatchCommitter, TableCommit
 from bindery.store.deduplication import ensure_seen
-from bindery.store.maintenance.journals import JournalOptions, keep_journal
+from bindery.store.maintenance.journals import DEFAULT_AGE, Kept, keep_journal
 from bindery.store.streams import StreamEpoch, reopen
 from bindery.store.topology import TopologyStore
 
@@ -59,8 +60,9 @@ class Planner:
         self._repin = repin
         self._epoch: StreamEpoch | None = None
         self._checked: Topology | None = None
-        self._journal = file.job.journal_options
-        self._seen: Topology | None = None
+        #: What is kept of the journal (None: nothing) as of a topology, and that topology with ids for all queues.
+        self._kept: Kept | None = None
+        self._asked: Topology | None = None
         self._numbered: Topology | None = None
         self._deferred: tuple[tuple[int, int], Flags] | None = None
 
@@ -73,8 +75,7 @@ class Planner:
         """
         if self._file.job.dedup is not None:
             ensure_seen(self._committer.data, epoch.stream, self._file.job.vhost)
-        if self._journal is not None:
-            self._keep_journal(self._journal)
+        self._newest()
         progress = self._checkpoint.progress()
         newest = self._committer.newest_batch()
         recorded = None if newest is None or newest < epoch.first_batch else newest - epoch.first_batch
@@ -145,23 +146,37 @@ class Planner:
             raise self._committer.unusable(number, reason)
         return begun
 
+    @property
+    def keeps_journal(self) -> bool:
+        """Whether the batch that was begun goes to the journal, too."""
+        return self._kept is not None
+
     def _newest(self) -> Topology:
         """The newest topology; with a journal, whose rows name queues by their ids, one in which all have ids."""
         newest = self._topologies.load()
-        if self._numbered is None or newest is not self._seen:
-            job = self._file.job
-            self._numbered = newest
-            if self._journal is None and deferred_queues(newest, job.vhost, job.freshness).any():
-                self._journal = JournalOptions()  # copies for deferred queues wait there
-                self._keep_journal(self._journal)
-            if self._journal is not None:
-                self._numbered = self._topologies.give_queue_ids()
-            self._seen = newest
+        if newest is not self._asked:
+            self._asked, kept = newest, self._journal(newest)
+            if kept is not None and kept != self._kept:
+                job = self._file.job
+                keep_journal(self._committer.data, job.stream, job.vhost, kept)
+            self._kept = kept
+        if self._kept is None:
+            return newest
+        if newest is not self._numbered:
+            self._asked = self._numbered = self._topologies.give_queue_ids()
         return self._numbered
 
-    def _keep_journal(self, options: JournalOptions) -> None:
+    def _journal(self, topology: Topology) -> Kept | None:
+        """What is kept of the stream's journal: as the job says, or else the policy that applies to the stream."""
         job = self._file.job
-        keep_journal(self._committer.data, job.stream, job.vhost, replace(options.kept, freshness=job.freshness))
+        kept = None
+        if "journal" in job.model_fields_set:
+            kept = None if job.journal_options is None else job.journal_options.kept
+        elif (stated := Policies(topology).journal(job.vhost, job.stream)) is not None:
+            kept = Kept(DEFAULT_AGE if stated.age is None else stated.age, stated.bytes)
+        if kept is None and deferred_queues(topology, job.vhost, job.freshness).any():
+            kept = Kept()  # copies for deferred queues wait there
+        return None if kept is None else replace(kept, freshness=job.freshness)
 
     def _router(self, topology: Topology) -> Broadcast[Router]:
         """The compiled topology, checked for this job; raises what makes it unfit."""

@@ -253,7 +253,7 @@ class RouteJob:
             begun.router,
             self.job.task_buffer_bytes,
             batch.numbers,
-            journal=self.job.journal_options is not None or deferred is not None,
+            journal=planner.keeps_journal or deferred is not None,
             deferred=deferred,
         )
         options = DedupOptions.of_pin(begun.pin.dedup)

@@ -34,7 +34,17 @@ from bindery.router.model import (
     Vhost,
 )
 from bindery.router.model.objects import PARAMETER_PREFIX
-from bindery.router.policies import APPLY_TO, OPERATOR_POLICY, PAYLOAD_KEY, POLICY, Policy, policy_of
+from bindery.router.policies import (
+    APPLY_TO,
+    JOURNAL_KEY,
+    MAX_AGE_KEY,
+    MAX_BYTES_KEY,
+    OPERATOR_POLICY,
+    PAYLOAD_KEY,
+    POLICY,
+    Policy,
+    policy_of,
+)
 from bindery.router.queue_limits import (
     BACKFILL,
     BOUNDS,
@@ -69,7 +79,7 @@ class Argument:
     effective: bool = False
     idle: tuple[Value, ...] = ()
     #: Of a policy's key: what it has to cover; None where anything does.
-    covers: Literal["exchanges", "queues"] | None = None
+    covers: Literal["exchanges", "queues", "streams"] | None = None
 
     def as_row(self) -> str:
         """The row of the documentation's table."""
@@ -137,6 +147,14 @@ _ACTING: Final = (
         covers="queues",
     ),
     Argument("policy", PAYLOAD_KEY, "what bodies are for exchanges and queues without the argument `x-payload`", True),
+    Argument(
+        "policy",
+        JOURNAL_KEY,
+        "with `apply-to: streams`: streams of jobs whose names match keep a journal, of the `max-age` and "
+        "`max-length-bytes` beside it",
+        True,
+        covers="streams",
+    ),
 )
 #: Limits of a queue, kept by maintenance: by an argument, named with `x-` in front, or by a policy.
 _LIMITS: Final[Mapping[str, str]] = {
@@ -248,7 +266,8 @@ def without_effect(item: Object) -> dict[str, str]:
     """What an exchange, queue, policy, parameter or vhost states and nothing acts on: name -> why.
 
     A policy's `alternate-exchange` acts only where the policy covers exchanges, its limits where it covers queues, its
-    `payload` where it covers anything; of an operator policy the limits of queues alone act. Of a parameter the
+    `payload` where it covers anything, its `journal` with the bounds of that where it covers streams; of an operator
+    policy the limits of queues alone act. Of a parameter the
     component is named, of limits of vhosts each one. Other objects give nothing here: what a binding's arguments do
     depends on its exchange (topology lint, BT105 to BT114).
     """
@@ -282,7 +301,11 @@ def _idle_of(policy: Policy, *, operator: bool) -> dict[str, str]:
     """What is idle in a policy, in the order of its keys."""
     covered = APPLY_TO[policy.apply_to]
     found = _idle("policy", policy.definition) | _unbounded(policy.definition)
+    of_journal = {JOURNAL_KEY} | (set() if policy.journal is None else {MAX_AGE_KEY, MAX_BYTES_KEY})
     for name in policy.definition:
+        if name in of_journal and not operator:
+            found.pop(name, None)
+            continue
         known = KNOWN.get(("policy", name))
         if known is None or not known.effective:
             continue

@@ -2,14 +2,17 @@
 
 Of the policies that match, the one with the highest priority applies; ties go to the name that sorts
 first. Routing reads two keys of a policy: `alternate-exchange`, and `payload`, which is what the argument `x-payload`
-of an exchange or queue says (an argument of the exchange or queue itself wins). Everything else in a policy is stored
-and reported.
+of an exchange or queue says (an argument of the exchange or queue itself wins). A policy that applies to streams may
+have the streams of jobs keep a journal: `journal`, with `max-age` and `max-length-bytes` as brokers bound streams.
+Everything else in a policy is stored and reported.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final, Literal, cast
 
 from bindery.router.errors import InvalidDeclaration, InvalidInput
@@ -21,6 +24,17 @@ POLICY: Final = "policy"
 OPERATOR_POLICY: Final = "operator-policy"
 #: The key of a policy for the argument `x-payload`, which predeclared exchanges cannot have.
 PAYLOAD_KEY: Final = "payload"
+#: The key of a policy that has the streams that it covers keep a journal, and those that bound it.
+JOURNAL_KEY: Final = "journal"
+MAX_AGE_KEY: Final = "max-age"
+MAX_BYTES_KEY: Final = "max-length-bytes"
+#: What such a policy applies to: streams, by the names that jobs give them.
+STREAMS: Final = "streams"
+#: The least that a journal is bounded to: a file of it may be as large.
+LEAST_JOURNAL_BYTES: Final = 64 << 20
+#: Of `max-age` in brokers ("Streams", retention): a number and a unit.
+_MAX_AGE: Final = re.compile(r"0*([1-9][0-9]{0,5})([YMDhms])")
+_UNITS: Final = {"Y": 365 * 86_400, "M": 30 * 86_400, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
 #: What a policy's `apply-to` covers; the queue kinds beyond these cover no object of ours.
 APPLY_TO: Final[dict[str, frozenset[str]]] = {
     "all": frozenset({"exchanges", "queues"}),
@@ -30,6 +44,14 @@ APPLY_TO: Final[dict[str, frozenset[str]]] = {
     "quorum_queues": frozenset(),
     "streams": frozenset(),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class JournalBounds:
+    """How old rows of a journal become, and how many bytes its files have; None where nothing is said."""
+
+    age: timedelta | None
+    bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +76,40 @@ class Policy:
             regex(self.pattern)
         except InvalidInput as error:
             raise InvalidDeclaration(error.message, where=f"{where}: pattern", hint=error.hint) from None
+        if JOURNAL_KEY in self.definition:
+            self._check_journal(where)
+
+    def _check_journal(self, where: str) -> None:
+        stated = self.definition[JOURNAL_KEY]
+        if not isinstance(stated, bool):
+            raise InvalidDeclaration(f"journal is {stated!r}", where=f"{where}: journal", hint="true or false")
+        if self.apply_to != STREAMS:
+            raise InvalidDeclaration(
+                f"journal goes with apply-to: {STREAMS}, not {self.apply_to}",
+                where=f"{where}: journal",
+                hint="a journal is kept by a stream, and the pattern is one for the names of streams",
+            )
+        age, size = self.definition.get(MAX_AGE_KEY), self.definition.get(MAX_BYTES_KEY)
+        if age is not None and _age_of(age) is None:
+            raise InvalidDeclaration(
+                f"max-age is {age!r}",
+                where=f"{where}: {MAX_AGE_KEY}",
+                hint="a number and a unit of Y, M, D, h, m, s, a minute at least, such as 7D",
+            )
+        if size is not None and not (isinstance(size, int) and size >= LEAST_JOURNAL_BYTES):
+            raise InvalidDeclaration(
+                f"max-length-bytes is {size!r}",
+                where=f"{where}: {MAX_BYTES_KEY}",
+                hint=f"of a journal {LEAST_JOURNAL_BYTES} at least, which are 64 MiB",
+            )
+
+    @property
+    def journal(self) -> JournalBounds | None:
+        """How much of their journals the streams keep that it covers; None where it has them keep none."""
+        if self.definition.get(JOURNAL_KEY) is not True:
+            return None
+        size = self.definition.get(MAX_BYTES_KEY)
+        return JournalBounds(_age_of(self.definition.get(MAX_AGE_KEY)), size if isinstance(size, int) else None)
 
     @property
     def matcher(self) -> Regex:
@@ -109,6 +165,13 @@ class Policies:
                 return policy
         return None
 
+    def journal(self, vhost: str, stream: str) -> JournalBounds | None:
+        """How much of its journal a stream of that name keeps that routes the vhost; None where it keeps none."""
+        for policy in self._by_vhost.get(vhost, ()):
+            if policy.apply_to == STREAMS and policy.matcher.found_in(stream):
+                return policy.journal
+        return None
+
     def alternate_exchange(self, exchange: Exchange) -> str | None:
         """The exchange's alternate: its own argument, or else that of the policy that applies.
 
@@ -127,6 +190,13 @@ class Policies:
         scope: Literal["exchanges", "queues"] = "exchanges" if isinstance(holder, Exchange) else "queues"
         policy = self.applying(scope, holder.vhost, holder.name)
         return None if policy is None else policy.definition.get(PAYLOAD_KEY)
+
+
+def _age_of(value: Value) -> timedelta | None:
+    """A `max-age`; None for what is none, or is under a minute."""
+    found = _MAX_AGE.fullmatch(value) if isinstance(value, str) else None
+    seconds = 0 if found is None else int(found[1]) * _UNITS[found[2]]
+    return timedelta(seconds=seconds) if seconds >= _UNITS["m"] else None
 
 
 def policies_of(topology: Topology, *, kind: str = POLICY) -> Iterator[Policy]:

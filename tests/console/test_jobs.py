@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
+from bindery.store.maintenance.journals import Kept, keep_journal
+from bindery.store.paths import DataDir
 from tests.console.conftest import Watched
 from tests.service.test_jobs_rest import Service
 
@@ -86,8 +89,10 @@ def test_a_job_that_fails_says_why_and_what_to_do_and_its_log_is_followed(page: 
     expect(area).to_be_focused()
     service.how("refuses")
     area.fill(json.dumps(service.document()))
+    keep_journal(DataDir.open(service.folder / "data"), "s", "/", Kept(timedelta(days=2)))
     view.get_by_role("button", name="Submit").click()
     expect(view).to_have_title("s · Bindery")
+    expect(view.locator(".panel", has=view.get_by_role("heading", name="Journal"))).to_contain_text("2 days")
     expect(view.locator(".notice.bad")).to_contain_text("the log of the run says why")
     expect(view.locator(".notice.bad")).to_contain_text("the cluster is full")
     expect(view.get_by_role("log")).to_contain_text("the cluster is full")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from bindery.jobs.report import BatchReport
@@ -9,8 +11,11 @@ from bindery.jobs.route import RouteJob
 from bindery.router.declarations import TopologyEditor
 from bindery.router.message import Message
 from bindery.router.model import Binding, Exchange, Queue
+from bindery.router.policies import Policy
 from bindery.router.values import Table
 from bindery.store import faults
+from bindery.store.log import TableLog
+from bindery.store.maintenance.journals import Kept
 from tests.spark.installation import Installation
 from tests.unit.store.conftest import Crash, at, crash
 
@@ -75,6 +80,15 @@ def test_a_journal_has_each_message_once_with_the_queues_it_reached(
     for key in ("eu.small", "us.big"):
         assert rows[key]["source"] == in_queue[key]["source"]
         assert rows[key]["routing"]["seq"] == in_queue[key]["routing"]["seq"]
+
+    # without the key a policy of streams says it, from the next batch on, and a job that says `off` keeps none
+    by_policy = Policy("/", "kept", "^s$", Table({"journal": True, "max-age": "2D"}), "streams").setting()
+    installation.topology.edit(lambda editor: editor.put_setting(by_policy), author="t")
+    for name, said in (("b", ""), ("c", "journal: off\n")):
+        installation.publish(orders(f"eu.{name}"), file=f"{name}.parquet")
+        installation.route(ONE_FILE_EACH + said)
+    assert {row["routing_key"] for row in installation.journal()} == {"eu.small", "us.big", "x", "eu.b"}
+    assert Kept.of(TableLog(installation.data.journal("s")).state.configuration).age == timedelta(days=2)
 
 
 def test_deferred_queues_have_their_copies_at_the_end_of_a_job(installation: Installation) -> None:

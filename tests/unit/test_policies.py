@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from bindery.router.declarations import TopologyEditor
@@ -9,7 +11,7 @@ from bindery.router.engine import Router
 from bindery.router.errors import InvalidDeclaration
 from bindery.router.message import Message, to_batch
 from bindery.router.model import Binding, Exchange, Queue, Topology
-from bindery.router.policies import OPERATOR_POLICY, Policies, Policy, policies_of
+from bindery.router.policies import OPERATOR_POLICY, JournalBounds, Policies, Policy, policies_of
 from bindery.router.values import Table
 
 ALTERNATE = Table({"alternate-exchange": "other"})
@@ -87,3 +89,53 @@ def test_policies_survive_storage_and_kinds_stay_apart() -> None:
 def test_bad_patterns_and_scopes_are_refused(pattern: str, apply_to: str) -> None:
     with pytest.raises(InvalidDeclaration):
         policy("p", pattern, apply_to=apply_to)
+
+
+def journal_policy(
+    pattern: str = "", apply_to: str = "streams", name: str = "p", priority: int = 0, **keys: object
+) -> Policy:
+    definition = Table({"journal": True} | {key.replace("_", "-"): value for key, value in keys.items()})  # type: ignore[misc]
+    return Policy("/", name, pattern, definition, apply_to, priority)
+
+
+def test_the_strongest_policy_of_streams_says_whether_a_stream_keeps_a_journal() -> None:
+    policies = Policies(
+        topology(
+            journal_policy("^orders", max_age="14D", max_length_bytes=1 << 30),
+            journal_policy("^orders\\.raw$", name="none", priority=1, journal=False),
+            journal_policy("^orders\\.long$", name="long", priority=2),
+            policy("everything", priority=9),
+        )
+    )
+    assert policies.journal("/", "orders.eu") == JournalBounds(timedelta(days=14), 1 << 30)
+    assert policies.journal("/", "orders.long") == JournalBounds(None, None)
+    assert policies.journal("/", "orders.raw") is None
+    assert policies.journal("/", "flights") is None
+    assert policies.journal("v", "orders") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "age"), [("1Y", 365), ("2M", 60), ("07D", 7), ("48h", 2), ("1440m", 1), ("86400s", 1)]
+)
+def test_ages_are_those_of_brokers_streams(text: str, age: int) -> None:
+    assert journal_policy(max_age=text).journal == JournalBounds(timedelta(days=age), None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "where"),
+    [
+        ({"apply_to": "all"}, "journal"),
+        ({"apply_to": "queues"}, "journal"),
+        ({"journal": "yes"}, "journal"),
+        ({"max_age": "7 days"}, "max-age"),
+        ({"max_age": "59s"}, "max-age"),
+        ({"max_age": 7}, "max-age"),
+        ({"max_length_bytes": (64 << 20) - 1}, "max-length-bytes"),
+        ({"max_length_bytes": True}, "max-length-bytes"),
+    ],
+)
+def test_a_journal_that_cannot_be_kept_so_is_refused(keys: dict[str, object], where: str) -> None:
+    with pytest.raises(InvalidDeclaration) as caught:
+        journal_policy(**keys)  # type: ignore[arg-type]
+    assert caught.value.where == f"policy 'p': {where}"
+    assert caught.value.hint
