@@ -20,7 +20,7 @@ from bindery.router.message import QUEUE_SCHEMA, Message
 from bindery.router.model import Binding, Exchange, Queue, Topology
 from bindery.router.reference import NaiveRouter
 from bindery.router.values import Table
-from bindery.store import backfill, faults, tables
+from bindery.store import backfill_work, faults, tables
 from bindery.store.backfill import Backfiller, Selection
 from bindery.store.backfill_records import Records
 from bindery.store.commit import BatchCommitter
@@ -282,7 +282,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 @pytest.fixture
 def portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each batch is a portion of its own."""
-    monkeypatch.setattr(backfill, "MAX_READ", 1)
+    monkeypatch.setattr(backfill_work, "MAX_READ", 1)
 
 
 @pytest.mark.local_only
