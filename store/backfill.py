@@ -16,39 +16,25 @@ version and bindings are those that brought it.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
-
-from bindery.router.errors import NotFound, Stopped
-from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, ROUTING
-from bindery.router.model import Topology
-from bindery.router.moments import iso
-from bindery.store import faults, tables
-from bindery.store.actions import AddFile, Transaction
-from bindery.store.backfill_records import BACKFILLED, FOLDER, Order, Records, Scope, Stretch, backfilled_queues
-from bindery.store.consumer_filters import queue_filter
-from bindery.store.data_files import Draft
+from bindery.router.errors import BinderyError, NotFound, Stopped
+from bindery.store import faults
+from bindery.store.backfill_records import FOLDER, Order, Scope, backfilled_queues
+from bindery.store.backfill_report import Outcome
+from bindery.store.backfill_work import QueueBackfill, condition_of, now_ms
 from bindery.store.declared_backfills import due_queues, order_declared
-from bindery.store.delivered import Delivered, Reach
-from bindery.store.journal_files import Journal, journals
-from bindery.store.log import TableLog
+from bindery.store.journal_files import journals
 from bindery.store.paths import DataDir
 from bindery.store.places import at
-from bindery.store.seams import UnderWay, seam
-from bindery.store.statistics import stated_span
 from bindery.store.topology import TopologyStore
-from bindery.store.transfers import queue_log
 
-#: Rows of a journal that are read before what was found in them is committed, at least.
-MAX_READ: Final = 2_000_000
-#: Rows of one file.
-_FILE_ROWS: Final = 100_000
+_LOGGER: Final = logging.getLogger(__name__)
 #: Seconds from one look at a batch that is under way to the next.
 _PAUSE: Final = 0.2
 
@@ -82,71 +68,6 @@ class Selection:
         )
 
 
-@dataclass(slots=True)
-class FromStream:
-    """What a journal gave: messages looked at, rows brought, and when its first row was routed (None: it is empty)."""
-
-    messages: int = 0
-    rows: int = 0
-    journal_from: int | None = None
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a backfill did, or would do.
-
-    rows         brought into the queue
-    first, last  when the first and the last of them were routed (microseconds since 1970)
-    streams      by the stream of each journal
-    under_way    batches of older topologies that had not ended: maintenance brings what is in them
-    finished     rows of earlier backfills of the queue that had been interrupted, and were completed first
-    """
-
-    queue: str
-    topology_version: int
-    rows: int = 0
-    first: int | None = None
-    last: int | None = None
-    streams: dict[str, FromStream] = field(default_factory=dict)
-    under_way: tuple[UnderWay, ...] = ()
-    finished: int = 0
-
-    def met(self, stream: str, messages: int) -> None:
-        """Count messages that were looked at."""
-        self.streams.setdefault(stream, FromStream()).messages += messages
-
-    def brought(self, stream: str, found: _Found) -> None:
-        """Count rows that were brought."""
-        self.rows += found.rows
-        self.streams.setdefault(stream, FromStream()).rows += found.rows
-        self.first = min(filter(None, (self.first, found.first)), default=None)
-        self.last = max(filter(None, (self.last, found.last)), default=None)
-
-    def as_data(self) -> dict[str, Any]:
-        """JSON-ready data."""
-        return {
-            "queue": self.queue,
-            "topology_version": self.topology_version,
-            "rows": self.rows,
-            "first": _text(self.first),
-            "last": _text(self.last),
-            "streams": [
-                {
-                    "stream": name,
-                    "messages": one.messages,
-                    "rows": one.rows,
-                    "journal_from": _text(one.journal_from),
-                }
-                for name, one in sorted(self.streams.items())
-            ],
-            "under_way": [
-                {"stream": one.stream, "batch_id": one.batch_id, "topology_version": one.topology_version}
-                for one in self.under_way
-            ],
-            "finished": self.finished,
-        }
-
-
 class Backfiller:
     """Backfills the queues of one vhost."""
 
@@ -177,7 +98,7 @@ class Backfiller:
             topology = self._store.give_queue_ids()
         scope = selection.scope(topology.queue(self._vhost, queue).id, topology.version)
         work = QueueBackfill(self._data, self._store, self._vhost, queue)
-        _condition(self._data, self._vhost, queue, scope, topology)
+        condition_of(self._data, self._vhost, queue, scope, topology)
         if not journals(self._data, self._vhost, selection.stream):
             raise NotFound(
                 f"vhost {self._vhost!r} has no journal"
@@ -190,7 +111,7 @@ class Backfiller:
             work.carry(Order.of(scope), outcome, dry_run=True, stop=stop)
             return outcome
         outcome.finished = work.finish(stop=stop)
-        order = work.records.begin(scope, _now())
+        order = work.records.begin(scope, now_ms())
         faults.reach("backfill.ordered", queue)
         deadline = time.monotonic() + wait
         while not work.carry(order, outcome, stop=stop) and outcome.under_way and time.monotonic() < deadline:
@@ -198,13 +119,20 @@ class Backfiller:
         return outcome
 
     def finish(self, *, stop: Callable[[], bool] = _never) -> dict[str, int]:
-        """Go on with the orders of the vhost that are not closed; the rows brought, by queue. Raises Stopped."""
+        """Go on with the orders of the vhost that are not closed; the rows brought, by queue. Raises Stopped.
+
+        What else goes wrong at a queue is logged, and tried again the next time.
+        """
         found = {}
         for queue in backfilled_queues(self._data, self._store.load(), self._vhost):
             work = QueueBackfill(self._data, self._store, self._vhost, queue)
-            if work.records.orders():
+            try:
                 found[queue] = work.finish(stop=stop)
-            work.forget()
+                work.forget()
+            except Stopped:
+                raise
+            except BinderyError as error:
+                _LOGGER.warning("the backfill of queue %r in vhost %r waits: %s", queue, self._vhost, error)
         return {queue: rows for queue, rows in found.items() if rows}
 
 
@@ -236,264 +164,5 @@ def declared_backfills(store: TopologyStore) -> dict[str, dict[str, int]]:
     return found
 
 
-@dataclass(slots=True)
-class _Found:
-    """Rows of a stretch: how many, and when the first and the last were routed."""
-
-    rows: int = 0
-    first: int | None = None
-    last: int | None = None
-
-    def add(self, rows: pa.Table) -> None:
-        moments = rows["routed_at"].cast(pa.int64()).to_numpy()
-        self.rows += rows.num_rows
-        self.first = min(filter(None, (self.first, int(moments.min()))))
-        self.last = max(filter(None, (self.last, int(moments.max()))))
-
-
-class QueueBackfill:
-    """The backfills of one queue."""
-
-    def __init__(self, data: DataDir, store: TopologyStore, vhost: str, queue: str) -> None:
-        self._data = data
-        self._store = store
-        self._vhost = vhost
-        self._queue = queue
-        self.records: Final = Records(data, vhost, queue)
-        self._reach = Reach(store, vhost, queue)
-
-    def finish(self, *, stop: Callable[[], bool]) -> int:
-        """Go on with every order that is not closed; the rows brought."""
-        rows = 0
-        for order in self.records.orders():
-            outcome = Outcome(self._queue, order.topology_version)
-            try:
-                self.carry(order, outcome, stop=stop)
-            except NotFound:
-                continue  # the queue was deleted meanwhile: the order is closed
-            rows += outcome.rows
-        return rows
-
-    def forget(self) -> None:
-        """Remove the stretches whose batches no journal has any more, or that are of a queue of earlier."""
-        stretches = self.records.stretches()
-        if not stretches:
-            return
-        done = _newest(queue_log(self._data, self._vhost, self._queue))
-        first = {one.stream: one.first_batch for one in journals(self._data, self._vhost)}
-        present = self._store.load().queue(self._vhost, self._queue).id
-        open_ = {order.number for order in self.records.orders()}
-        for one in stretches:
-            oldest = first.get(one.stream or "")
-            gone = one.queue_id != present or oldest is None or oldest > one.through
-            if gone and one.number <= done and one.order not in open_:
-                self.records.forget(one)
-
-    def carry(
-        self, order: Order, outcome: Outcome, *, dry_run: bool = False, stop: Callable[[], bool] = _never
-    ) -> bool:
-        """Carry out an order as far as it can be; True when it is closed."""
-        if not dry_run:
-            self._check_present(order)
-        closed = True
-        under_way: list[UnderWay] = []
-        for journal in journals(self._data, self._vhost, order.stream):
-            here = seam(self._data, journal, order.topology_version, since_ms=order.clock_ms or _now(), now_ms=_now())
-            journal.log.refresh()  # what had ended at that look is read
-            outcome.streams.setdefault(journal.stream, FromStream()).journal_from = journal.oldest_us
-            self._sweep(order, journal, outcome, dry_run=dry_run, stop=stop)
-            under_way += here.under_way
-            closed &= here.closed
-        outcome.under_way = tuple(under_way)
-        if closed and not dry_run:
-            self.records.close(order)
-            faults.reach("backfill.closed", self._queue)
-        return closed
-
-    def _check_present(self, order: Order) -> None:
-        """Close an order of a queue that is no more, and raise NotFound."""
-        present = self._store.load().queues.get((self._vhost, self._queue))
-        if present is None or present.id != order.queue_id:
-            self.records.close(order)
-            raise NotFound(
-                f"queue {self._queue!r} was deleted meanwhile",
-                where=f"queue {self._queue!r}",
-                hint="the queue of that name that is there now, if any, is another one: backfill it anew",
-            )
-
-    def _sweep(
-        self, order: Order, journal: Journal, outcome: Outcome, *, dry_run: bool, stop: Callable[[], bool]
-    ) -> None:
-        """Bring what an order asks for out of a journal, beyond what has been brought for it."""
-        if dry_run:
-            number = _newest(queue_log(self._data, self._vhost, self._queue)) + 1
-            for portion in journal.portions(rows=MAX_READ):
-                _go_on(stop)
-                stretch = Stretch.of(order, number=number, stream=journal.stream, after=-1, through=portion.last)
-                outcome.brought(journal.stream, self._found(stretch, journal, portion.files, outcome))
-            return
-        while True:
-            _go_on(stop)
-            number = self._settled()
-            stretches = [one for one in self.records.stretches() if one.number < number]
-            mine = (one.through for one in stretches if one.order == order.number and one.stream == journal.stream)
-            after = max(mine, default=-1)
-            following = next(journal.portions(after=after, rows=MAX_READ), None)
-            if following is None:
-                return
-            planned = Stretch.of(order, number=number, stream=journal.stream, after=after, through=following.last)
-            self._carry_out(planned, journal, outcome)
-            self._check_present(order)
-
-    def _settled(self) -> int:
-        """Carry out the stretches that are on record and not in the table; the number of the next one."""
-        while True:
-            number = _newest(queue_log(self._data, self._vhost, self._queue)) + 1
-            waiting = self.records.stretch(number)
-            if waiting is None:
-                return number
-            found = journals(self._data, self._vhost, waiting.stream)
-            self._carry_out(waiting, found[0] if found else None, None)
-
-    def _carry_out(self, stretch: Stretch, journal: Journal | None, outcome: Outcome | None) -> None:
-        """Append the rows of a stretch, unless they have been; with an `outcome` it is put on record first."""
-        log = queue_log(self._data, self._vhost, self._queue)
-        tables.grow(log, tables.QUEUE)
-        with Draft(log) as draft:
-            found = _Found()
-            present = self._store.load().queues.get((self._vhost, self._queue))
-            if journal is not None and present is not None and present.id == stretch.queue_id:
-                files = [
-                    file
-                    for portion in journal.portions(after=stretch.after, through=stretch.through)
-                    for file in portion.files
-                ]
-                found = self._found(stretch, journal, files, outcome, draft)
-            if outcome is not None and self.records.plan(stretch) != stretch:
-                return  # another backfill was faster: what it has planned comes first
-            faults.reach("backfill.planned", str(stretch.number))
-            for _ in tables.attempts(log.path):
-                log.refresh()
-                if _newest(log) >= stretch.number:
-                    break  # another backfill has carried out what was planned here
-                gone = tables.undeclared_since(log) >= stretch.topology_version
-                info = {"bindery.change": "backfill", "bindery.topologyVersion": stretch.topology_version}
-                transaction = Transaction(BACKFILLED, stretch.number)
-                if gone:
-                    # the rows are of a queue that is no more: the number is passed over
-                    if log.commit((), transactions=[transaction], info={"bindery.change": "backfill"}) is not None:
-                        return
-                elif draft.commit(transactions=[transaction], info={"isBlindAppend": True, **info}) is not None:
-                    break
-            faults.reach("backfill.appended", str(stretch.number))
-            if outcome is not None:
-                outcome.brought(journal.stream if journal is not None else "", found)
-
-    def _found(
-        self,
-        stretch: Stretch,
-        journal: Journal,
-        files: Iterable[AddFile],
-        outcome: Outcome | None,
-        draft: Draft | None = None,
-    ) -> _Found:
-        """The rows of a stretch, written to a draft where there is one."""
-        found = _Found()
-        parts: list[pa.Table] = []
-        for rows in self.rows(stretch, journal, files, outcome):
-            found.add(rows)
-            if draft is not None:
-                parts.append(rows)
-                if sum(part.num_rows for part in parts) >= _FILE_ROWS:
-                    draft.write(pa.concat_tables(parts))
-                    parts.clear()
-        if draft is not None and parts:
-            draft.write(pa.concat_tables(parts))
-        return found
-
-    def rows(
-        self,
-        stretch: Stretch,
-        journal: Journal,
-        files: Iterable[AddFile],
-        outcome: Outcome | None = None,
-        *,
-        table: bool = True,
-    ) -> Iterator[pa.Table]:
-        """The rows that the queue is to get of a stretch, out of some files of the journal.
-
-        Without `table` also those that the queue's table has.
-        """
-        topology = self._store.load(version=stretch.topology_version)
-        condition = _condition(self._data, self._vhost, self._queue, stretch, topology)
-        earlier = [
-            one for one in self.records.stretches() if one.number < stretch.number and one.queue_id == stretch.queue_id
-        ]
-        delivered = Delivered(
-            self._data, self._store, self._vhost, self._queue, stretch, earlier, self._reach, table=table
-        )
-        inside = (file for file in files if _meets(journal.log.path, file, stretch))
-        for batch in journal.rows(inside, after=stretch.after, through=stretch.through):
-            if outcome is not None:
-                outcome.met(journal.stream, batch.num_rows)
-            wanted = delivered.asked(batch, stretch, condition) & ~delivered.by_stream(batch)
-            asked = batch.filter(pa.array(wanted))
-            if asked.num_rows:
-                reached, lineage = self._reach.route(asked, stretch.topology_version)
-                reached &= ~delivered.before(asked, reached)
-                if reached.any():
-                    yield brought(asked, lineage, reached, stretch.topology_version)
-
-
-def brought(batch: pa.RecordBatch, lineage: pa.ListArray, chosen: Any, topology_version: int) -> pa.Table:
-    """The chosen rows of a journal as rows of a queue, which bindings of a topology have brought."""
-    rows = batch.filter(pa.array(chosen))
-    routing = rows.column("routing")
-    members = [
-        pa.array(np.full(rows.num_rows, topology_version)),
-        *(routing.field(name) for name in ("stream", "batch_id", "seq")),
-        lineage.filter(pa.array(chosen)),
-    ]
-    new = {
-        "routing": pa.StructArray.from_arrays(
-            [member.cast(kind.type) for member, kind in zip(members, ROUTING, strict=True)], fields=list(ROUTING)
-        ),
-        "bcc": pa.nulls(rows.num_rows, MESSAGE_SCHEMA.field("bcc").type),  # which no queue keeps
-    }
-    return pa.table([new.get(name, rows.column(name)) for name in QUEUE_SCHEMA.names], schema=QUEUE_SCHEMA)
-
-
-def _condition(data: DataDir, vhost: str, queue: str, scope: Scope, topology: Topology) -> Any:
-    return queue_filter(
-        data, queue, scope.filter, vhost=vhost, dialect=scope.dialect, payload=scope.payload, topology=topology
-    )
-
-
-def _meets(path: str, file: AddFile, scope: Scope) -> bool:
-    """Whether rows of a file may have been routed within the times of a scope."""
-    if scope.since is None and scope.until is None:
-        return True
-    span = stated_span(path, file)
-    return (scope.since is None or span.last >= scope.since) and (scope.until is None or span.first < scope.until)
-
-
-def _newest(log: TableLog) -> int:
-    """The newest stretch whose rows a queue's table has."""
-    return log.transaction_version(BACKFILLED) or 0
-
-
-def _go_on(stop: Callable[[], bool]) -> None:
-    if stop():
-        raise Stopped("the backfill was stopped; maintenance or the next one goes on with it", where="backfill")
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _microseconds(moment: datetime | None) -> int | None:
     return None if moment is None else int(moment.timestamp() * 1_000_000)
-
-
-def _text(moment: int | None) -> str | None:
-    return None if moment is None else iso(datetime.fromtimestamp(moment / 1_000_000, UTC), "milliseconds")

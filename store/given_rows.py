@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from bindery.router.message import QUEUE_SCHEMA, ROUTING
 from bindery.router.model import Queue
-from bindery.store.backfill import QueueBackfill
+from bindery.store.backfill_work import QueueBackfill
 from bindery.store.journal_files import Journal, journals
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore

@@ -13,7 +13,8 @@ from bindery.api.deps import ManagementUser, NamePath, Plane, VhostPath, json_bo
 from bindery.api.items import Backfilled
 from bindery.api.presence import while_present
 from bindery.api.scope import readable_queue
-from bindery.store.backfill import Backfiller, Outcome, Selection
+from bindery.store.backfill import Backfiller, Selection
+from bindery.store.backfill_report import Outcome
 
 router = resource("messages", own=True)
 

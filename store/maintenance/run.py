@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from bindery.router.errors import BinderyError, NotFound, UnsupportedTable
+from bindery.router.errors import BinderyError, NotFound, Stopped, UnsupportedTable
 from bindery.router.model import Queue
 from bindery.router.queue_limits import LimitsOf, QueueLimits
 from bindery.store import checkpoints, kept_totals, tables
@@ -158,6 +158,8 @@ def maintain(
             done.finished = 0 if dry_run else finish_dead_letters(topologies)
             if only is None:
                 done.backfilled = declared_backfills(topologies) if dry_run else finish_backfills(topologies, stop=stop)
+        except Stopped:
+            return done
         except UnsupportedTable as error:  # who cannot be told has no limits; tables are maintained all the same
             done.limits.append(LimitsReport("", "", error=str(error)))
     for number, one_limited in enumerate(limited, 1):

@@ -20,7 +20,7 @@ from bindery.router.message import QUEUE_SCHEMA, Message
 from bindery.router.model import Binding, Exchange, Queue, Topology
 from bindery.router.reference import NaiveRouter
 from bindery.router.values import Table
-from bindery.store import backfill, faults, tables
+from bindery.store import backfill_work, faults, tables
 from bindery.store.backfill import Backfiller, Selection
 from bindery.store.backfill_records import Records
 from bindery.store.commit import BatchCommitter
@@ -209,6 +209,17 @@ def test_a_batch_under_way_by_an_older_topology_is_waited_for(data: DataDir, pas
     assert Records(data, "/", "q").orders() == [], "the stream has begun a batch by the newer topology"
 
 
+def test_what_is_routed_after_it_is_the_affair_of_the_stream(data: DataDir, past: TopologyStore) -> None:
+    """An order that is open brings nothing of a batch by a later topology, which does not lead there any more."""
+    past.edit(bound("a"), author="t")
+    assert Backfiller(data, past, "/").backfill("q").rows == 3
+    past.edit(unbound("a"), author="t")
+    route(data, past, sent("a"), batch_id=3, journal=True, clock_ms=CLOCK + 3)
+    assert len(Records(data, "/", "q").orders()) == 1
+    assert Backfiller(data, past, "/").finish() == {}
+    assert len(held(data)) == 3
+
+
 def test_maintenance_brings_what_was_under_way(data: DataDir, past: TopologyStore) -> None:
     older = past.load().version
     with BatchCommitter(data, stream="flights", app_id="flights:c") as driver:
@@ -282,7 +293,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 @pytest.fixture
 def portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each batch is a portion of its own."""
-    monkeypatch.setattr(backfill, "MAX_READ", 1)
+    monkeypatch.setattr(backfill_work, "MAX_READ", 1)
 
 
 @pytest.mark.local_only
