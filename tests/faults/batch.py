@@ -6,12 +6,26 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
+from bindery.store.seen_keys import Keys
 from tests.faults.processes import STREAM
 
 #: Messages of a batch that reach every queue.
 MESSAGES = 3
 #: Every queue is bound to it.
 BOUND = "amq.fanout"
+
+#: The window of the stream, and the batches that lie in it beside the newest; they come a second apart.
+WINDOW_MS = 2_500
+BATCHES_WITHIN = 3
+#: The key that every batch has, beside two of one of its own.
+_EVERY = 7
+
+
+def firsts(number: int) -> list[int]:
+    """The messages of a batch whose keys come for the first time, or again after the window."""
+    return [1] if number % BATCHES_WITHIN else [0, 1]
 
 
 @dataclass
@@ -36,6 +50,17 @@ class Batch:
     def lost(self) -> str:
         """The message that reaches none."""
         return f"{self.number}.{MESSAGES}"
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of its messages."""
+        keys = np.array([_EVERY, -self.number - 1, -self.number - 1])
+        return Keys(keys, keys, np.arange(MESSAGES))
+
+    @property
+    def repeats(self) -> list[int]:
+        """The messages that repeat one."""
+        return [seq for seq in range(MESSAGES) if seq not in firsts(self.number)]
 
     def rows(self, names: list[tuple[int, str]], version: int) -> list[dict[str, Any]]:
         """The rows of its messages: number and routing key of each."""

@@ -13,6 +13,7 @@ from bindery.store import tables
 from bindery.store.access import AccessStore
 from bindery.store.batches import BatchDriver
 from bindery.store.commit import BatchCommitter
+from bindery.store.deduplication import SeenTable
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.places import at
@@ -31,6 +32,7 @@ class Process:
         self._committer: BatchCommitter | None = None
         self._publisher: Publisher | None = None
         self._access: AccessStore | None = None
+        self._seen: SeenTable | None = None
 
     @property
     def store(self) -> TopologyStore:
@@ -62,9 +64,16 @@ class Process:
             self._committer = BatchCommitter(self._data, stream=STREAM, app_id=epoch.app_id, workers=1)
         return driver_of(self._committer, self.store)
 
+    @property
+    def seen(self) -> SeenTable:
+        """What its driver knows repeats by."""
+        if self._seen is None:
+            self._seen = SeenTable(self._data, STREAM, "/")
+        return self._seen
+
     def restart(self) -> None:
         """A new process: nothing is remembered but what is on the disk."""
-        self._store = self._access = None
+        self._store = self._access = self._seen = None
         if self._committer is not None:
             self._committer.close()
             self._committer = None

@@ -36,6 +36,7 @@ from bindery.store.access import User
 from bindery.store.batches import BatchDriver, Routed
 from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.consumer_filters import consumer_filter
+from bindery.store.deduplication import SeenTable
 from bindery.store.jobs import JobRecord, JobRegistry
 from bindery.store.limiting import finish_dead_letters, keep_limits
 from bindery.store.log import TableLog
@@ -53,7 +54,7 @@ from bindery.store.topology import TopologyStore
 from bindery.store.transfer_plans import Plans
 from bindery.store.unroutable import Selection
 from tests.faults import grounds
-from tests.faults.batch import BOUND, MESSAGES, Batch
+from tests.faults.batch import BATCHES_WITHIN, BOUND, MESSAGES, WINDOW_MS, Batch, firsts
 from tests.faults.injection import Died, Injection, Met
 from tests.faults.moving import Look, Moving, declare_targets, pending, target, transfer
 from tests.faults.processes import STREAM, Contents, Process, driver_of
@@ -170,7 +171,7 @@ class World:
         batch = self.batch or Batch(self.next_batch, 1_000_000 + self.next_batch * 1_000)
         self.batch = batch
 
-        if self.run("stream", lambda: self._drive(self._process.driver, batch), injection).done:
+        if self.run("stream", lambda: self._drive(self._process.driver, self._process.seen, batch), injection).done:
             self.ended.append(batch.number)
             self.unroutable.add(batch.lost)
             self.ever |= {*batch.messages, batch.lost}
@@ -180,7 +181,7 @@ class World:
             self.batch = None
             self._arrived(batch.messages, batch.targets)
 
-    def _drive(self, driver: BatchDriver[Topology], batch: Batch) -> None:
+    def _drive(self, driver: BatchDriver[Topology], seen: SeenTable, batch: Batch) -> None:
         begun = driver.begin(batch.number, self._process.store.load(), batch.clock_ms)
         version = begun.pin.topology_version
         assert batch.version in (None, version), "a replay got another pin"
@@ -191,7 +192,10 @@ class World:
             counts = RoutedCounts()
             counts.records, counts.copies = MESSAGES + 1, MESSAGES * len(batch.targets)
             files += [self._unroutable_file(batch), self._journal_file(batch, begun.topology)]
-            driver.commit(begun, Routed(files, counts))
+            verdict = seen.judge(begun.stamp, WINDOW_MS, batch.keys)
+            assert verdict.repeated.tolist() == batch.repeats, "judged otherwise"
+            driver.commit(begun, Routed([*files, *seen.write(begun.stamp)], counts))
+            seen.committed(begun.stamp)
 
     def _queue_file(self, batch: Batch, name: str) -> WrittenFile:
         assert batch.version is not None
@@ -476,7 +480,8 @@ class World:
         assert self.batch is not None
         epoch = register(self.data, STREAM, "c1")
         with BatchCommitter(self.data, stream=STREAM, app_id=epoch.app_id, workers=1) as committer:
-            self._drive(driver_of(committer, TopologyStore(self.data)), self.batch)
+            seen = SeenTable(self.data, STREAM, "/")
+            self._drive(driver_of(committer, TopologyStore(self.data)), seen, self.batch)
 
     def _meanwhile_route(self) -> None:
         self.route(None)
@@ -520,7 +525,7 @@ class World:
 
     def _tables(self) -> list[str]:
         fixed = [self.data.topology, self.data.streams, self.data.manifest, self.data.unroutable("/")]
-        fixed.append(self.data.journal(STREAM))
+        fixed += [self.data.journal(STREAM), self.data.dedup(STREAM)]
         return [path for path in fixed if tables.exists(path)] + [
             self.data.queue("/", name) for name in (*self.must, *map(target, QUEUES))
         ]
@@ -547,6 +552,7 @@ class World:
             assert not back, f"{name} holds again what was taken from it: {back}"
         self.moving.check(self.rows)
         self._check_journal()
+        self._check_keys()
 
     def _check_journal(self) -> None:
         """Each message of the stream is there once, unless it is old."""
@@ -557,6 +563,19 @@ class World:
         assert self.journal <= set(there), f"lost from the journal: {self.journal - set(there)}"
         begun = set() if self.batch is None else {*self.batch.messages, self.batch.lost}
         assert set(there) <= self.ever | begun, "the journal holds what nobody sent"
+
+    def _check_keys(self) -> None:
+        """The first messages of batches that have ended have their keys on record once, as long as the window is."""
+        path = self.data.dedup(STREAM)
+        files = tables.files_of(TableLog(path, files=True)) if tables.exists(path) else ()
+        rows = [row["routing"] for file in files for row in at(path, file).read_parquet().to_pylist()]
+        there = [(row["batch_id"], row["seq"]) for row in rows]
+        assert len(there) == len(set(there)), f"doubled among the keys: {there}"
+        within = max((number for number, _ in there), default=0) - BATCHES_WITHIN
+        missing = {(number, seq) for number in self.ended if number > within for seq in firsts(number)} - set(there)
+        assert not missing, f"lost from the keys: {missing}"
+        begun = [] if self.batch is None else [self.batch.number]
+        assert {number for number, _ in there} <= {*self.ended, *begun}, "keys of what nobody sent"
 
     def finish(self) -> None:
         """End what has not ended, in a new process without faults, and look at everything from outside."""

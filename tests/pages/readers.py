@@ -165,7 +165,7 @@ def reader_of(block: Block, page: list[Block]) -> Callable[[Block], None] | None
         if isinstance(given, dict):
             if "stream" in given:
                 return job
-            if "message" in given or "options" in given:
+            if given.keys() & {"message", "options", "dedup"}:
                 return part_of_job
             if given.keys() & {"exchanges", "queues", "bindings", "delete"}:
                 return definitions

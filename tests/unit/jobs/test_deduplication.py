@@ -351,6 +351,10 @@ def test_the_file_and_the_place_in_it_say_which_came_first(stream: Stream) -> No
 def test_a_key_is_on_record_after_everything_else(stream: Stream) -> None:
     """Else a new epoch would drop what no queue has."""
     dedup = stream.data.dedup(STREAM)
+    in_queue = reached("batch.appending", crash, where=stream.data.queue("/", "all"))
+    with faults.installed(in_queue), pytest.raises(Crash):
+        stream.route(0, NOW, one_task(("a", "1")))
+    assert (stream.routed, stream.known) == ([], [])
     with faults.installed(reached("batch.appending", crash, where=dedup)), pytest.raises(Crash):
         stream.route(0, NOW, one_task(("a", "1")))
     assert stream.routed == ["a"]

@@ -56,3 +56,10 @@ def test_bodies_that_filters_could_not_read_are_told_wherever_they_went() -> Non
         {"kind": "exchange", "name": "orders", "reason": "syntax", "messages": 2},
         {"kind": "queue", "name": "it's", "reason": "too-deep", "messages": 1},
     ]
+
+
+def test_duplicates_are_told_apart_and_are_not_lost() -> None:
+    totals = Totals()
+    totals.add(BatchReport(0, 1, 6, 3, 3, {}, reasons={"duplicate": 2, "no_binding": 1}))
+    assert totals.summary == "6 records → 3 copies, 2 duplicates, 1 unroutable: no_binding ×1"
+    assert (totals.unroutable, totals.lost) == (3, 1)
