@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from bindery.router.message import QUEUE_SCHEMA, ROUTING
 from bindery.router.model import Queue
 from bindery.store.backfill_work import QueueBackfill
+from bindery.store.delivered import Mask
 from bindery.store.journal_files import Journal, journals
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
@@ -33,13 +34,23 @@ class Given:
         """The number of the newest stretch of a backfill that is on record; 0 for none."""
         return max((one.number for one in self._backfills.records.stretches()), default=0)
 
-    def rows(self, through: Mapping[str, int], *, after: int = -1, stretches: int | None = None) -> Iterator[pa.Table]:
+    def rows(
+        self,
+        through: Mapping[str, int],
+        *,
+        after: int = -1,
+        stretches: int | None = None,
+        undeclared: int = -1,
+        flushed: Callable[[str], int] | None = None,
+    ) -> Iterator[pa.Table]:
         """The rows that the queue has been given: by streams up to their batches `through`, and by backfills.
 
-        Of these up to the stretch of that number, if one is given; none with `after`.
+        Of these up to the stretch of that number, if one is given; none with `after`. Not those that were routed at
+        topology version `undeclared` or before, which were for another queue of that id. Of a stream that is
+        `flushed` up to a batch (by default all of them) the deferred copies of later ones are left out, which wait.
         """
         parts: list[pa.Table] = []
-        for rows in self._each(through, after, stretches):
+        for rows in self._each(through, after, stretches, undeclared, flushed):
             parts.append(rows)
             if sum(part.num_rows for part in parts) >= _ROWS:
                 yield pa.concat_tables(parts)
@@ -47,12 +58,20 @@ class Given:
         if parts:
             yield pa.concat_tables(parts)
 
-    def _each(self, through: Mapping[str, int], after: int, stretches: int | None) -> Iterator[pa.Table]:
+    def _each(
+        self,
+        through: Mapping[str, int],
+        after: int,
+        stretches: int | None,
+        undeclared: int,
+        flushed: Callable[[str], int] | None,
+    ) -> Iterator[pa.Table]:
         for journal in journals(self._data, self._queue.vhost):
             last = through.get(journal.stream, -1)
+            waiting = last if flushed is None else flushed(journal.stream)
             for portion in journal.portions(after=after, through=last):
                 for batch in journal.rows(portion.files, after=after, through=last):
-                    rows = delivered_rows(batch, self._queue.id)
+                    rows = delivered_rows(batch, self._queue.id, undeclared=undeclared, waiting_above=waiting)
                     if rows.num_rows:
                         yield rows
             if after < 0:
@@ -67,11 +86,12 @@ class Given:
                     yield from self._backfills.rows(stretch, journal, portion.files, table=False)
 
 
-def delivered_rows(batch: pa.RecordBatch, queue_id: int) -> pa.Table:
-    """The rows of a journal that name a queue, as the rows of its table."""
-    queues = batch.column("routing").field("queues")
-    chosen = np.zeros(batch.num_rows, np.bool_)
-    chosen[pc.list_parent_indices(queues).to_numpy()[pc.list_flatten(queues).to_numpy() == queue_id]] = True
+def delivered_rows(batch: pa.RecordBatch, queue_id: int, *, undeclared: int, waiting_above: int) -> pa.Table:
+    """The rows of a journal that name a queue, as the rows of its table, without deferred ones of batches above one."""
+    routing = batch.column("routing")
+    versions, numbers = (routing.field(name).to_numpy() for name in ("topology_version", "batch_id"))
+    waits = _naming(routing.field("deferred"), queue_id) & (numbers > waiting_above)
+    chosen = _naming(routing.field("queues"), queue_id) & (versions > undeclared) & ~waits
     rows = batch.filter(pa.array(chosen))
     routing = rows.column("routing")
     members = [routing.field(member.name).cast(member.type) for member in ROUTING]
@@ -80,6 +100,13 @@ def delivered_rows(batch: pa.RecordBatch, queue_id: int) -> pa.Table:
         "bcc": pa.nulls(rows.num_rows, QUEUE_SCHEMA.field("bcc").type),  # which no queue keeps
     }
     return pa.table([new.get(name, rows.column(name)) for name in QUEUE_SCHEMA.names], schema=QUEUE_SCHEMA)
+
+
+def _naming(lists: pa.ListArray, queue_id: int) -> Mask:
+    """Which of the lists have an id."""
+    found = np.zeros(len(lists), np.bool_)
+    found[pc.list_parent_indices(lists).to_numpy()[pc.list_flatten(lists).to_numpy() == queue_id]] = True
+    return found
 
 
 def by_stream(numbers: Mapping[str, int]) -> dict[str, int]:

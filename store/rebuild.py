@@ -34,6 +34,7 @@ from bindery.router.moments import iso
 from bindery.store import data_files, effects, faults, file_rows, tables
 from bindery.store.actions import AddFile, RemoveFile, Transaction
 from bindery.store.backfill_records import BACKFILLED
+from bindery.store.deferred.waiting import flush_id, flushed_through
 from bindery.store.delivered import Mask
 from bindery.store.given_rows import Given, by_stream
 from bindery.store.journal_files import journals
@@ -171,7 +172,7 @@ class _Work:
         undeclared_at = self._undeclared_at()
         done.not_covered = self._uncovered(undeclared_at)
         if dry_run:
-            for rows in self._given.rows(by_stream(ended)):
+            for rows in self._given.rows(by_stream(ended), undeclared=undeclared_at):
                 done.add(rows)
             done.under_way = tuple(f"{app_id}:{number}" for app_id, number in waiting.items())
             return done
@@ -179,12 +180,13 @@ class _Work:
         files: list[AddFile] = []
         made = False
         try:
-            for rows in self._given.rows(by_stream(ended)):
+            for rows in self._given.rows(by_stream(ended), undeclared=undeclared_at):
                 files.append(data_files.write_file(self._path, rows))
                 done.add(rows)
             newest = self._given.newest_stretch
             restored = [
                 *(Transaction(app_id, number) for app_id, number in ended.items()),
+                *(Transaction(flush_id(stream), number) for stream, number in by_stream(ended).items()),
                 tables.undeclared(undeclared_at),
                 *([Transaction(BACKFILLED, newest)] if newest else []),
             ]
@@ -254,7 +256,7 @@ class _Work:
         log = queue_log(self._data, self._queue.vhost, self._queue.name)
         once = Transaction(f"bindery.rebuilt:{app_id}", number)
         with data_files.Draft(log) as draft:
-            found = list(self._given.rows({stream: number}, after=number - 1))
+            found = list(self._given.rows({stream: number}, after=number - 1, **self._had(log)))
             for rows in found:
                 draft.write(rows)
             for _ in tables.attempts(self._path):
@@ -287,7 +289,7 @@ class _Work:
             newest = log.transaction_version(BACKFILLED) or 0
             numbers = [file.rows for file in lost]
             with data_files.Draft(log) as draft:
-                for rows in self._given.rows(by_stream(log.transactions), stretches=newest):
+                for rows in self._given.rows(_come(log), stretches=newest, **self._had(log)):
                     wanted = _within(rows, bounds) & ~_known(rows, held)
                     kept = rows.filter(pa.array(wanted))
                     if kept.num_rows:
@@ -303,6 +305,13 @@ class _Work:
                 if dry_run or draft.commit(gone, info={"bindery.change": "rebuild"}) is not None:
                     return done
         raise AssertionError("attempts() ends by raising")
+
+    def _had(self, log: TableLog) -> dict[str, Any]:
+        """What the table says of rows that journals have: since when they are its own, and what it was flushed of."""
+        return {
+            "undeclared": tables.undeclared_since(log),
+            "flushed": lambda stream: flushed_through(log, stream),
+        }
 
     def _is_readable(self, file: AddFile) -> bool:
         try:
@@ -369,6 +378,18 @@ class _Work:
                 if (one["kind"], one["vhost"], one["name"]) == ("queue", self._queue.vhost, self._queue.name):
                     found[row["stream"]] += one["rows"]
         return +found
+
+
+def _come(log: TableLog) -> dict[str, int]:
+    """How far each stream has come in a table: by its own commits, or by flushes of what was deferred."""
+    found = by_stream(
+        {app_id: number for app_id, number in log.transactions.items() if not app_id.startswith("bindery.")}
+    )
+    for app_id, number in log.transactions.items():
+        if app_id.startswith(flush_id("")):
+            stream = app_id.removeprefix(flush_id(""))
+            found[stream] = max(number, found.get(stream, -1))
+    return found
 
 
 def _bounds(path: str, file: AddFile) -> _Bounds:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bindery.router.errors import Fenced, Refused, UnsupportedTable
-from bindery.store import faults, tables
+from bindery.store import deferred, faults, tables
 from bindery.store.backfill import Backfiller
 from bindery.store.commit import BatchCommitter
 from bindery.store.log import TableLog
@@ -77,7 +77,7 @@ def test_a_lost_table_has_everything_again(
     assert (found.was, found.rows, found.streams) == ("lost", 4, {"flights": 4})
     assert (found.aside is None) == (lose is lose_folder)
     assert read_queue(data, "q").to_pylist() == before
-    assert dict(TableLog(queue).transactions) == transactions
+    assert dict(TableLog(queue).transactions) == {**transactions, "bindery.flush:flights": 3}
     assert work.rebuild("q").was == "whole"
     with pytest.raises(Fenced):  # a replay of the newest batch, which has ended
         route(data, store, sent("a"), batch_id=3, journal=True)
@@ -246,3 +246,31 @@ def test_a_rebuilt_queue_is_what_it_was(
         lose_folder(path)
     Rebuilder(data, store, "/").rebuild("q")
     assert held(data) == before
+
+
+@given(
+    st.lists(st.booleans(), min_size=1, max_size=6), st.integers(0, 5), st.sampled_from(["folder", "files", "nothing"])
+)
+@examples(15)
+def test_a_deferred_queue_is_rebuilt_with_what_it_had_and_what_waits_comes_later(
+    tmp_path_factory: pytest.TempPathFactory, flushes: list[bool], immediate: int, lose: str
+) -> None:
+    data = DataDir.open(tmp_path_factory.mktemp("data"), create=True)
+    store = TopologyStore(data)
+    store.create()
+    store.edit(declare_queues("q"), author="t")
+    store.edit(bound("#"), author="t")
+    for number, flush in enumerate(flushes):
+        late = 0 if number == immediate else 60
+        route(data, store, sent("a", "b"), batch_id=number, journal=True, freshness=late, clock_ms=CLOCK + number)
+        if flush:
+            deferred.materialise_queue(data, store, "/", "q")
+    path = data.queue("/", "q")
+    if lose == "folder":
+        lose_folder(path)
+    elif lose == "files":
+        for file in tables.files_of(TableLog(path, files=True)):
+            place(path, file).remove()
+    Rebuilder(data, store, "/").rebuild("q")
+    deferred.materialise_queue(data, store, "/", "q")
+    assert held(data) == [("flights", number, seq) for number in range(len(flushes)) for seq in range(2)]
