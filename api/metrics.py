@@ -256,13 +256,20 @@ class RoutingCollector(Collector):
             "When the oldest row of a journal was routed.",
             labels=["stream"],
         )
+        waiting = GaugeMetricFamily(
+            "bindery_journal_waiting_timestamp_seconds",
+            "When the oldest message was routed that has copies which wait for deferred queues.",
+            labels=["stream"],
+        )
         for (stream,) in own:
             journal = journals[stream]
+            if journal.waiting is not None:
+                waiting.add_metric([stream], journal.waiting.timestamp())
             rows.add_metric([stream], journal.rows)
             size.add_metric([stream], journal.bytes)
             if journal.oldest is not None:
                 oldest.add_metric([stream], journal.oldest.timestamp())
-        yield from (rows, size, oldest)
+        yield from (rows, size, oldest, waiting)
 
     def _depths_of(self, topology: Topology) -> Iterator[Family]:
         depth = GaugeMetricFamily("bindery_queue_depth", "Rows that a queue holds.", labels=["vhost", "queue"])

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from bindery.router.moments import iso
 from bindery.store import tables
+from bindery.store.deferred.waiting import Journal
 from bindery.store.log import TableLog
 from bindery.store.maintenance.journals import Kept
 from bindery.store.paths import DataDir
@@ -22,7 +23,10 @@ _SECOND: Final = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class JournalSize:
-    """A journal: its rows, bytes of its files, when the oldest row was routed (None: there is none), what is kept."""
+    """A journal: its rows, bytes of its files, when the oldest row was routed (None: there is none), what is kept.
+
+    `waiting` is when the first message was routed that may have copies for deferred queues which wait; None for none.
+    """
 
     stream: str
     vhost: str
@@ -30,6 +34,7 @@ class JournalSize:
     bytes: int
     oldest: datetime | None
     kept: Kept
+    waiting: datetime | None = None
 
     def as_data(self) -> dict[str, Any]:
         """JSON-ready data."""
@@ -39,6 +44,7 @@ class JournalSize:
             "oldest_row_at": None if self.oldest is None else iso(self.oldest, "milliseconds"),
             "kept_seconds": self.kept.age // _SECOND,
             "kept_bytes": self.kept.bytes,
+            "waiting_since": None if self.waiting is None else iso(self.waiting, "milliseconds"),
         }
 
 
@@ -72,6 +78,7 @@ class JournalSizes:
 
 def _size(log: TableLog) -> JournalSize:
     stated, files = log.state.configuration, tables.files_of(log).values()
+    waiting = Journal.of(log).waiting_since_ms
     oldest = min((stated_span(log.path, file).first for file in files), default=None)
     return JournalSize(
         stream=stated["bindery.name"],
@@ -81,4 +88,5 @@ def _size(log: TableLog) -> JournalSize:
         # a file that states no time may hold any
         oldest=None if oldest is None or oldest < 0 else datetime.fromtimestamp(oldest / 1_000_000, UTC),
         kept=Kept.of(stated),
+        waiting=None if waiting is None else datetime.fromtimestamp(waiting / 1000, UTC),
     )

@@ -16,6 +16,7 @@ from bindery.router.errors import UnusablePin
 from bindery.router.model import DEFAULT_VHOST, Topology
 from bindery.router.moments import iso
 from bindery.store import effects, tables
+from bindery.store.deferred import allowed_ms
 from bindery.store.jobs import Found, JobRegistry
 from bindery.store.journal_sizes import JournalSize, JournalSizes
 from bindery.store.kept_totals import manifest_totals
@@ -31,6 +32,8 @@ from bindery.store.totals import Totals
 
 #: A batch that was begun so long ago, and is not committed, is worth a word where nobody is known to be at it.
 _UNFINISHED: Final = timedelta(minutes=1)
+#: … and by how much copies for deferred queues may be late.
+_LATE: Final = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,13 @@ class StreamState:
     begun: tuple[int, datetime] | None = None
     job: Found | None = None
     journal: JournalSize | None = None
+    #: How long copies may wait in it for deferred queues.
+    allowed: timedelta = timedelta(0)
+
+    def late(self, now: datetime) -> timedelta:
+        """By how much the oldest copy for a deferred queue is late; nothing where none is."""
+        waiting = None if self.journal is None else self.journal.waiting
+        return timedelta(0) if waiting is None else max(timedelta(0), now - waiting - self.allowed)
 
     @property
     def last(self) -> Batch | None:
@@ -137,7 +147,9 @@ class StreamState:
             else {"since": iso(datetime.fromtimestamp(waiting["since"], UTC)), "reason": waiting["reason"]},
             "last_batch": None if last is None else last.as_data(),
             "begun": None if self.begun is None else {"batch_id": self.begun[0], "since": iso(self.begun[1])},
-            "journal": None if self.journal is None else self.journal.as_data(),
+            "journal": None
+            if self.journal is None
+            else self.journal.as_data() | {"late_seconds": round(self.late(now).total_seconds(), 3)},
             "wrong": list(self.wrong(now)),
         }
 
@@ -162,6 +174,11 @@ class StreamState:
             yield (
                 f"{sum(self.last.unroutable.values()):,} of {self.last.records:,} records of the last batch reached "
                 f"no queue: {reasons}"
+            )
+        if (late := self.late(now)) > _LATE:
+            yield (
+                f"copies for deferred queues are late by {late // timedelta(seconds=1):,} s: see that its job runs, or "
+                "run `bindery materialise`"
             )
         for one in [] if self.last is None else self.last.unparsable:
             yield (
@@ -227,6 +244,7 @@ def overview(
                 begun=None if name not in known else _begun(data, known[name], manifest),
                 job=jobs.get(name),
                 journal=kept.get(name),
+                topology=topology,
             )
             for name in sorted({*known, *jobs, *totals.batches})
         ],
@@ -241,8 +259,11 @@ def _stream(
     begun: tuple[int, datetime] | None,
     job: Found | None,
     journal: JournalSize | None,
+    topology: Topology,
 ) -> StreamState:
     committed = totals.committed.get(name)
+    waits = journal is not None and journal.waiting is not None
+    allowed = allowed_ms(topology, journal.vhost, journal.kept.freshness) if journal is not None and waits else 0
     return StreamState(
         name,
         batches=totals.batches[name],
@@ -255,6 +276,7 @@ def _stream(
         begun=begun,
         job=job,
         journal=journal,
+        allowed=timedelta(milliseconds=allowed),
     )
 
 

@@ -41,11 +41,15 @@ class Lag:
 
 def lag_of(journal: Journal, topology: Topology) -> Lag:
     """How late the copies of a journal are, by its log alone; the least fresh queue decides."""
+    allowed = allowed_ms(topology, journal.vhost, journal.freshness)
+    return Lag(journal.stream, journal.vhost, journal.waiting_since_ms, allowed)
+
+
+def allowed_ms(topology: Topology, vhost: str, freshness: int) -> int:
+    """How many milliseconds copies may wait for the least fresh queue of a vhost; `freshness` (seconds) is the job's."""
     fresh = FreshnessOf(topology)
-    queues = [queue for (vhost, _), queue in topology.queues.items() if vhost == journal.vhost]
-    allowed = max((fresh(queue, journal.freshness) for queue in queues), default=0)
-    oldest = min((one.routed_ms for one in journal.waiting()), default=None)
-    return Lag(journal.stream, journal.vhost, oldest, allowed * 1000)
+    queues = (queue for (of, _), queue in topology.queues.items() if of == vhost)
+    return 1000 * max((fresh(queue, freshness) for queue in queues), default=0)
 
 
 def materialise_overdue(

@@ -86,6 +86,11 @@ class Journal:
         stated = self.log.state.configuration.get(FRESHNESS_PROPERTY, "")
         return int(stated) if stated.isdecimal() else 0
 
+    @property
+    def waiting_since_ms(self) -> int | None:
+        """When the first message was routed, since 1970, that may have copies which wait; None where none does."""
+        return min((one.routed_ms for one in self.waiting()), default=None)
+
     def waiting(self, after: int = NEVER) -> list[JournalFile]:
         """The files that may hold copies which wait, of batches above `after`; the oldest batches first."""
         after = max(after, materialised_through(self.log))

@@ -7,9 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bindery.router.message import Message
+from bindery.router.model import Queue
+from bindery.router.values import Table
 from bindery.store import effects, tables
 from bindery.store import newest as module
 from bindery.store.commit import BatchCommitter, BatchCounts
+from bindery.store.deferred import materialise_now, materialise_queue
+from bindery.store.deferred.waiting import Journal
 from bindery.store.jobs import JobRecord, JobRegistry, Process, Run, RunStatus
 from bindery.store.journal_sizes import JournalSizes
 from bindery.store.log import TableLog
@@ -187,7 +191,28 @@ def test_what_a_journal_holds_is_told_by_its_log_alone(data: DataDir, store: Top
         "oldest_row_at": "1970-01-01T00:00:00.005Z",
         "kept_seconds": 2 * 86_400,
         "kept_bytes": 1 << 27,
+        "waiting_since": None,
+        "late_seconds": 0.0,
     }
     assert sizes.of_all() == sizes.of_all()
     route(data, store, [Message("", "q")], stream="kept", batch_id=2, journal=True)
     assert sizes.of_all()["kept"].rows == 7
+
+
+def test_copies_that_are_late_are_among_what_is_wrong(data: DataDir, store: TopologyStore) -> None:
+    store.edit(
+        lambda editor: editor.declare_queue(Queue("/", "late", arguments=Table({"x-freshness": 60}))), author="t"
+    )
+    begun = datetime(2026, 1, 1, tzinfo=UTC)
+    clock = int(begun.timestamp() * 1000)
+    route(data, store, [Message("", "late")], clock_ms=clock)
+    route(data, store, [Message("", "late")], batch_id=1, clock_ms=clock + 1000)
+    for seconds, late in ((0, 0), (60, 0), (80, 20), (91, 31)):
+        (stream,) = overview(data).streams
+        moment = begun + timedelta(seconds=seconds)
+        said = stream.as_data(moment)
+        assert (said["journal"]["waiting_since"], said["journal"]["late_seconds"]) == ("2026-01-01T00:00:00.000Z", late)
+        assert any("late by 31 s" in one for one in said["wrong"]) == (late > 30)
+    materialise_queue(data, store, "/", "late")
+    materialise_now(store, Journal.open(data.journal("flights")))
+    assert overview(data).streams[0].as_data(begun)["journal"]["waiting_since"] is None

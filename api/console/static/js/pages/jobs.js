@@ -71,7 +71,7 @@ function journal(stream) {
     load: (live, signal) => ask(path("status"), { query: { stream }, live, signal }),
     view: ({ streams: [found] }) => {
       if (!found?.journal) return null;
-      const { rows, bytes: size, oldest_row_at: oldest, kept_seconds: age, kept_bytes: most } = found.journal;
+      const { rows, bytes: size, oldest_row_at: oldest, kept_seconds: age, kept_bytes: most, waiting_since: waiting, late_seconds: late } = found.journal;
       return h(
         "dl",
         { class: "facts" },
@@ -80,6 +80,7 @@ function journal(stream) {
         fact("Oldest", oldest === null ? "–" : time(oldest)),
         fact("Kept for", lasting(age)),
         most === null ? null : fact("Kept up to", bytes(most)),
+        waiting === null ? null : fact("Copies wait since", h("span", {}, time(waiting), late ? `, late by ${lasting(late)}` : "")),
       );
     },
   });
