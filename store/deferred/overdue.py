@@ -46,7 +46,7 @@ def lag_of(journal: Journal, topology: Topology) -> Lag:
 
 
 def allowed_ms(topology: Topology, vhost: str, freshness: int) -> int:
-    """How many milliseconds copies may wait for the least fresh queue of a vhost; `freshness` (seconds) is the job's."""
+    """Milliseconds that copies may wait for the least fresh queue of a vhost; `freshness` (seconds) is the job's."""
     fresh = FreshnessOf(topology)
     queues = (queue for (of, _), queue in topology.queues.items() if of == vhost)
     return 1000 * max((fresh(queue, freshness) for queue in queues), default=0)

@@ -9,17 +9,19 @@ from tests.faults.world import World
 
 RIVALS = {
     "route": ("takeover", "publish", "redrive", "maintain", "edit"),
+    "flush": ("flush", "route", "maintain", "edit"),
     "publish": ("route", "redrive", "maintain", "edit"),
     "redrive": ("redrive", "publish", "maintain", "edit"),
     "append": ("append", "maintain"),
     "change queues": ("edit", "maintain"),
-    "change rows": ("edit", "maintain"),
+    "change rows": ("edit", "maintain", "flush"),
     "move": ("move", "maintain", "edit"),
     "maintain": ("route", "publish", "redrive", "move", "append", "edit", "maintain"),
 }
 
 OPERATIONS: dict[str, tuple[Callable[[World, Injection | None], None], tuple[str, ...]]] = {
     "stream": (lambda world, fault: world.route(fault), RIVALS["route"]),
+    "flush": (lambda world, fault: world.flush(fault), RIVALS["flush"]),
     "publish": (lambda world, fault: world.publish(fault), RIVALS["publish"]),
     "redrive": (lambda world, fault: world.redrive(fault), RIVALS["redrive"]),
     "inbox": (lambda world, fault: world.append(fault), RIVALS["append"]),

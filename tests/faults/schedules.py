@@ -40,6 +40,10 @@ def machine(ground: Ground) -> type[RuleBasedStateMachine]:
         def route(self, fault: Injection | None) -> None:
             self.world.route(fault)
 
+        @rule(fault=injections(ground, 8, *RIVALS["flush"]))
+        def flush(self, fault: Injection | None) -> None:
+            self.world.flush(fault)
+
         @rule(fault=injections(ground, 14, *RIVALS["publish"]))
         def publish(self, fault: Injection | None) -> None:
             self.world.publish(fault)

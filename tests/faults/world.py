@@ -37,6 +37,8 @@ from bindery.store.batches import BatchDriver, Routed
 from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.consumer_filters import consumer_filter
 from bindery.store.deduplication import SeenTable
+from bindery.store.deferred import Flushed, materialise_now, waiting_rows
+from bindery.store.deferred.waiting import Journal
 from bindery.store.jobs import JobRecord, JobRegistry
 from bindery.store.limiting import finish_dead_letters, keep_limits
 from bindery.store.log import TableLog
@@ -60,6 +62,8 @@ from tests.faults.moving import Look, Moving, declare_targets, pending, target, 
 from tests.faults.processes import STREAM, Contents, Process, driver_of
 
 QUEUES = ("a", "b", "c")
+#: Those of which the stream's copies wait in its journal until they are flushed.
+DEFERRED = {"a", "c"}
 #: Everything is old enough at once: whatever is being written when it begins is written by somebody who died.
 POLICY = Policy(retention=timedelta(0), shortest=timedelta(0), versions=2, fan_in=2, orphan_age=timedelta(0))
 
@@ -188,7 +192,7 @@ class World:
         batch.version = version
         batch.targets = self._queues_at(version)
         if begun.router is not None:
-            files = [self._queue_file(batch, name) for name in sorted(batch.targets)]
+            files = [self._queue_file(batch, name) for name in sorted(batch.targets.keys() - DEFERRED)]
             counts = RoutedCounts()
             counts.records, counts.copies = MESSAGES + 1, MESSAGES * len(batch.targets)
             files += [self._unroutable_file(batch), self._journal_file(batch, begun.topology)]
@@ -216,8 +220,10 @@ class World:
         assert batch.version is not None
         rows = batch.rows(list(enumerate([*batch.messages, batch.lost])), batch.version)
         ids = sorted(topology.queues["/", name].id for name in batch.targets)
+        waiting = sorted(topology.queues["/", name].id for name in batch.targets.keys() & DEFERRED) or None
         for row in rows:
             row["routing"]["queues"] = [] if row["routing_key"] == batch.lost else ids
+            row["routing"]["deferred"] = None if row["routing_key"] == batch.lost else waiting
         path = self.data.journal(STREAM)
         at(path).make_folder()
         added = data_files.write_file(path, pa.Table.from_pylist(rows, schema=JOURNAL_SCHEMA))
@@ -228,6 +234,23 @@ class World:
         for name, incarnation in targets.items():
             if self.incarnations.get(name) == incarnation:
                 self.must[name] |= set(messages) - self.removed(name)
+
+    def flush(self, injection: Injection | None) -> None:
+        """Materialise the deferred queues."""
+
+        def action() -> Flushed:
+            done = materialise_now(self._process.store, Journal.open(self.data.journal(STREAM)))
+            if done.failed:
+                raise BinderyError("; ".join(done.failed.values()))
+            return done
+
+        if tables.exists(self.data.journal(STREAM)):
+            before = {name: self.rows(name) for name in self.incarnations}
+            ended = self.run("flush", action, injection)
+            brought = self.batch is not None or (injection is not None and injection.rival is not None)
+            assert brought or before == {name: self.rows(name) for name in self.incarnations}, "a flush changed a queue"
+            if ended.done and not brought:
+                assert not Journal.open(self.data.journal(STREAM)).waiting(), "a flush that is done left copies waiting"
 
     def publish(self, injection: Injection | None) -> None:
         """Publish a message over the service's publisher; every queue is bound."""
@@ -486,6 +509,10 @@ class World:
     def _meanwhile_route(self) -> None:
         self.route(None)
 
+    def _meanwhile_flush(self) -> None:
+        if tables.exists(self.data.journal(STREAM)):
+            materialise_now(TopologyStore(self.data), Journal.open(self.data.journal(STREAM)))
+
     def _meanwhile_publish(self) -> None:
         key = f"p{next(self._names)}"
         with closing(Publisher(self.data, TopologyStore(self.data).load, app_id=f"api:{key}")) as publisher:
@@ -532,7 +559,20 @@ class World:
 
     def rows(self, name: str) -> list[str]:
         """The messages of a queue in row order."""
-        return [row[4] for row in self._contents.of(self.data.queue("/", name))]
+        return [row[4] for row in self._held(name)]
+
+    def _held(self, name: str) -> list[tuple[Any, ...]]:
+        """The rows of a queue in row order: those of its table, and those that wait for it in the journal."""
+        path = self.data.queue("/", name)
+        found = list(self._contents.of(path))
+        if tables.exists(self.data.journal(STREAM)) and name in self.incarnations:
+            journal, log = Journal.open(self.data.journal(STREAM)), TableLog(path)
+            number = TopologyStore(self.data).load().queue("/", name).id
+            for batch in waiting_rows(journal, log, number, columns=["routing_key", "routing", "routed_at"]):
+                for row in batch.to_pylist():
+                    ids = [row["routing"][member] for member in ("stream", "batch_id", "seq")]
+                    found.append((row["routed_at"], *ids, row["routing_key"], None))
+        return sorted(found, key=lambda row: row[:4])
 
     def check(self) -> None:
         """Nothing is lost, nothing is doubled."""
@@ -540,7 +580,7 @@ class World:
         if self.batch is not None:
             allowed = allowed | {*self.batch.messages, self.batch.lost}
         for name in self.incarnations:
-            contents = self._contents.of(self.data.queue("/", name))
+            contents = self._held(name)
             there = [row[4] for row in contents]
             assert len(there) == len(set(there)), f"doubled in {name}: {there}"
             assert len({row[1:4] for row in contents}) == len(there), f"one identity twice in {name}"
@@ -592,6 +632,8 @@ class World:
             assert not any(self.moving.flying.values()), "rows in the air"
         if self._ran["maintain"]:
             self.maintain(None)
+        if self._ran["flush"]:
+            self.flush(None)
         self.check()
         self._check_unroutable(redriven=redriven)
         batches = sum(row.get("batches") or 1 for row in read_manifest(self.data) if row["stream"] == STREAM)

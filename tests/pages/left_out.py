@@ -121,6 +121,7 @@ LEFT_OUT: Final[dict[str, dict[str, str]]] = {
         "server {": "needs nginx",
     },
     "docs/storage.md": {
+        "batch 7 ──> journal: rows, routing.deferred = [.., 12, ..]        one commit, with the batch": _DRAWING,
         "export AWS_REGION=eu-central-1        # and credentials, see below": (
             "needs an object store; tests of `s3` run the same commands"
         ),
