@@ -43,6 +43,7 @@ def read_queue_df(
     What waits for a deferred queue in journals is among them, but where there is a `version`, or `live` is False.
     Arguments and errors as for `bindery.store.read.read_queue`; a DataFrame has no row order: sort by `routing`.
     """
+    require_classic(spark)
     directory = data if isinstance(data, DataDir) else DataDir.open(data)
     path = directory.queue(vhost, queue)
     tail: Tail = {}
