@@ -445,9 +445,9 @@ def test_a_page_of_queues_costs_no_more_than_its_queues(
     for number in range(20):
         client.put(f"/queues/{AT}/q-{number:02}")
     shown: Counter[str] = Counter()
-    describe, look = queues.queue_item, Counts.of
+    describe, look = queues.queue_item, Counts._in_table
     monkeypatch.setattr(queues, "queue_item", lambda *a, **k: shown.update(["described"]) or describe(*a, **k))
-    monkeypatch.setattr(Counts, "of", lambda *a: shown.update(["counted"]) or look(*a))
+    monkeypatch.setattr(Counts, "_in_table", lambda *a: shown.update(["counted"]) or look(*a))
     answer = client.get(f"/queues/{AT}{query}")
     items = answer.json["items"] if query.startswith("?page") else answer.json
     assert len(items) == (5 if query.startswith("?page") else 20)
@@ -461,9 +461,9 @@ def test_totals_and_lists_look_at_no_queue_while_nothing_changes(
     queues = [{"name": f"q{number}", "durable": True} for number in range(200)]
     assert client.post(f"/definitions/{AT}", {"queues": queues}).status == 204
     counts, looks = server.app.state.plane.counts, Counter[str]()
-    look = Counts.of
+    look = Counts._in_table
     monkeypatch.setattr(counts, "_clock", lambda: 0.0)
-    monkeypatch.setattr(Counts, "of", lambda *a: looks.update(["queue"]) or look(*a))
+    monkeypatch.setattr(Counts, "_in_table", lambda *a: looks.update(["queue"]) or look(*a))
 
     def looked(path: str) -> int:
         looks.clear()

@@ -390,7 +390,8 @@ class _Frozen:
     def __init__(self, topology: Any) -> None:
         self._topology = topology
 
-    def load(self) -> Any:
+    def load(self, *, version: int | None = None) -> Any:
+        assert version is None
         return self._topology
 
 
