@@ -1,10 +1,12 @@
-"""Journals of a vhost, read in the order of their batches."""
+"""Journals of streams: what their logs say, and their rows in the order of batches."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +16,27 @@ from bindery.store.actions import AddFile
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.statistics import stated, stated_span
+
+#: Transaction identifier of a journal: every copy of that batch, and of those before, is in the tables of its queues.
+MATERIALISED: Final = "bindery.materialised"
+#: Property of a journal: how many seconds copies may wait where nothing else is said.
+FRESHNESS_PROPERTY: Final = "bindery.journal.freshness"
+#: Transaction identifier of a journal: rows of that batch, and of those before, have been removed.
+TRIMMED: Final = "bindery.trimmed"
+#: Before the first batch of all.
+NEVER: Final = -1
+
+
+def materialised_through(journal: TableLog) -> int:
+    """The batch of a journal of which, as of those before, every queue's table has its deferred copies."""
+    found = journal.transaction_version(MATERIALISED)
+    return NEVER if found is None else found
+
+
+def trimmed_through(journal: TableLog) -> int:
+    """The newest batch of which a journal has not kept every row; NEVER for none."""
+    found = journal.transaction_version(TRIMMED)
+    return NEVER if found is None else found
 
 
 class Portion(NamedTuple):
@@ -25,19 +48,39 @@ class Portion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The journal of one stream, as of one version of its table."""
+    """A journal with its files, as it was at one moment."""
 
-    stream: str
     log: TableLog
+    stream: str
+    vhost: str
 
     @classmethod
-    def at(cls, path: str, vhost: str) -> Self | None:
-        """The journal at a path; None when it is none, or of another vhost."""
-        if not tables.exists(path):
-            return None
-        log = tables.open_log(path, tables.JOURNAL, files=True)
+    def open(cls, path: str) -> Journal:
+        """The journal at a path. Raises UnsupportedTable."""
+        return cls.of(tables.open_log(path, tables.JOURNAL, files=True))
+
+    @classmethod
+    def of(cls, log: TableLog) -> Journal:
+        """The journal with this log."""
         properties = log.state.configuration
-        return cls(properties["bindery.name"], log) if properties.get("bindery.vhost") == vhost else None
+        return cls(log, properties["bindery.name"], properties["bindery.vhost"])
+
+    @property
+    def freshness(self) -> int:
+        """Seconds that copies may wait for queues of which neither an argument nor a policy says anything."""
+        stated = self.log.state.configuration.get(FRESHNESS_PROPERTY, "")
+        return int(stated) if stated.isdecimal() else 0
+
+    @property
+    def waiting_since_ms(self) -> int | None:
+        """When the first message was routed, since 1970, that may have copies which wait; None where none does."""
+        return min((one.routed_ms for one in self.waiting()), default=None)
+
+    def waiting(self, after: int = NEVER) -> list[JournalFile]:
+        """The files that may hold copies which wait, of batches above `after`; the oldest batches first."""
+        after = max(after, materialised_through(self.log))
+        found = (JournalFile.of(file) for file in tables.files_of(self.log).values())
+        return sorted((one for one in found if one.waits and one.last > after), key=lambda one: (one.first, one.path))
 
     def portions(self, *, after: int = -1, through: int | None = None, rows: int = 0) -> Iterator[Portion]:
         """Its batches beyond `after` (up to `through`) in parts of about so many rows, each batch in one of them."""
@@ -93,11 +136,43 @@ class Journal:
         return (-1, -1) if found["min"] is None else (found["min"], found["max"])
 
 
+@dataclass(frozen=True, slots=True)
+class JournalFile:
+    """What the log says of a journal's file: its batches, and whether it may hold deferred copies.
+
+    `routed_ms` is when its first message was routed, since 1970.
+    """
+
+    path: str
+    size: int
+    rows: int
+    first: int
+    last: int
+    routed_ms: int
+    waits: bool
+
+    @classmethod
+    def of(cls, file: AddFile) -> JournalFile:
+        """Read from its statistics; what they do not state may be anything."""
+        try:
+            stats: dict[str, Any] = json.loads(file.stats or "{}")
+            rows = stats["numRecords"]
+            first, last = (stats[name]["routing"]["batch_id"] for name in ("minValues", "maxValues"))
+            routed = datetime.fromisoformat(stats["minValues"]["routed_at"]).timestamp()
+            waits = stats["nullCount"]["routing"].get("deferred") != rows
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return cls(file.path, file.size, file.rows or 0, 0, (1 << 63) - 1, file.modified_ms, waits=True)
+        return cls(file.path, file.size, rows, first, last, int(routed * 1000), waits=waits)
+
+
 def journals(data: DataDir, vhost: str, stream: str | None = None) -> list[Journal]:
-    """The journals of a vhost, or that of one of its streams, in the order of the streams' names."""
+    """The journals of a vhost, or that of one of its streams, in the order of the streams' names.
+
+    Raises UnsupportedTable for one that cannot be read.
+    """
     paths = data.journals() if stream is None else [data.journal(stream)]
-    found = (Journal.at(path, vhost) for path in paths)
-    return sorted((one for one in found if one is not None), key=lambda one: one.stream)
+    found = (Journal.open(path) for path in paths if tables.exists(path))
+    return sorted((one for one in found if one.vhost == vhost), key=lambda one: one.stream)
 
 
 def by_batch(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

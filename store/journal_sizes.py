@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bindery.router.moments import iso
 from bindery.store import tables
-from bindery.store.deferred.waiting import Journal
+from bindery.store.journal_files import Journal
 from bindery.store.log import TableLog
 from bindery.store.maintenance.journals import Kept
 from bindery.store.paths import DataDir

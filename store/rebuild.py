@@ -34,7 +34,7 @@ from bindery.router.moments import iso
 from bindery.store import data_files, effects, faults, file_rows, tables
 from bindery.store.actions import AddFile, RemoveFile, Transaction
 from bindery.store.backfill_records import BACKFILLED
-from bindery.store.deferred.waiting import flush_id, flushed_through
+from bindery.store.deferred.waiting import flush_id, flushed_through, flushes
 from bindery.store.delivered import Mask
 from bindery.store.given_rows import Given, by_stream
 from bindery.store.journal_files import journals
@@ -385,10 +385,8 @@ def _come(log: TableLog) -> dict[str, int]:
     found = by_stream(
         {app_id: number for app_id, number in log.transactions.items() if not app_id.startswith("bindery.")}
     )
-    for app_id, number in log.transactions.items():
-        if app_id.startswith(flush_id("")):
-            stream = app_id.removeprefix(flush_id(""))
-            found[stream] = max(number, found.get(stream, -1))
+    for stream, number in flushes(log).items():
+        found[stream] = max(number, found.get(stream, -1))
     return found
 
 

@@ -29,7 +29,7 @@ from bindery.store import file_rows, past, tables
 from bindery.store.actions import AddFile
 from bindery.store.deferred.live import Tail, WaitingJournal, tail_of
 from bindery.store.deferred.waiting import flushed_through, flushes
-from bindery.store.deferred.waiting import journals_of as journals_in
+from bindery.store.journal_files import journals as journals_in
 from bindery.store.manifest import MANIFEST, newest_batches, read_manifest
 from bindery.store.past import LogAt
 from bindery.store.paths import DataDir

@@ -38,7 +38,7 @@ def materialise(
     from bindery.store import tables  # noqa: PLC0415
     from bindery.store.deferred import Share, lag_of, materialise_now  # noqa: PLC0415
     from bindery.store.deferred import materialise as materialise_share  # noqa: PLC0415
-    from bindery.store.deferred.waiting import Journal  # noqa: PLC0415
+    from bindery.store.journal_files import Journal  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
 

@@ -28,21 +28,9 @@ from bindery.router.model import Queue
 from bindery.store import effects, faults, file_rows, tables
 from bindery.store.actions import AddFile, Transaction
 from bindery.store.data_files import add_file, drop_unused
-from bindery.store.deferred.waiting import (
-    MATERIALISED,
-    NEVER,
-    Journal,
-    JournalFile,
-    Marks,
-    Places,
-    flush_id,
-    flushed_through,
-    journals_of,
-    materialised_through,
-    waiting_rows,
-    without_queues,
-)
+from bindery.store.deferred.waiting import Marks, Places, flush_id, flushed_through, waiting_rows, without_queues
 from bindery.store.gathers import Gathers
+from bindery.store.journal_files import MATERIALISED, NEVER, Journal, JournalFile, journals, materialised_through
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.places import at
@@ -124,13 +112,13 @@ def materialise_queue(data: DataDir, topologies: TopologyStore, vhost: str, name
 
     Raises what reading the journals and committing to the table raise: then it has those of some journals, or all.
     """
-    journals = [one for one in journals_of(data, vhost) if one.waiting()]
-    if not journals:
+    waiting = [one for one in journals(data, vhost) if one.waiting()]
+    if not waiting:
         return 0
     queue = topologies.load().queues.get((vhost, name))
     if queue is None:
         raise NotFound(f"no queue {name!r} in vhost {vhost!r}", where="queue")
-    return sum(_catch_up(data, journal, queue) for journal in journals)
+    return sum(_catch_up(data, journal, queue) for journal in waiting)
 
 
 def record_materialised(journal: Journal, through: int) -> None:

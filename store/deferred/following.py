@@ -10,7 +10,7 @@ from bindery.router.errors import UnsupportedTable
 from bindery.store import tables
 from bindery.store.actions import AddFile
 from bindery.store.deferred.live import WaitingJournal
-from bindery.store.deferred.waiting import Journal, JournalFile, materialised_through
+from bindery.store.journal_files import Journal, JournalFile, materialised_through
 from bindery.store.paths import DataDir
 
 

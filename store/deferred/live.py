@@ -25,18 +25,8 @@ from bindery.router.model import Topology
 from bindery.store import file_rows, tables
 from bindery.store.actions import AddFile
 from bindery.store.deferred.flushing import materialise_queue
-from bindery.store.deferred.waiting import (
-    NEVER,
-    Journal,
-    JournalFile,
-    Marks,
-    Places,
-    as_queue_rows,
-    flushed_through,
-    flushes,
-    journals_of,
-    trimmed_through,
-)
+from bindery.store.deferred.waiting import Marks, Places, as_queue_rows, flushed_through, flushes
+from bindery.store.journal_files import NEVER, Journal, JournalFile, journals, trimmed_through
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.places import at
@@ -173,7 +163,7 @@ class WaitingJournal:
 
 def waiting_journals(data: DataDir, vhost: str) -> list[WaitingJournal]:
     """The journals of a vhost's streams in which something waits, or may. Raises UnsupportedTable for a damaged one."""
-    found = (WaitingJournal.of(journal) for journal in journals_of(data, vhost))
+    found = (WaitingJournal.of(journal) for journal in journals(data, vhost))
     return [one for one in found if one.files]
 
 

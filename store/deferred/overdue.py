@@ -14,7 +14,7 @@ from bindery.router.freshness import FreshnessOf
 from bindery.router.model import Topology
 from bindery.store import tables
 from bindery.store.deferred.flushing import Flushed, materialise, record_materialised
-from bindery.store.deferred.waiting import Journal
+from bindery.store.journal_files import Journal
 from bindery.store.topology import TopologyStore
 
 #: Milliseconds that a driver has to come back.

@@ -23,7 +23,7 @@ from bindery.router.model import Topology
 from bindery.store import tables
 from bindery.store.deferred.flushing import PIECE_BYTES, Flushed, Share, materialise, record_materialised
 from bindery.store.deferred.overdue import materialise_now
-from bindery.store.deferred.waiting import Journal, materialised_through
+from bindery.store.journal_files import Journal, materialised_through
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 

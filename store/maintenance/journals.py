@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from bindery.router.errors import InvalidInput, UnsupportedTable
 from bindery.store import tables
 from bindery.store.actions import AddFile, Transaction
-from bindery.store.deferred.waiting import FRESHNESS_PROPERTY, TRIMMED, Journal, JournalFile, trimmed_through
+from bindery.store.journal_files import FRESHNESS_PROPERTY, TRIMMED, Journal, JournalFile, trimmed_through
 from bindery.store.log import TableLog
 from bindery.store.maintenance.policy import as_interval, bytes_of, duration, retention_of
 from bindery.store.maintenance.tiers import newest_row, row_order

@@ -38,8 +38,8 @@ from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.consumer_filters import consumer_filter
 from bindery.store.deduplication import SeenTable
 from bindery.store.deferred import Flushed, materialise_now, waiting_rows
-from bindery.store.deferred.waiting import Journal
 from bindery.store.jobs import JobRecord, JobRegistry
+from bindery.store.journal_files import Journal
 from bindery.store.limiting import finish_dead_letters, keep_limits
 from bindery.store.log import TableLog
 from bindery.store.maintenance import maintain

@@ -12,7 +12,7 @@ from bindery.jobs.read import read_queue_df
 from bindery.router.message import Message
 from bindery.router.values import Table
 from bindery.store import deferred
-from bindery.store.deferred.waiting import Journal
+from bindery.store.journal_files import Journal
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 from tests.unit.store.routed import route

@@ -18,7 +18,7 @@ from bindery.router.message import Message
 from bindery.router.values import Table
 from bindery.store import deferred, read, tables
 from bindery.store.deferred.flushing import record_materialised
-from bindery.store.deferred.waiting import Journal
+from bindery.store.journal_files import Journal
 from bindery.store.maintenance.journals import Kept, keep_journal, trim
 from bindery.store.paths import DataDir
 from bindery.store.read import RowId

@@ -8,7 +8,7 @@ from bindery.api.counts import Counts
 from bindery.router.message import Message
 from bindery.store import deferred
 from bindery.store.deferred.flushing import record_materialised
-from bindery.store.deferred.waiting import Journal
+from bindery.store.journal_files import Journal
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 from tests.unit.store.routed import route

@@ -22,7 +22,8 @@ from bindery.router.model import Queue, Setting
 from bindery.router.policies import OPERATOR_POLICY, POLICY
 from bindery.router.values import Table
 from bindery.store import deferred, effects, faults, tables
-from bindery.store.deferred.waiting import NEVER, Journal, flushed_through, materialised_through
+from bindery.store.deferred.waiting import flushed_through
+from bindery.store.journal_files import NEVER, Journal, materialised_through
 from bindery.store.maintenance import maintain
 from bindery.store.maintenance.journals import Kept, keep_journal
 from bindery.store.maintenance.policy import Policy

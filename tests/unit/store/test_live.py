@@ -19,9 +19,9 @@ from bindery.router.values import Table
 from bindery.store import deferred, read, tables
 from bindery.store.deferred import live
 from bindery.store.deferred.flushing import record_materialised
-from bindery.store.deferred.waiting import Journal
 from bindery.store.destinations import ToQueue
 from bindery.store.found_messages import find
+from bindery.store.journal_files import Journal
 from bindery.store.moves import Mover
 from bindery.store.paths import DataDir
 from bindery.store.queue_copies import copy_messages
@@ -95,7 +95,7 @@ def test_a_reader_that_a_flush_overtakes_sees_each_copy_once(
 ) -> None:
     """Between any two looks of a read all may be flushed, the journal's record of it included."""
     for batch, (look, late) in enumerate(
-        (("journals_of", False), ("journals_of", True), ("tail_of", False), ("tail_of", True)), 4
+        (("journals", False), ("journals", True), ("tail_of", False), ("tail_of", True)), 4
     ):
         looks: Callable[..., Any] = getattr(live, look)
 

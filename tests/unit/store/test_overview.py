@@ -13,8 +13,8 @@ from bindery.store import effects, tables
 from bindery.store import newest as module
 from bindery.store.commit import BatchCommitter, BatchCounts
 from bindery.store.deferred import materialise_now, materialise_queue
-from bindery.store.deferred.waiting import Journal
 from bindery.store.jobs import JobRecord, JobRegistry, Process, Run, RunStatus
+from bindery.store.journal_files import Journal
 from bindery.store.journal_sizes import JournalSizes
 from bindery.store.log import TableLog
 from bindery.store.maintenance import maintain
