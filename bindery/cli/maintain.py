@@ -151,6 +151,8 @@ def _show(found: Report) -> None:
     brought = sum(rows for queues in found.backfilled.values() for rows in queues.values())
     if brought:
         summary += f"; backfills {'would bring' if found.dry_run else 'brought'} {counted(brought, 'row')}"
+    if found.materialised:
+        summary += f", {found.materialised:,} late copies of deferred queues moved to their tables"
     if found.leftovers:
         summary += f", {counted(found.leftovers, 'leftover')} of processes that died"
     if left:

@@ -25,6 +25,7 @@ from bindery.store import checkpoints, kept_totals, tables
 from bindery.store.actions import AddFile
 from bindery.store.backfill import declared_backfills, finish_backfills
 from bindery.store.deduplication import past_window
+from bindery.store.deferred import materialise_overdue
 from bindery.store.limiting import LimitsReport, finish_dead_letters, keep_limits
 from bindery.store.log import TableLog
 from bindery.store.maintenance.cleanup import clean_log, superfluous
@@ -95,7 +96,8 @@ class Report:
     """What a pass did, or would do; `idle` are streams that have not moved for so long that they hold nothing.
 
     `limits` are the queues that limits bound, in the order of their names; `finished` are dead letters of passes that
-    were interrupted; `backfilled` are the rows that backfills have brought, by vhost and queue.
+    were interrupted, `materialised` late copies of deferred queues, and `backfilled` the rows that backfills have
+    brought, by vhost and queue.
     """
 
     tables: list[TableReport] = field(default_factory=list)
@@ -103,6 +105,7 @@ class Report:
     leftovers: int = 0
     limits: list[LimitsReport] = field(default_factory=list)
     finished: int = 0
+    materialised: int = 0
     backfilled: dict[str, dict[str, int]] = field(default_factory=dict)
     dry_run: bool = False
 
@@ -156,6 +159,8 @@ def maintain(
         try:
             limited += limited_queues(topologies, only)
             done.finished = 0 if dry_run else finish_dead_letters(topologies)
+            if only is None and not dry_run:
+                done.materialised = sum(one.copies for one in materialise_overdue(topologies, clock(), stop=stop))
             if only is None:
                 done.backfilled = declared_backfills(topologies) if dry_run else finish_backfills(topologies, stop=stop)
         except Stopped:
