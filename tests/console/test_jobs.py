@@ -76,7 +76,7 @@ def test_a_job_is_submitted_from_a_form_followed_stopped_and_forgotten(page: Wat
     view.get_by_role("button", name="Stop after this batch").click()
     view.get_by_role("button", name="Forget").click()
     view.get_by_role("dialog").get_by_role("button", name="Forget").click()
-    expect(view.locator(".empty")).to_contain_text("No job was submitted.")
+    expect(view.locator(".empty", has_text="No job was submitted.")).to_be_visible()
 
 
 def test_a_job_that_fails_says_why_and_what_to_do_and_its_log_is_followed(page: Watched, service: Service) -> None:

@@ -19,7 +19,8 @@ from bindery.router.values import Table
 from bindery.store import deferred, read, tables
 from bindery.store.deferred.flushing import record_materialised
 from bindery.store.journal_files import Journal
-from bindery.store.maintenance.journals import Kept, keep_journal, trim
+from bindery.store.maintenance.journals import Kept, keep_journal, past_keeping, trimmed_mark
+from bindery.store.maintenance.trimming import trim
 from bindery.store.paths import DataDir
 from bindery.store.read import RowId
 from bindery.store.topology import TopologyStore
@@ -100,7 +101,8 @@ def test_what_a_journal_has_not_kept_is_no_smaller_queue(data: DataDir, store: T
     publish(data, store, 2, "a")
     keep_journal(data, "a", "/", Kept(timedelta(hours=1)))
     log = tables.open_log(data.journal("a"), tables.JOURNAL, files=True)
-    assert trim(log, int(time.time() * 1000) + 7_200_000) == 2
+    later = int(time.time() * 1000) + 7_200_000
+    assert trim(log, lambda: past_keeping(log, later), lambda gone: trimmed_mark(log, gone)) == 2
     with pytest.raises(NotFound, match="cannot be read as of the batch a:1"):
         rows(ReadPoint.of(data, "a:1"), "late")
     assert len(rows(ReadPoint.of(data, "a:1"), "now")) == 4
