@@ -37,7 +37,7 @@ from bindery.store.batches import BatchDriver, Routed
 from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.consumer_filters import consumer_filter
 from bindery.store.deduplication import SeenTable
-from bindery.store.deferred import Flushed, materialise_now, waiting_rows
+from bindery.store.deferred import Flushed, materialise_now, materialise_queue, waiting_rows
 from bindery.store.jobs import JobRecord, JobRegistry
 from bindery.store.journal_files import Journal
 from bindery.store.limiting import finish_dead_letters, keep_limits
@@ -338,6 +338,9 @@ class World:
         """Keep a queue, if it is there, at so many messages: the oldest are deleted, or sent to its exchange."""
         if name not in self.incarnations:
             return
+
+        # limits act on what the table has
+        materialise_queue(self.data, self._process.store, "/", name)
 
         def action() -> None:
             store = self._process.store
