@@ -37,7 +37,7 @@ from bindery.store.batches import BatchDriver, Routed
 from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.consumer_filters import consumer_filter
 from bindery.store.deduplication import SeenTable
-from bindery.store.deferred import Flushed, materialise_now, materialise_queue, waiting_rows
+from bindery.store.deferred import Flushed, flushing, materialise_now, materialise_queue, waiting_rows
 from bindery.store.jobs import JobRecord, JobRegistry
 from bindery.store.journal_files import Journal
 from bindery.store.limiting import finish_dead_letters, keep_limits
@@ -62,6 +62,8 @@ from tests.faults.moving import Look, Moving, declare_targets, pending, target, 
 from tests.faults.processes import STREAM, Contents, Process, driver_of
 
 QUEUES = ("a", "b", "c")
+# one thread, so that effects come in one order
+setattr(flushing, "_WORKERS", 1)  # noqa: B010  # a constant for everybody else
 #: Those of which the stream's copies wait in its journal until they are flushed.
 DEFERRED = {"a", "c"}
 #: Everything is old enough at once: whatever is being written when it begins is written by somebody who died.
