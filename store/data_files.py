@@ -43,8 +43,12 @@ class Draft:
     def write(self, rows: pa.Table) -> AddFile:
         """Write one more file. Raises StorageFailed."""
         added = write_file(self._log.path, rows)
-        self._files.append(added)
+        self.take(added)
         return added
+
+    def take(self, added: AddFile) -> None:
+        """Take over a file that was written into the table's folder."""
+        self._files.append(added)
 
     def commit(
         self,

@@ -24,6 +24,7 @@ from bindery.router.model import Topology
 from bindery.store import file_rows, tables
 from bindery.store.backfill_records import Scope, Stretch
 from bindery.store.consumer_filters import queue_filter
+from bindery.store.journal_files import naming
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.recorded import accepted, rows_of
@@ -135,11 +136,7 @@ class Delivered:
 
     def by_stream(self, batch: pa.RecordBatch) -> Mask:
         """Which rows of a journal their stream has delivered to the queue, or owes it."""
-        queues = batch.column("routing").field("queues")
-        owed = np.zeros(batch.num_rows, np.bool_)
-        parents = pc.list_parent_indices(queues).to_numpy()
-        owed[parents[pc.list_flatten(queues).to_numpy() == self._stretch.queue_id]] = True
-        return owed
+        return naming(batch.column("routing").field("queues"), self._stretch.queue_id)
 
     def before(self, batch: pa.RecordBatch, meant: Mask) -> Mask:
         """Which rows of one batch (of those that are `meant`, at least) were delivered otherwise, or are there."""

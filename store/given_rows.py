@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from bindery.router.message import QUEUE_SCHEMA, ROUTING
+from bindery.router.message import QUEUE_SCHEMA
 from bindery.router.model import Queue
 from bindery.store.backfill_work import QueueBackfill
-from bindery.store.delivered import Mask
-from bindery.store.journal_files import Journal, journals
+from bindery.store.journal_files import Journal, as_queue_rows, journals, naming
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 
@@ -90,23 +87,10 @@ def delivered_rows(batch: pa.RecordBatch, queue_id: int, *, undeclared: int, wai
     """The rows of a journal that name a queue, as the rows of its table, without deferred ones of batches above one."""
     routing = batch.column("routing")
     versions, numbers = (routing.field(name).to_numpy() for name in ("topology_version", "batch_id"))
-    waits = _naming(routing.field("deferred"), queue_id) & (numbers > waiting_above)
-    chosen = _naming(routing.field("queues"), queue_id) & (versions > undeclared) & ~waits
-    rows = batch.filter(pa.array(chosen))
-    routing = rows.column("routing")
-    members = [routing.field(member.name).cast(member.type) for member in ROUTING]
-    new = {
-        "routing": pa.StructArray.from_arrays(members, fields=list(ROUTING)),
-        "bcc": pa.nulls(rows.num_rows, QUEUE_SCHEMA.field("bcc").type),  # which no queue keeps
-    }
-    return pa.table([new.get(name, rows.column(name)) for name in QUEUE_SCHEMA.names], schema=QUEUE_SCHEMA)
-
-
-def _naming(lists: pa.ListArray, queue_id: int) -> Mask:
-    """Which of the lists have an id."""
-    found = np.zeros(len(lists), np.bool_)
-    found[pc.list_parent_indices(lists).to_numpy()[pc.list_flatten(lists).to_numpy() == queue_id]] = True
-    return found
+    waits = naming(routing.field("deferred"), queue_id) & (numbers > waiting_above)
+    chosen = naming(routing.field("queues"), queue_id) & (versions > undeclared) & ~waits
+    rows = pa.Table.from_batches([batch.filter(pa.array(chosen))])
+    return pa.Table.from_batches([as_queue_rows(rows)], schema=QUEUE_SCHEMA)
 
 
 def by_stream(numbers: Mapping[str, int]) -> dict[str, int]:

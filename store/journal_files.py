@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bindery.router.message import QUEUE_SCHEMA, ROUTING
 from bindery.store import file_rows, tables
 from bindery.store.actions import AddFile
 from bindery.store.log import TableLog
@@ -25,6 +28,12 @@ FRESHNESS_PROPERTY: Final = "bindery.journal.freshness"
 TRIMMED: Final = "bindery.trimmed"
 #: Before the first batch of all.
 NEVER: Final = -1
+
+
+def freshness_of(properties: Mapping[str, str]) -> int:
+    """Seconds that copies may wait where no queue or policy says, as the properties of a journal state them."""
+    stated = properties.get(FRESHNESS_PROPERTY, "")
+    return int(stated) if stated.isdecimal() else 0
 
 
 def materialised_through(journal: TableLog) -> int:
@@ -68,8 +77,7 @@ class Journal:
     @property
     def freshness(self) -> int:
         """Seconds that copies may wait for queues of which neither an argument nor a policy says anything."""
-        stated = self.log.state.configuration.get(FRESHNESS_PROPERTY, "")
-        return int(stated) if stated.isdecimal() else 0
+        return freshness_of(self.log.state.configuration)
 
     @property
     def waiting_since_ms(self) -> int | None:
@@ -183,3 +191,27 @@ def by_batch(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     for number in pc.unique(numbers).to_pylist():
         chosen = rows.filter(pc.equal(numbers, number))
         yield rows if chosen.num_rows == rows.num_rows else chosen
+
+
+def as_queue_rows(rows: pa.Table) -> pa.RecordBatch:
+    """Rows of a journal without what only journals say: other queues, and who else was to get the message."""
+    arrays = {name: rows[name].combine_chunks() for name in rows.column_names if name in QUEUE_SCHEMA.names}
+    if "routing" in arrays:
+        arrays["routing"] = without_queues(arrays["routing"])
+    if "bcc" in arrays:
+        arrays["bcc"] = pa.nulls(rows.num_rows, arrays["bcc"].type)
+    return pa.RecordBatch.from_pydict(arrays)
+
+
+def without_queues(routing: pa.StructArray) -> pa.StructArray:
+    """`routing` as the rows of queues, and unroutable ones, have it."""
+    return pa.StructArray.from_arrays(
+        [pc.struct_field(routing, member.name) for member in ROUTING], fields=list(ROUTING)
+    )
+
+
+def naming(lists: pa.ListArray, queue_id: int) -> npt.NDArray[np.bool_]:
+    """Which of the lists of ids (`routing.queues`, `routing.deferred`) have that of a queue."""
+    found = np.zeros(len(lists), np.bool_)
+    found[pc.list_parent_indices(lists).to_numpy()[pc.list_flatten(lists).to_numpy() == queue_id]] = True
+    return found

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from bindery.store import file_rows, tables
 from bindery.store.actions import AddFile
+from bindery.store.journal_files import journals
 from bindery.store.paths import DataDir
 from bindery.store.statistics import may_hold, stated_span
 
@@ -46,7 +47,7 @@ def rows_of_batch(
     data: DataDir, vhost: str, stream: str, batch_id: int, where: pc.Expression
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one batch in a stream's journal that meet a condition; nothing where it is not of the vhost."""
-    for path, file in _files(vhost, data.journal(stream)):
+    for path, file in _files(data, vhost, stream):
         if may_hold(file, batch_id):
             yield from _rows(path, file, where)
 
@@ -64,11 +65,7 @@ def newest_rows(
 
     `looked` says at any moment how far that was. A file none of whose rows is at the position is not read whole.
     """
-    files = [
-        (stated_span(path, file).last, path, file)
-        for journal in data.journals()
-        for path, file in _files(vhost, journal)
-    ]
+    files = [(stated_span(path, file).last, path, file) for path, file in _files(data, vhost)]
     oldest = None if since is None else int(since.timestamp() * _MICROSECONDS)
     recent = None if since is None else pc.field("routed_at") >= pa.scalar(since, pa.timestamp("us", "UTC"))
     for newest, path, file in sorted(files, key=lambda one: (one[0], one[1], one[2].path), reverse=True):
@@ -85,12 +82,10 @@ def newest_rows(
             yield from _rows(path, file, position.where if recent is None else position.where & recent)
 
 
-def _files(vhost: str, path: str) -> Iterator[tuple[str, AddFile]]:
-    """The files of a journal, if it is one of the vhost."""
-    if tables.exists(path):
-        log = tables.open_log(path, tables.JOURNAL, files=True)
-        if log.state.configuration.get("bindery.vhost") == vhost:
-            yield from ((path, file) for file in tables.files_of(log).values())
+def _files(data: DataDir, vhost: str, stream: str | None = None) -> Iterator[tuple[str, AddFile]]:
+    """The files of the journals of a vhost, or of that of one stream, each with the path of its table."""
+    for journal in journals(data, vhost, stream):
+        yield from ((journal.log.path, file) for file in tables.files_of(journal.log).values())
 
 
 def _rows(

@@ -10,7 +10,7 @@ from typing import Final
 from bindery.router.errors import CommitConflict
 from bindery.store import carrying
 from bindery.store.carrying import Carrier, go_on
-from bindery.store.deferred import LiveQueue, caught_up
+from bindery.store.deferred import LiveQueue, materialise_queue
 from bindery.store.paths import DataDir
 from bindery.store.queue_use import note_use
 from bindery.store.read import of_queue
@@ -48,7 +48,7 @@ class Mover:
         if not dry_run:
             note_use(self._data, self._vhost, transfer.source)
             done.finished = self.finish(stop=stop)
-            caught_up(self._data, self._vhost, transfer.source, self._store)
+            materialise_queue(self._data, self._store, self._vhost, transfer.source)
         # as many as are there now: there is an end also beside writers that are faster
         held = self._source(transfer, dry_run=dry_run).rows
         most = held if transfer.limit is None else min(held, transfer.limit)

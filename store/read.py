@@ -28,7 +28,7 @@ from bindery.router.message import HEADER, MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTA
 from bindery.router.model import Queue
 from bindery.store import file_rows, tables
 from bindery.store.consumer_filters import ConsumerFilter, queue_filter
-from bindery.store.deferred import LiveQueue, Waiting, caught_up
+from bindery.store.deferred import LiveQueue, Waiting, materialise_queue
 from bindery.store.deferred.following import Journals
 from bindery.store.deferred.live import Progress, waiting_counts
 from bindery.store.log import TableLog
@@ -37,6 +37,7 @@ from bindery.store.queue_use import note_use
 from bindery.store.rewriting import UNCHANGED, Rewriting, Unchanged
 from bindery.store.row_bag import Places, RowBag, RowSearch
 from bindery.store.row_order import ORDER_COLUMNS, Chosen, first_rows, in_order
+from bindery.store.topology import TopologyStore
 
 Rows = npt.NDArray[np.bool_]
 _MESSAGE: Final[Sequence[str]] = MESSAGE_SCHEMA.names
@@ -305,7 +306,7 @@ def unroutable_of(data: DataDir, vhost: str) -> LiveQueue:
 def _all_in_table(data: DataDir, queue: str, vhost: str) -> TableLog:
     """The log of a queue's table, which has got what waited for the queue."""
     _existing(data, queue, vhost)
-    caught_up(data, vhost, queue)
+    materialise_queue(data, TopologyStore(data), vhost, queue)
     return _newest(data, queue, vhost)
 
 

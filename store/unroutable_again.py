@@ -17,10 +17,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bindery.router.message import REDRIVEN, ROUTING, UNROUTABLE_SCHEMA
+from bindery.router.message import REDRIVEN, UNROUTABLE_SCHEMA
 from bindery.store import file_rows, tables
 from bindery.store.actions import AddFile
 from bindery.store.data_files import Draft
+from bindery.store.journal_files import journals, without_queues
 from bindery.store.log import TableLog
 from bindery.store.manifest import MANIFEST
 from bindery.store.paths import DataDir
@@ -38,8 +39,7 @@ class MissingRows:
     def __init__(self, data: DataDir, vhost: str) -> None:
         self._data = data
         self._vhost = vhost
-        kept = (tables.open_log(path, tables.JOURNAL, files=True) for path in data.journals() if tables.exists(path))
-        self._journals = [log for log in kept if log.state.configuration.get("bindery.vhost") == vhost]
+        self._journals = [journal.log for journal in journals(data, vhost)]
         path = data.unroutable(vhost)
         self._log = tables.open_log(path, tables.UNROUTABLE, vhost=vhost, files=True) if tables.exists(path) else None
         # after the journals: what it has ended is in every table by now
@@ -124,11 +124,9 @@ class MissingRows:
 
 def as_unroutable(rows: pa.Table) -> pa.Table:
     """Rows of a journal as the unroutable table has them."""
-    routing = rows["routing"].combine_chunks()
-    members = [pc.struct_field(routing, member.name) for member in ROUTING]
     columns = {name: rows[name] for name in rows.column_names}
     columns |= {
-        "routing": pa.StructArray.from_arrays(members, fields=list(ROUTING)),
+        "routing": without_queues(rows["routing"].combine_chunks()),
         "raw": pa.nulls(rows.num_rows, pa.binary()),
         "redriven": pa.nulls(rows.num_rows, REDRIVEN),
     }

@@ -54,17 +54,13 @@ def queue_rows(
 ) -> Rows:
     """The rows of a queue, flattened unless that is not wanted. Raises NotFound for no queue, UnsupportedTable."""
     table = point.queue(vhost, name)
-    columns = _queue_columns(table, name, notice) if flat else []
+    columns = _columns(table, QUEUE_SCHEMA, name, notice) if flat else []
     return Rows(table, QUEUE_SCHEMA, columns, condition=condition, since=since)
 
 
 def queue_columns(point: ReadPoint, vhost: str, name: str, *, notice: Notice = silent) -> list[FlatColumn]:
     """The flat columns of a queue. Raises NotFound for no queue, UnsupportedTable."""
-    return _queue_columns(point.queue(vhost, name), name, notice)
-
-
-def _queue_columns(table: TableAt, name: str, notice: Notice) -> list[FlatColumn]:
-    return _columns(table, QUEUE_SCHEMA, lambda text: notice(f"{name}: {text}"))
+    return _columns(point.queue(vhost, name), QUEUE_SCHEMA, name, notice)
 
 
 def unroutable_rows(point: ReadPoint, vhost: str, *, notice: Notice = silent) -> Rows | pa.Table:
@@ -73,7 +69,7 @@ def unroutable_rows(point: ReadPoint, vhost: str, *, notice: Notice = silent) ->
     if table is None:
         flat = flat_columns({})
         return pa.schema([*UNROUTABLE_SCHEMA, *(pa.field(one.name, one.type) for one in flat)]).empty_table()
-    return Rows(table, UNROUTABLE_SCHEMA, _unroutable_columns(table, notice))
+    return Rows(table, UNROUTABLE_SCHEMA, _columns(table, UNROUTABLE_SCHEMA, "unroutable", notice))
 
 
 def journal_rows(
@@ -88,27 +84,19 @@ def journal_rows(
 ) -> Rows:
     """The messages of a stream's journal, flattened unless that is not wanted."""
     table = point.journal(path)
-    columns = _journal_columns(table, stream, notice) if flat else []
+    columns = _columns(table, JOURNAL_SCHEMA, f"journal of {stream}", notice) if flat else []
     return Rows(table, JOURNAL_SCHEMA, columns, condition=condition, since=since)
 
 
 def journal_columns(point: ReadPoint, stream: str, path: str, *, notice: Notice = silent) -> list[FlatColumn]:
     """The flat columns of a stream's journal."""
-    return _journal_columns(point.journal(path), stream, notice)
-
-
-def _journal_columns(table: TableAt, stream: str, notice: Notice) -> list[FlatColumn]:
-    return _columns(table, JOURNAL_SCHEMA, lambda text: notice(f"journal of {stream}: {text}"))
+    return _columns(point.journal(path), JOURNAL_SCHEMA, f"journal of {stream}", notice)
 
 
 def unroutable_columns(point: ReadPoint, vhost: str, *, notice: Notice = silent) -> list[FlatColumn]:
     """The flat columns of a vhost's unroutable messages, also where there are none yet."""
     table = point.unroutable(vhost)
-    return flat_columns({}) if table is None else _unroutable_columns(table, notice)
-
-
-def _unroutable_columns(table: TableAt, notice: Notice) -> list[FlatColumn]:
-    return _columns(table, UNROUTABLE_SCHEMA, lambda text: notice(f"unroutable: {text}"))
+    return flat_columns({}) if table is None else _columns(table, UNROUTABLE_SCHEMA, "unroutable", notice)
 
 
 def batch_rows(point: ReadPoint) -> Rows | pa.Table:
@@ -144,13 +132,17 @@ def version_rows(point: ReadPoint) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_VERSIONS)
 
 
-def _columns(table: TableAt, schema: pa.Schema, notice: Notice) -> list[FlatColumn]:
+def _columns(table: TableAt, schema: pa.Schema, label: str, notice: Notice) -> list[FlatColumn]:
+    """The flat columns of a table; what is to be said about them is said of the `label`."""
     seen = seen_in(table, schema)
     columns = flat_columns(seen)
     for one in columns:
         if one.widened is not None:
-            notice(one.widened)
+            notice(f"{label}: {one.widened}")
     headers = sum(ref.section == "application_properties" for ref in seen)
     if headers > MAX_COLUMNS:
-        notice(f"{headers:,} names of headers: {MAX_COLUMNS:,} have columns, application_properties holds them all")
+        notice(
+            f"{label}: {headers:,} names of headers: {MAX_COLUMNS:,} have columns, "
+            "application_properties holds them all"
+        )
     return columns

@@ -36,8 +36,8 @@ def materialise(
     """
     # Imported here so that `bindery --help` does not wait for Delta.
     from bindery.store import tables  # noqa: PLC0415
-    from bindery.store.deferred import Share, lag_of, materialise_now  # noqa: PLC0415
-    from bindery.store.deferred import materialise as materialise_share  # noqa: PLC0415
+    from bindery.store.deferred import lag_of, materialise_now  # noqa: PLC0415
+    from bindery.store.deferred import materialise as materialise_only  # noqa: PLC0415
     from bindery.store.journal_files import Journal  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
     from bindery.store.topology import TopologyStore  # noqa: PLC0415
@@ -45,7 +45,7 @@ def materialise(
     directory = DataDir.open(data)
     topologies = TopologyStore(directory)
     topology = topologies.load()
-    share = None if queue is None else Share(frozenset([topology.queue(vhost, queue).id]))
+    only = None if queue is None else {topology.queue(vhost, queue).id}
     journals = [Journal.open(path) for path in directory.journals() if tables.exists(path)]
     if stream is not None and stream not in [one.stream for one in journals]:
         raise NotFound(f"stream {stream!r} has no journal", where="--stream", hint="bindery status lists the streams")
@@ -55,9 +55,9 @@ def materialise(
         return
 
     def moved(one: Journal) -> Flushed:
-        if share is None:
+        if only is None:
             return materialise_now(topologies, one)
-        return materialise_share(directory, topologies, one, share=share)
+        return materialise_only(directory, topologies, one, only=only)
 
     found = [moved(one) for one in wanted if one.waiting()]
     _show(found, as_json)

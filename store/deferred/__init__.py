@@ -9,8 +9,8 @@ commit of a queue's table moves some from the one to the other.
 with what waits for it, and `following` keeps an eye on all journals.
 """
 
-from bindery.store.deferred.flushing import Flushed, Share, materialise, materialise_queue
-from bindery.store.deferred.live import LiveQueue, Waiting, caught_up
+from bindery.store.deferred.flushing import Flushed, materialise, materialise_queue
+from bindery.store.deferred.live import LiveQueue, Waiting
 from bindery.store.deferred.overdue import Lag, allowed_ms, lag_of, materialise_now, materialise_overdue
 from bindery.store.deferred.pacing import Flushing
 from bindery.store.deferred.waiting import any_waiting, flush_id, waiting_rows
@@ -20,11 +20,9 @@ __all__ = [
     "Flushing",
     "Lag",
     "LiveQueue",
-    "Share",
     "Waiting",
     "allowed_ms",
     "any_waiting",
-    "caught_up",
     "flush_id",
     "lag_of",
     "materialise",

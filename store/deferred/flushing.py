@@ -13,24 +13,32 @@ look and for maintenance, never for the decision what to move.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bindery.router.errors import BinderyError, CommitUnknown, NotFound
+from bindery.router.errors import BinderyError
 from bindery.router.message import JOURNAL_SCHEMA
 from bindery.router.model import Queue
 from bindery.store import effects, faults, file_rows, tables
 from bindery.store.actions import AddFile, Transaction
-from bindery.store.data_files import add_file, drop_unused
-from bindery.store.deferred.waiting import Marks, Places, flush_id, flushed_through, waiting_rows, without_queues
+from bindery.store.data_files import Draft, add_file, drop_unused
+from bindery.store.deferred.waiting import Marks, Places, flush_id, flushed_through, waiting_rows
 from bindery.store.gathers import Gathers
-from bindery.store.journal_files import MATERIALISED, NEVER, Journal, JournalFile, journals, materialised_through
+from bindery.store.journal_files import (
+    MATERIALISED,
+    NEVER,
+    Journal,
+    JournalFile,
+    journals,
+    materialised_through,
+    without_queues,
+)
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.places import at
@@ -67,39 +75,29 @@ class Flushed:
     failed: dict[int, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The queues that take part in a flush, by id: None for all that the vhost has."""
-
-    of: frozenset[int] | None = None
-
-    def __contains__(self, queue_id: int) -> bool:
-        return self.of is None or queue_id in self.of
-
-
 def materialise(
     data: DataDir,
     topologies: TopologyStore,
     journal: Journal,
     *,
-    share: Share | None = None,
+    only: Set[int] | None = None,
     after: int = NEVER,
     piece_bytes: int = PIECE_BYTES,
     between: Callable[[float], bool] = lambda _: True,
 ) -> Flushed:
-    """Move what waits in a journal, of batches above `after`, to the tables of a share of the queues (default: all).
+    """Move what waits in a journal, of batches above `after`, to the tables of the queues, or only of those ids.
 
     `between` is called after each group of queues with the part of the work that is done; it may take its time, and
     gives False to stop there. A queue whose table cannot be written is told of and harms no other.
     Raises UnsupportedTable for a journal that cannot be read, and StorageFailed.
     """
-    share = share or Share()
     done = Flushed(journal.stream, journal.vhost, through=max(after, materialised_through(journal.log)))
     pieces = list(_pieces(journal.waiting(after), piece_bytes))
-    for number, (files, through) in enumerate(pieces):
-        piece = _Piece.read(journal, files, through)
-        topology = topologies.load()
-        queues = {one.id: one for one in topology.queues.values() if one.vhost == journal.vhost and one.id in share}
+    for number, files in enumerate(pieces):
+        piece = _Piece.read(journal, files)
+        queues = {one.id: one for one in topologies.load().queues.values() if one.vhost == journal.vhost}
+        if only is not None:
+            queues = {queue_id: queue for queue_id, queue in queues.items() if queue_id in only}
         parts = (number / len(pieces), (number + 1) / len(pieces))
         if not _flush(data, piece, queues, done, between, parts):
             return done
@@ -108,7 +106,7 @@ def materialise(
 
 
 def materialise_queue(data: DataDir, topologies: TopologyStore, vhost: str, name: str) -> int:
-    """Give a queue's table every copy that waits for it now; how many that were.
+    """Give a queue's table every copy that waits for it now; how many that were. None does for one not declared.
 
     Raises what reading the journals and committing to the table raise: then it has those of some journals, or all.
     """
@@ -116,9 +114,7 @@ def materialise_queue(data: DataDir, topologies: TopologyStore, vhost: str, name
     if not waiting:
         return 0
     queue = topologies.load().queues.get((vhost, name))
-    if queue is None:
-        raise NotFound(f"no queue {name!r} in vhost {vhost!r}", where="queue")
-    return sum(_catch_up(data, journal, queue) for journal in waiting)
+    return 0 if queue is None else sum(_catch_up(data, journal, queue) for journal in waiting)
 
 
 def record_materialised(journal: Journal, through: int) -> None:
@@ -152,28 +148,27 @@ def _catch_up(data: DataDir, journal: Journal, queue: Queue) -> int:
         empty = [name for name in rows.column_names if rows[name].null_count == rows.num_rows]
         rows = rows.drop_columns(empty)
         through = pc.max(pc.struct_field(routing, "batch_id")).as_py()
-        written = _Written(log, guard, _file_name(journal.stream, through), rows.num_rows)
-        size = effects.write_parquet(at(path, written.name), rows, compression="zstd", store_schema=False)
-        added = add_file(written.name, size, rows.num_rows, statistics_of(rows))
-        if _commit(replace(written, added=added), journal.stream, through):
-            return written.rows
+        with Draft(log) as draft:
+            draft.write(rows)
+            if _commit(draft, log, guard, journal.stream, through):
+                return int(rows.num_rows)
 
 
 # -- many queues ----------------------------------------------------------------------------------------
 
 
-def _pieces(files: Sequence[JournalFile], most: int) -> Iterator[tuple[list[JournalFile], int | None]]:
-    """Files of consecutive batches, about `most` bytes at a time; with the last batch, but for the last piece."""
+def _pieces(files: Sequence[JournalFile], most: int) -> Iterator[list[JournalFile]]:
+    """Files with every row of some consecutive batches, about `most` bytes at a time."""
     piece: list[JournalFile] = []
     last = NEVER
     for file in files:
         if piece and file.first > last and sum(one.size for one in piece) + file.size > most:
-            yield piece, last
+            yield piece
             piece = []
         piece.append(file)
         last = max(last, file.last)
     if piece:
-        yield piece, None
+        yield piece
 
 
 @dataclass(frozen=True)
@@ -183,6 +178,7 @@ class _Piece:
     marks   of which queues, the places in ascending order for each
     order   places in `marks.ids` so that those of one queue stand together
     ids     the queues there are, ascending; `ends` says where each one's places end
+    through the last of its batches
     """
 
     rows: Mapping[str, pa.Array]
@@ -193,27 +189,27 @@ class _Piece:
     through: int
 
     @classmethod
-    def read(cls, journal: Journal, files: Sequence[JournalFile], through: int | None) -> _Piece:
-        """What the files hold, `through` being their last batch where it is known."""
+    def read(cls, journal: Journal, files: Sequence[JournalFile]) -> _Piece:
+        """What the files hold."""
         names = [name for name in JOURNAL_SCHEMA.names if name not in ("reason", "disposition", "detail", "bcc")]
         kept = []
-        last = NEVER
+        through = NEVER
         for file in files:
             for batch in file_rows.batches(journal.log.path, file.path, JOURNAL_SCHEMA, columns=names):
                 if batch.num_rows:
                     routing = batch.column("routing")
-                    last = max(last, pc.max(pc.struct_field(routing, "batch_id")).as_py())
+                    through = max(through, pc.max(pc.struct_field(routing, "batch_id")).as_py())
                     kept.append(batch.filter(pc.struct_field(routing, "deferred").is_valid()))
         schema = pa.schema([JOURNAL_SCHEMA.field(name) for name in names])
         rows = pa.Table.from_batches(kept, schema=schema).combine_chunks()
         order = _by_number(rows)
         if order is not None:
             rows = rows.take(order)
-        columns = {name: _array(rows[name]) for name in names}
+        columns = {name: rows[name].combine_chunks() for name in names}
         marks = Marks.of_rows(columns["routing"])
         together = np.argsort(marks.ids, kind="stable")
         ids, counts = np.unique(marks.ids, return_counts=True)
-        return cls(columns, marks, together, ids, np.cumsum(counts), last if through is None else through)
+        return cls(columns, marks, together, ids, np.cumsum(counts), through)
 
     def of(self, number: int, guard: _Guard) -> Places:
         """The places of the messages with a copy for the queue of that place in `ids`."""
@@ -228,9 +224,7 @@ class _Written:
 
     log: TableLog
     guard: _Guard
-    name: str
-    rows: int
-    added: AddFile | None = None
+    added: AddFile
 
 
 class _Writer:
@@ -249,7 +243,7 @@ class _Writer:
         """Write the file of one queue; durable once `files` are."""
         rows = pa.array(places.astype(np.int32))
         table = pa.table({name: gather(rows) for name, gather in self._gathers.items()})
-        name = _file_name(self._stream, self._piece.through)
+        name = f"flush-{stream_mark(self._stream)}-{self._piece.through}-{secrets.token_hex(8)}.parquet"
         size = files.write(
             at(log.path, name),
             table,
@@ -261,8 +255,7 @@ class _Writer:
             },
             store_schema=False,
         )
-        added = add_file(name, size, table.num_rows, statistics_of(table))
-        return _Written(log, guard, name, table.num_rows, added)
+        return _Written(log, guard, add_file(name, size, table.num_rows, statistics_of(table)))
 
 
 def _flush(
@@ -317,15 +310,15 @@ def _flush_group(
             files.finish()
         except BaseException:
             for _, one in written:
-                drop_unused(one.log.path, [one.name])
+                drop_unused(one.log.path, [one.added.path])
             raise
         outcomes = list(pool.map(lambda one: _outcome(one[1], stream, piece.through), written))
         beaten = set()
         for (queue, one), outcome in zip(written, outcomes, strict=True):
             if outcome is None:
                 done.queues.append(queue.name)
-                done.copies += one.rows
-                done.bytes += 0 if one.added is None else one.added.size
+                done.copies += one.added.rows or 0
+                done.bytes += one.added.size
             elif outcome:
                 done.failed[queue.id] = f"{queue.name}: {outcome}"
             else:
@@ -337,48 +330,35 @@ def _flush_group(
 def _outcome(written: _Written, stream: str, through: int) -> str | None:
     """None for a file that was committed, "" where the table has changed, else why it could not be committed."""
     try:
-        return None if _commit(written, stream, through) else ""
+        with Draft(written.log) as draft:
+            draft.take(written.added)
+            return None if _commit(draft, written.log, written.guard, stream, through) else ""
     except BinderyError as error:
         return error.message
 
 
-def _commit(written: _Written, stream: str, through: int) -> bool:
-    """Commit a file to its table; False, and it is removed, when that says something else than when it was written.
+def _commit(draft: Draft, log: TableLog, guard: _Guard, stream: str, through: int) -> bool:
+    """Commit what was written to its table; False when that says something else than when the rows were chosen.
 
     Raises StorageFailed, CommitUnknown (the file stays: it may count), and CommitConflict when every attempt lost.
     """
-    log = written.log
-    assert written.added is not None  # noqa: S101  # only what was written is committed
-    unused = True
-    try:
-        for _ in tables.attempts(log.path):
-            log.refresh()
-            if _guard(log, stream) != written.guard:
-                return False
-            unused = False  # also when this is interrupted: nobody knows then
-            faults.reach("flush.appending", log.path)
-            version = log.commit(
-                [written.added],
-                transactions=[Transaction(flush_id(stream), through)],
-                info={
-                    "isBlindAppend": True,
-                    "bindery.stream": stream,
-                    "bindery.batch": through,
-                    "bindery.change": "flush",
-                },
-            )
-            if version is not None:
-                faults.reach("flush.appended", log.path)
-                return True
-            unused = True
-    except CommitUnknown:
-        raise
-    except BinderyError:
-        unused = True
-        raise
-    finally:
-        if unused:
-            drop_unused(log.path, [written.name])
+    for _ in tables.attempts(log.path):
+        log.refresh()
+        if _guard(log, stream) != guard:
+            return False
+        faults.reach("flush.appending", log.path)
+        version = draft.commit(
+            transactions=[Transaction(flush_id(stream), through)],
+            info={
+                "isBlindAppend": True,
+                "bindery.stream": stream,
+                "bindery.batch": through,
+                "bindery.change": "flush",
+            },
+        )
+        if version is not None:
+            faults.reach("flush.appended", log.path)
+            return True
     raise AssertionError("attempts() ends by raising")
 
 
@@ -386,20 +366,11 @@ def _guard(log: TableLog, stream: str) -> _Guard:
     return flushed_through(log, stream), tables.undeclared_since(log)
 
 
-def _file_name(stream: str, through: int) -> str:
-    return f"flush-{stream_mark(stream)}-{through}-{secrets.token_hex(8)}.parquet"
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else combined.chunk(0)
-
-
 def _by_number(rows: pa.Table) -> pa.Array | None:
     """The order of the messages' numbers; None when they have it."""
     if not rows.num_rows:
         return None
-    routing = _array(rows["routing"])
+    routing = rows["routing"].combine_chunks()
     batch, seq = (pc.struct_field(routing, name).to_numpy() for name in ("batch_id", "seq"))
     later = (batch[1:] > batch[:-1]) | ((batch[1:] == batch[:-1]) & (seq[1:] > seq[:-1]))
     return None if later.all() else pa.array(np.lexsort([seq, batch]))

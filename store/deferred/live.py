@@ -24,9 +24,8 @@ from bindery.router.message import JOURNAL_SCHEMA, QUEUE_SCHEMA
 from bindery.router.model import Topology
 from bindery.store import file_rows, tables
 from bindery.store.actions import AddFile
-from bindery.store.deferred.flushing import materialise_queue
-from bindery.store.deferred.waiting import Marks, Places, as_queue_rows, flushed_through, flushes
-from bindery.store.journal_files import NEVER, Journal, JournalFile, journals, trimmed_through
+from bindery.store.deferred.waiting import Marks, Places, flushed_through, flushes
+from bindery.store.journal_files import NEVER, Journal, JournalFile, as_queue_rows, journals, trimmed_through
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.places import at
@@ -188,17 +187,6 @@ class Waiting:
         """A queue, the log of whose table has been read since, with its files."""
         queue = None if self.topology is None else self.topology.queues.get((self.vhost, name))
         return LiveQueue(log) if queue is None else LiveQueue(log, tail_of(self.journals, log, queue.id))
-
-
-def caught_up(data: DataDir, vhost: str, name: str, topologies: TopologyStore | None = None) -> None:
-    """Give a queue's table what waits for it: whoever is to act on its rows finds them all there.
-
-    Raises what `materialise_queue` does, but for a queue that is not declared: nothing waits for that one.
-    """
-    if waiting_journals(data, vhost):
-        store = topologies or TopologyStore(data)
-        if (vhost, name) in store.load().queues:
-            materialise_queue(data, store, vhost, name)
 
 
 def tail_of(

@@ -21,7 +21,7 @@ from typing import Final
 from bindery.router.freshness import FreshnessOf
 from bindery.router.model import Topology
 from bindery.store import tables
-from bindery.store.deferred.flushing import PIECE_BYTES, Flushed, Share, materialise, record_materialised
+from bindery.store.deferred.flushing import PIECE_BYTES, Flushed, materialise, record_materialised
 from bindery.store.deferred.overdue import materialise_now
 from bindery.store.journal_files import Journal, materialised_through
 from bindery.store.paths import DataDir
@@ -190,8 +190,8 @@ class Flushing:
         journal = Journal.open(path)
         through = materialised_through(journal.log)
         now = time.monotonic()
-        waits = min((one.routed_ms for one in journal.waiting()), default=None)
-        waited = 0.0 if waits is None else time.time() - waits / 1000
+        since = journal.waiting_since_ms
+        waited = 0.0 if since is None else time.time() - since / 1000
         due = {number: one.due for number, one in self._classes.items()}
         self._classes = {
             number: _Class(
@@ -217,7 +217,7 @@ class Flushing:
             self._data,
             self._topologies,
             journal,
-            share=Share(frozenset(one.ids)),
+            only=one.ids,
             after=one.through,
             piece_bytes=self._piece_bytes,
             between=between,

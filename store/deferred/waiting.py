@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bindery.router.message import JOURNAL_SCHEMA, QUEUE_SCHEMA, ROUTING
+from bindery.router.message import JOURNAL_SCHEMA, QUEUE_SCHEMA
 from bindery.store import file_rows, tables
-from bindery.store.journal_files import NEVER, Journal
+from bindery.store.journal_files import NEVER, Journal, as_queue_rows
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.places import at
@@ -50,19 +50,16 @@ def waiting_rows(
     queue: TableLog,
     queue_id: int,
     *,
-    through: int | None = None,
     columns: Sequence[str] = QUEUE_SCHEMA.names,
 ) -> Iterator[pa.RecordBatch]:
     """The rows (columns of QUEUE_SCHEMA) that a queue's table will have and has not yet, batch by batch.
 
-    `queue` is its log, which says what it has; with `through` batches above that are left out.
+    `queue` is its log, which says what it has.
     """
     after, undeclared = flushed_through(queue, journal.stream), tables.undeclared_since(queue)
     for file in journal.waiting(after):
-        if through is not None and file.first > through:
-            continue
         marks = Marks.read(journal.log.path, file.path)
-        places = marks.of(queue_id, after=after, undeclared=undeclared, through=through)
+        places = marks.of(queue_id, after=after, undeclared=undeclared)
         if len(places):
             yield queue_rows(journal.log.path, file.path, places, columns)
 
@@ -116,20 +113,3 @@ def queue_rows(path: str, name: str, places: Places, columns: Sequence[str] = QU
     """Rows of a journal's file as a queue has them."""
     rows = file_rows.read(path, name, JOURNAL_SCHEMA, columns=columns)
     return as_queue_rows(rows.take(pa.array(places)))
-
-
-def as_queue_rows(rows: pa.Table) -> pa.RecordBatch:
-    """Rows of a journal without what only journals say: other queues, and who else was to get the message."""
-    arrays = {name: rows[name].combine_chunks() for name in rows.column_names if name in QUEUE_SCHEMA.names}
-    if "routing" in arrays:
-        arrays["routing"] = without_queues(arrays["routing"])
-    if "bcc" in arrays:
-        arrays["bcc"] = pa.nulls(rows.num_rows, arrays["bcc"].type)
-    return pa.RecordBatch.from_pydict(arrays)
-
-
-def without_queues(routing: pa.StructArray) -> pa.StructArray:
-    """`routing` as the rows of queues have it."""
-    return pa.StructArray.from_arrays(
-        [pc.struct_field(routing, member.name) for member in ROUTING], fields=list(ROUTING)
-    )

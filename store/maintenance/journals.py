@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from bindery.router.errors import InvalidInput, UnsupportedTable
 from bindery.store import tables
 from bindery.store.actions import AddFile, Transaction
-from bindery.store.journal_files import FRESHNESS_PROPERTY, TRIMMED, Journal, JournalFile, trimmed_through
+from bindery.store.journal_files import FRESHNESS_PROPERTY, TRIMMED, Journal, JournalFile, freshness_of, trimmed_through
 from bindery.store.log import TableLog
 from bindery.store.maintenance.policy import as_interval, bytes_of, duration, retention_of
 from bindery.store.maintenance.tiers import newest_row, row_order
@@ -66,12 +66,12 @@ class Kept:
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Kept:
         """What the properties of a table state; what they do not, or not readably, is the default."""
-        stated, freshness = properties.get(_BYTES, ""), properties.get(FRESHNESS_PROPERTY, "")
+        stated = properties.get(_BYTES, "")
         try:
             age = duration(properties.get(_AGE, ""))
         except InvalidInput:
             age = DEFAULT_AGE
-        return cls(age, int(stated) if stated.isdecimal() else None, int(freshness) if freshness.isdecimal() else 0)
+        return cls(age, int(stated) if stated.isdecimal() else None, freshness_of(properties))
 
     @property
     def properties(self) -> Mapping[str, str]:

@@ -161,7 +161,7 @@ class Twins(RuleBasedStateMachine):
             self.data,
             self.store,
             journal(self.data),
-            share=deferred.Share(ids),
+            only=ids,
             piece_bytes=1 if small else 1 << 20,
             between=lambda _: not stop,
         )
