@@ -294,5 +294,7 @@ def _row_groups(file: pq.ParquetFile, wanted: Slice | None) -> list[int]:
 
 def batches_of(file: RoutedFile, row_groups: Sequence[int], schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of some row groups in their order, `rows` at once; columns that the file does not have are null."""
-    with at(file.path).fragment(row_groups=list(row_groups)) as fragment:
+    with at(file.path).fragment() as whole:
+        # a fragment that is made of some row groups has them in any order
+        fragment = whole.subset(row_group_ids=list(row_groups))
         yield from fragment.to_batches(schema=schema, batch_size=rows, use_threads=False)

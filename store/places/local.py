@@ -102,10 +102,10 @@ class LocalPlace(Place):
         return pa.OSFile(self.address, "rb")
 
     @contextmanager
-    def fragment(self, *, row_groups: Sequence[int] | None = None) -> Iterator[ds.Fragment]:
+    def fragment(self) -> Iterator[ds.Fragment]:
         from pyarrow.dataset import ParquetFileFormat  # noqa: PLC0415  # imports pandas, loaded when needed
 
-        yield ParquetFileFormat().make_fragment(self.address, LocalFileSystem(), row_groups=row_groups)
+        yield ParquetFileFormat().make_fragment(self.address, LocalFileSystem())
 
     def footer(self) -> pq.FileMetaData:
         return pq.read_metadata(self.address)

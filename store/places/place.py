@@ -159,8 +159,8 @@ class Place(ABC):
             yield file
 
     @abstractmethod
-    def fragment(self, *, row_groups: Sequence[int] | None = None) -> AbstractContextManager[ds.Fragment]:
-        """A Parquet file, or some row groups of it, as what Arrow scans; raises FileNotFoundError."""
+    def fragment(self) -> AbstractContextManager[ds.Fragment]:
+        """A Parquet file as what Arrow scans; raises FileNotFoundError."""
 
     def read_parquet(self, schema: pa.Schema | None = None) -> pa.Table:
         """A whole Parquet file, under a schema: columns that it does not have are null."""

@@ -129,11 +129,11 @@ class RemotePlace(Place):
         return pq.read_metadata(pa.BufferReader(tail))
 
     @contextmanager
-    def fragment(self, *, row_groups: Sequence[int] | None = None) -> Iterator[ds.Fragment]:
+    def fragment(self) -> Iterator[ds.Fragment]:
         from pyarrow.dataset import ParquetFileFormat  # noqa: PLC0415  # imports pandas, loaded when needed
 
         # not closed at the end: threads of a scan that is given up may still read
-        yield ParquetFileFormat().make_fragment(self.open(), row_groups=row_groups)
+        yield ParquetFileFormat().make_fragment(self.open())
 
     def put_new(self, content: bytes) -> tuple[object, ...] | None:
         try:
