@@ -285,7 +285,8 @@ class RouteJob:
             deduplication.committed(begun.stamp)
         seconds["commit"] = time.perf_counter() - routed
         if deferred is not None:
-            self._flush().committed(sum(file.size for file in files if file.kind == "journal"))
+            noted = sum(file.size for file in files if file.kind == "journal")
+            self._flush().committed(noted, counts.copies / max(1, counts.records))
         return BatchReport(
             number,
             version,

@@ -25,8 +25,12 @@ _DICTIONARY_BYTES: Final = 64 * 1024
 
 @dataclass
 class Gathers:
-    """What the gathers of one flush share: null arrays by type, and the leaf paths that are dictionaries."""
+    """What the gathers of one flush share: null arrays by type, and the leaf paths that are dictionaries.
 
+    Without `repeats` nothing becomes a dictionary.
+    """
+
+    repeats: bool = True
     dictionaries: list[str] = field(default_factory=list)
     _nulls: dict[pa.DataType, pa.Array] = field(default_factory=dict)
 
@@ -39,7 +43,7 @@ class Gathers:
             return self._gather_map(array, path)
         if pa.types.is_struct(kind):
             return self._gather_struct(array, path)
-        if pa.types.is_string(kind):
+        if self.repeats and pa.types.is_string(kind):
             encoded = array.dictionary_encode()
             if len(encoded.dictionary) * _REPEATS <= len(array) and encoded.dictionary.nbytes <= _DICTIONARY_BYTES:
                 self.dictionaries.append(path)

@@ -1,19 +1,19 @@
 """Copies moved from the journal of a stream into the tables of their queues, each exactly once.
 
-The tail of the journal is read once, in pieces of whole batches that fit into memory, and each piece is written for all
-queues: one file and one commit per queue that has copies in it. The commit records the last batch of the piece as the
+The tail of the journal is read once (`bindery.store.deferred.tail`) and written for all queues: one commit per queue
+that has copies in it, of one file unless they are very many. The commit records the last batch of the tail as the
 transaction `flush_id(stream)`, and takes place only while the table still says what was read when the rows were chosen:
 how far it has come, and at which version its queue was undeclared. So a second flusher, a driver that was killed at any
 step and a queue that is deleted or declared again meanwhile change nothing: whoever comes asks the table.
 
-When every queue has a piece, the journal records it as MATERIALISED: nothing that waits is older. That is for those who
-look and for maintenance, never for the decision what to move.
+When every queue has what waited, the journal records it as MATERIALISED: nothing that waits is older. That is for those
+who look and for maintenance, never for the decision what to move.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,21 +23,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bindery.router.errors import BinderyError
-from bindery.router.message import JOURNAL_SCHEMA
 from bindery.router.model import Queue
-from bindery.store import effects, faults, file_rows, tables
+from bindery.store import effects, faults, tables
 from bindery.store.actions import AddFile, Transaction
 from bindery.store.data_files import Draft, add_file, drop_unused
-from bindery.store.deferred.waiting import Marks, Places, flush_id, flushed_through, waiting_rows
-from bindery.store.gathers import Gathers
+from bindery.store.deferred.tail import BOUNDS, Bounds, Tail, stretches
+from bindery.store.deferred.waiting import flush_id, flushed_through, waiting_rows
 from bindery.store.journal_files import (
     MATERIALISED,
     NEVER,
     Journal,
-    JournalFile,
     journals,
     materialised_through,
-    without_queues,
 )
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
@@ -46,12 +43,14 @@ from bindery.store.statistics import statistics_of
 from bindery.store.topology import TopologyStore
 from bindery.store.writer import stream_mark
 
-#: Bytes of a journal's files that are in memory at once; their rows take a few times as much.
-PIECE_BYTES: Final = 64 << 20
 #: Queues whose files are written, made durable and committed together.
 _TOGETHER: Final = 32
 #: Commits that are under way at once.
 _WORKERS: Final = 4
+_DELTA_ENCODED: Final = {
+    "routing.seq": "DELTA_BINARY_PACKED",
+    "routing.bindings.list.element": "DELTA_BINARY_PACKED",
+}
 #: What decides whether a copy still waits: how far the table has come, and since when its queue was undeclared.
 _Guard = tuple[int, int]
 
@@ -82,7 +81,7 @@ def materialise(
     *,
     only: Set[int] | None = None,
     after: int = NEVER,
-    piece_bytes: int = PIECE_BYTES,
+    bounds: Bounds = BOUNDS,
     between: Callable[[float], bool] = lambda _: True,
 ) -> Flushed:
     """Move what waits in a journal, of batches above `after`, to the tables of the queues, or only of those ids.
@@ -92,16 +91,14 @@ def materialise(
     Raises UnsupportedTable for a journal that cannot be read, and StorageFailed.
     """
     done = Flushed(journal.stream, journal.vhost, through=max(after, materialised_through(journal.log)))
-    pieces = list(_pieces(journal.waiting(after), piece_bytes))
-    for number, files in enumerate(pieces):
-        piece = _Piece.read(journal, files)
-        queues = {one.id: one for one in topologies.load().queues.values() if one.vhost == journal.vhost}
-        if only is not None:
-            queues = {queue_id: queue for queue_id, queue in queues.items() if queue_id in only}
-        parts = (number / len(pieces), (number + 1) / len(pieces))
-        if not _flush(data, piece, queues, done, between, parts):
-            return done
-        done.through = max(done.through, piece.through)
+    waiting = list(stretches(journal.waiting(after), bounds.stretch))
+    for number, files in enumerate(waiting):
+        with Tail(journal, files, only, bounds) as tail:
+            queues = {one.id: one for one in topologies.load().queues.values() if one.vhost == journal.vhost}
+            parts = (number / len(waiting), (number + 1) / len(waiting))
+            if not _flush(data, tail, queues, done, between, parts):
+                return done
+            done.through = max(done.through, tail.through)
     return done
 
 
@@ -157,181 +154,101 @@ def _catch_up(data: DataDir, journal: Journal, queue: Queue) -> int:
 # -- many queues ----------------------------------------------------------------------------------------
 
 
-def _pieces(files: Sequence[JournalFile], most: int) -> Iterator[list[JournalFile]]:
-    """Files with every row of some consecutive batches, about `most` bytes at a time."""
-    piece: list[JournalFile] = []
-    last = NEVER
-    for file in files:
-        if piece and file.first > last and sum(one.size for one in piece) + file.size > most:
-            yield piece
-            piece = []
-        piece.append(file)
-        last = max(last, file.last)
-    if piece:
-        yield piece
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """Messages of a stretch of a journal that have copies which wait, in the order of their numbers.
-
-    marks   of which queues, the places in ascending order for each
-    order   places in `marks.ids` so that those of one queue stand together
-    ids     the queues there are, ascending; `ends` says where each one's places end
-    through the last of its batches
-    """
-
-    rows: Mapping[str, pa.Array]
-    marks: Marks
-    order: Places
-    ids: Places
-    ends: Places
-    through: int
-
-    @classmethod
-    def read(cls, journal: Journal, files: Sequence[JournalFile]) -> _Piece:
-        """What the files hold."""
-        names = [name for name in JOURNAL_SCHEMA.names if name not in ("reason", "disposition", "detail", "bcc")]
-        kept = []
-        through = NEVER
-        for file in files:
-            for batch in file_rows.batches(journal.log.path, file.path, JOURNAL_SCHEMA, columns=names):
-                if batch.num_rows:
-                    routing = batch.column("routing")
-                    through = max(through, pc.max(pc.struct_field(routing, "batch_id")).as_py())
-                    kept.append(batch.filter(pc.struct_field(routing, "deferred").is_valid()))
-        schema = pa.schema([JOURNAL_SCHEMA.field(name) for name in names])
-        rows = pa.Table.from_batches(kept, schema=schema).combine_chunks()
-        order = _by_number(rows)
-        if order is not None:
-            rows = rows.take(order)
-        columns = {name: rows[name].combine_chunks() for name in names}
-        marks = Marks.of_rows(columns["routing"])
-        together = np.argsort(marks.ids, kind="stable")
-        ids, counts = np.unique(marks.ids, return_counts=True)
-        return cls(columns, marks, together, ids, np.cumsum(counts), through)
-
-    def of(self, number: int, guard: _Guard) -> Places:
-        """The places of the messages with a copy for the queue of that place in `ids`."""
-        begin = self.ends[number - 1] if number else 0
-        places = self.marks.places[self.order[begin : self.ends[number]]]
-        return self.marks.kept(places, after=guard[0], undeclared=guard[1])
-
-
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A file that a queue's table is to get, if the table still says what it said when the rows were chosen."""
+    """Files that a queue's table is to get, if the table still says what it said when the rows were chosen."""
 
+    queue: Queue
     log: TableLog
     guard: _Guard
-    added: AddFile
-
-
-class _Writer:
-    """Writes the rows of a piece for queues; what is the same for every copy is done once."""
-
-    def __init__(self, piece: _Piece, stream: str) -> None:
-        self._stream = stream
-        self._piece = piece
-        gathers = Gathers()
-        columns = {**piece.rows, "routing": without_queues(piece.rows["routing"])}
-        found = {name: gathers.gather(array, name) for name, array in columns.items()}
-        self._gathers = {name: gather for name, gather in found.items() if gather is not None}
-        self._dictionaries = gathers.dictionaries
-
-    def write(self, files: effects.ParquetFiles, log: TableLog, guard: _Guard, places: Places) -> _Written:
-        """Write the file of one queue; durable once `files` are."""
-        rows = pa.array(places.astype(np.int32))
-        table = pa.table({name: gather(rows) for name, gather in self._gathers.items()})
-        name = f"flush-{stream_mark(self._stream)}-{self._piece.through}-{secrets.token_hex(8)}.parquet"
-        size = files.write(
-            at(log.path, name),
-            table,
-            compression="snappy",
-            use_dictionary=self._dictionaries,
-            column_encoding={
-                "routing.seq": "DELTA_BINARY_PACKED",
-                "routing.bindings.list.element": "DELTA_BINARY_PACKED",
-            },
-            store_schema=False,
-        )
-        return _Written(log, guard, add_file(name, size, table.num_rows, statistics_of(table)))
+    added: Sequence[AddFile]
 
 
 def _flush(
     data: DataDir,
-    piece: _Piece,
+    tail: Tail,
     queues: Mapping[int, Queue],
     done: Flushed,
     between: Callable[[float], bool],
     parts: tuple[float, float],
 ) -> bool:
-    """Give each of the queues what a piece has for it; False when `between` has stopped it."""
-    numbers = [number for number, queue_id in enumerate(piece.ids.tolist()) if queue_id in queues]
-    writer = _Writer(piece, done.stream)
+    """Give each of the queues what a stretch has for it; False when `between` has stopped it."""
+    ids = [queue_id for queue_id in tail.ids if queue_id in queues]
     with ThreadPoolExecutor(_WORKERS, "flush") as pool:
-        for begin in range(0, len(numbers), _TOGETHER):
-            group = numbers[begin : begin + _TOGETHER]
-            _flush_group(
-                data, piece, [(number, queues[int(piece.ids[number])]) for number in group], writer, done, pool
-            )
-            part = min(1.0, (begin + _TOGETHER) / len(numbers))
+        for begin in range(0, len(ids), _TOGETHER):
+            group = [queues[queue_id] for queue_id in ids[begin : begin + _TOGETHER]]
+            while group:
+                group = _flush_group(data, tail, group, done, pool)
+            part = min(1.0, (begin + _TOGETHER) / len(ids))
             if not between(parts[0] + (parts[1] - parts[0]) * part):
                 return False
     return True
 
 
 def _flush_group(
-    data: DataDir,
-    piece: _Piece,
-    group: Sequence[tuple[int, Queue]],
-    writer: _Writer,
-    done: Flushed,
-    pool: ThreadPoolExecutor,
-) -> None:
-    """Write the files of some queues, make them durable, and commit each; where a table was faster, once more."""
-    stream = done.stream
+    data: DataDir, tail: Tail, group: Sequence[Queue], done: Flushed, pool: ThreadPoolExecutor
+) -> list[Queue]:
+    """Write the files of some queues, make them durable, and commit each; those whose tables have changed meanwhile."""
     files = effects.ParquetFiles()
-    written: list[tuple[Queue, _Written]] = []
-    again = list(group)
-    while again:
-        for number, queue in again:
+    written: list[_Written] = []
+    try:
+        for queue in group:
             try:
-                log = tables.open_log(
-                    data.queue(queue.vhost, queue.name), tables.QUEUE, vhost=queue.vhost, name=queue.name
-                )
-                guard = _guard(log, stream)
-                places = piece.of(number, guard)
-                if len(places):
-                    written.append((queue, writer.write(files, log, guard, places)))
+                found = _write(data, tail, queue, done.stream, files)
             except BinderyError as error:
                 done.failed[queue.id] = f"{queue.name}: {error.message}"
-        try:
-            files.finish()
-        except BaseException:
-            for _, one in written:
-                drop_unused(one.log.path, [one.added.path])
-            raise
-        outcomes = list(pool.map(lambda one: _outcome(one[1], stream, piece.through), written))
-        beaten = set()
-        for (queue, one), outcome in zip(written, outcomes, strict=True):
-            if outcome is None:
-                done.queues.append(queue.name)
-                done.copies += one.added.rows or 0
-                done.bytes += one.added.size
-            elif outcome:
-                done.failed[queue.id] = f"{queue.name}: {outcome}"
             else:
-                beaten.add(queue.id)
-        again = [(number, queue) for number, queue in again if queue.id in beaten]
-        written = []
+                if found.added:
+                    written.append(found)
+        files.finish()
+    except BaseException:
+        for one in written:
+            drop_unused(one.log.path, [added.path for added in one.added])
+        raise
+    beaten = []
+    for one, outcome in zip(
+        written, pool.map(lambda one: _outcome(one, done.stream, tail.through), written), strict=True
+    ):
+        if outcome is None:
+            done.queues.append(one.queue.name)
+            done.copies += sum(added.rows or 0 for added in one.added)
+            done.bytes += sum(added.size for added in one.added)
+        elif outcome:
+            done.failed[one.queue.id] = f"{one.queue.name}: {outcome}"
+        else:
+            beaten.append(one.queue)
+    return beaten
+
+
+def _write(data: DataDir, tail: Tail, queue: Queue, stream: str, files: effects.ParquetFiles) -> _Written:
+    """Write the files of one queue; durable once `files` are. Raises UnsupportedTable and StorageFailed."""
+    log = tables.open_log(data.queue(queue.vhost, queue.name), tables.QUEUE, vhost=queue.vhost, name=queue.name)
+    guard = _guard(log, stream)
+    added: list[AddFile] = []
+    try:
+        for rows, dictionaries in tail.rows(queue.id, after=guard[0], undeclared=guard[1]):
+            name = f"flush-{stream_mark(stream)}-{tail.through}-{secrets.token_hex(8)}.parquet"
+            size = files.write(
+                at(log.path, name),
+                rows,
+                compression="snappy",
+                use_dictionary=dictionaries,
+                column_encoding=_DELTA_ENCODED,
+                store_schema=False,
+            )
+            added.append(add_file(name, size, rows.num_rows, statistics_of(rows)))
+    except BaseException:
+        drop_unused(log.path, [one.path for one in added])
+        raise
+    return _Written(queue, log, guard, added)
 
 
 def _outcome(written: _Written, stream: str, through: int) -> str | None:
-    """None for a file that was committed, "" where the table has changed, else why it could not be committed."""
+    """None for files that were committed, "" where the table has changed, else why they could not be committed."""
     try:
         with Draft(written.log) as draft:
-            draft.take(written.added)
+            for added in written.added:
+                draft.take(added)
             return None if _commit(draft, written.log, written.guard, stream, through) else ""
     except BinderyError as error:
         return error.message
@@ -364,13 +281,3 @@ def _commit(draft: Draft, log: TableLog, guard: _Guard, stream: str, through: in
 
 def _guard(log: TableLog, stream: str) -> _Guard:
     return flushed_through(log, stream), tables.undeclared_since(log)
-
-
-def _by_number(rows: pa.Table) -> pa.Array | None:
-    """The order of the messages' numbers; None when they have it."""
-    if not rows.num_rows:
-        return None
-    routing = rows["routing"].combine_chunks()
-    batch, seq = (pc.struct_field(routing, name).to_numpy() for name in ("batch_id", "seq"))
-    later = (batch[1:] > batch[:-1]) | ((batch[1:] == batch[:-1]) & (seq[1:] > seq[:-1]))
-    return None if later.all() else pa.array(np.lexsort([seq, batch]))

@@ -1,8 +1,9 @@
 """Flushes beside a stream: on a thread of their own, each queue as fresh as it is to be, spread over time.
 
 Queues of about the same freshness make a class. The tail of the journal is read for a class when half of its freshness
-has passed since the last time, or when enough bytes wait, and the commits to its tables are spread over two fifths
-more. So a copy waits for nine tenths of the freshness at most, and a queue gets about two files in that time.
+has passed since the last time, and the commits to its tables are spread over two fifths more: a copy waits for nine
+tenths of the freshness at most, and a queue gets about two files in that time. All are flushed before that when so much
+waits that the files of the queues are large enough, or as much as one flush takes.
 
 What this thread knows is a matter of pace alone: it may be gone at any moment, or run twice. Which copies still wait
 the tables say (`bindery.store.deferred.flushing`).
@@ -21,8 +22,9 @@ from typing import Final
 from bindery.router.freshness import FreshnessOf
 from bindery.router.model import Topology
 from bindery.store import tables
-from bindery.store.deferred.flushing import PIECE_BYTES, Flushed, materialise, record_materialised
+from bindery.store.deferred.flushing import Flushed, materialise, record_materialised
 from bindery.store.deferred.overdue import materialise_now
+from bindery.store.deferred.tail import BOUNDS, Bounds
 from bindery.store.journal_files import Journal, materialised_through
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
@@ -64,19 +66,20 @@ class Flushing:
         vhost: str,
         *,
         freshness: int = 0,
-        piece_bytes: int = PIECE_BYTES,
+        bounds: Bounds = BOUNDS,
         flushed: Callable[[Flushed], object] = lambda _: None,
     ) -> None:
         self._data = data
         self._stream = stream
         self._vhost = vhost
         self._freshness = freshness
-        self._piece_bytes = piece_bytes
+        self._bounds = bounds
         self._flushed = flushed
         self._topologies = TopologyStore(data)
         self._seen: Topology | None = None
         self._classes: dict[int, _Class] = {}
-        self._waiting_bytes = 0
+        self._waiting_bytes = self._copied_bytes = 0
+        self._queues = 1
         self._hurry = False
         self._changed = threading.Condition()
         self._stopping = False
@@ -91,10 +94,14 @@ class Flushing:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def committed(self, waiting_bytes: int) -> None:
-        """A batch has been committed, and so many bytes of its journal's files hold copies that wait."""
+    def committed(self, waiting_bytes: int, copies: float) -> None:
+        """A batch has been committed: so many bytes of its journal's files hold copies that wait.
+
+        A message has `copies` in the mean.
+        """
         with self._changed:
             self._waiting_bytes += waiting_bytes
+            self._copied_bytes += int(waiting_bytes * copies)
             if self._is_full():
                 self._changed.notify_all()
 
@@ -137,7 +144,7 @@ class Flushing:
             self._changed.wait_for(lambda: self._stopping or self._is_full(), max(0.0, seconds))
 
     def _is_full(self) -> bool:
-        return self._waiting_bytes >= self._piece_bytes
+        return self._copied_bytes >= self._bounds.enough * self._queues or self._waiting_bytes >= self._bounds.stretch
 
     def _look(self) -> None:
         """Flush the classes that are due, or all when enough bytes wait."""
@@ -147,7 +154,7 @@ class Flushing:
         self._sort(path)
         with self._changed:
             if self._is_full():
-                self._waiting_bytes, self._hurry = 0, True
+                self._waiting_bytes, self._copied_bytes, self._hurry = 0, 0, True
         for one in sorted(self._classes.values(), key=lambda one: one.due):
             if self._stopping:
                 return
@@ -183,6 +190,7 @@ class Flushing:
                 seconds[number] = min(allowed, seconds.get(number, allowed))
             else:
                 others.add(queue.id)  # that were deferred, perhaps
+        self._queues = max(1, sum(len(ids) for ids in by_class.values()))
         if not by_class:
             by_class, seconds = {0: others}, {0: _ASIDE_SECONDS}
         else:
@@ -219,7 +227,7 @@ class Flushing:
             journal,
             only=one.ids,
             after=one.through,
-            piece_bytes=self._piece_bytes,
+            bounds=self._bounds,
             between=between,
         )
         one.through = found.through

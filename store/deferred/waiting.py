@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from bindery.store.paths import DataDir
 from bindery.store.places import at
 
 Places = npt.NDArray[np.int64]
+_Places = TypeVar("_Places", npt.NDArray[np.int64], npt.NDArray[np.int32])
 
 _FLUSH: Final = "bindery.flush:"
 
@@ -100,7 +101,7 @@ class Marks:
         """The places of the rows with a copy for a queue whose table has those up to `after`."""
         return self.kept(self.places[self.ids == queue_id], after=after, undeclared=undeclared, through=through)
 
-    def kept(self, places: Places, *, after: int, undeclared: int, through: int | None = None) -> Places:
+    def kept(self, places: _Places, *, after: int, undeclared: int, through: int | None = None) -> _Places:
         """Those of the places whose copies still wait."""
         batches = self.batch[places]
         chosen = (batches > after) & (self.topology[places] > undeclared)

@@ -22,6 +22,7 @@ from bindery.router.model import Queue, Setting
 from bindery.router.policies import OPERATOR_POLICY, POLICY
 from bindery.router.values import Table
 from bindery.store import deferred, effects, faults, tables
+from bindery.store.deferred.tail import BOUNDS, Bounds
 from bindery.store.deferred.waiting import flushed_through
 from bindery.store.journal_files import NEVER, Journal, materialised_through
 from bindery.store.maintenance import maintain
@@ -34,6 +35,10 @@ from tests.examples import FACTOR
 from tests.unit.store.conftest import Crash, crash
 from tests.unit.store.conftest import at as reached
 from tests.unit.store.routed import route
+
+#: A commit for each batch; and messages in temporary files, of one row each.
+SMALL = Bounds(stretch=1)
+SPILLED = Bounds(memory=1, part=1, file=1)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -151,8 +156,8 @@ class Twins(RuleBasedStateMachine):
         route(self.data, self.store, messages, batch_id=self.batch, journal=True, meanwhile=change)
         self.batch += 1
 
-    @rule(some=st.sets(st.sampled_from(names)), small=st.booleans(), stop=st.booleans())
-    def flush(self, some: set[str], small: bool, stop: bool) -> None:
+    @rule(some=st.sets(st.sampled_from(names)), bounds=st.sampled_from([BOUNDS, SMALL, SPILLED]), stop=st.booleans())
+    def flush(self, some: set[str], bounds: Bounds, stop: bool) -> None:
         if not tables.exists(self.data.journal("flights")):
             return
         topology = self.store.load()
@@ -162,7 +167,7 @@ class Twins(RuleBasedStateMachine):
             self.store,
             journal(self.data),
             only=ids,
-            piece_bytes=1 if small else 1 << 20,
+            bounds=bounds,
             between=lambda _: not stop,
         )
         assert not done.failed
@@ -268,7 +273,7 @@ def test_pieces_end_between_batches_however_files_were_merged(data: DataDir, sto
     maintain(data, Policy(fan_in=3))
     spans = [(one.first, one.last) for one in journal(data).waiting()]
     assert spans == [(0, 3), (1, 1)], "files of one order of size are merged, over the batch between them"
-    done = deferred.materialise(data, store, journal(data), piece_bytes=1)
+    done = deferred.materialise(data, store, journal(data), bounds=SMALL)
     assert (done.copies, len(rows(data, "late"))) == (43, 43)
 
 
@@ -338,10 +343,13 @@ def test_a_stream_flushes_beside_its_batches_in_time(data: DataDir, store: Topol
     declare(store, soon=1, late=80_000)
     with deferred.Flushing(data, "flights", "/") as flushing:
         route(data, store, [Message("", "soon", cc=("late",))])
-        flushing.committed(100)
+        flushing.committed(100, copies=2)
         until(lambda: len(rows(data, "soon")) == 1)
         assert rows(data, "late") == []
-        flushing.committed(64 << 20)
+        flushing.committed(32 << 20, copies=3)
+        time.sleep(0.2)
+        assert rows(data, "late") == [], "two queues have 96 MiB: files of 48 MiB are not large enough"
+        flushing.committed(32 << 20, copies=1)
         until(lambda: len(rows(data, "late")) == 1)
         until(lambda: materialised_through(journal(data).log) == 0)
         route(data, store, [Message("", "late")], batch_id=1)
