@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -78,6 +78,11 @@ class RemoveFile:
 Action = AddFile | RemoveFile
 
 
+@lru_cache(maxsize=64)  # thousands of tables have the same one
+def _schema(text: str) -> Schema:
+    return Schema.from_json(text)
+
+
 @dataclass(frozen=True)
 class TableState:
     """What a table says about itself: id, properties, protocol, schema, and for people a name and a description."""
@@ -99,7 +104,7 @@ class TableState:
     @cached_property
     def schema(self) -> Schema:
         """The Delta schema."""
-        return Schema.from_json(self.schema_text)
+        return _schema(self.schema_text)
 
     @classmethod
     def of(cls, table: DeltaTable) -> TableState:
