@@ -22,7 +22,7 @@ SECOND_OPINION := $(addprefix tests/unit/store/test_,s3_bed.py object_store.py c
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-console bench-files bench-commit bench-endurance bench-stream \
-	bench-maintenance bench-storage bench-executors docs docs-serve faults fuzz random mutate faults-real pictures compose-check conformance clean
+	bench-deferred bench-latency bench-publish bench-maintenance bench-storage bench-executors docs docs-serve faults fuzz random mutate faults-real pictures compose-check conformance clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,15 @@ bench-endurance: $(STAMP) ## 2,000 small batches into 100 queues and a journal, 
 
 bench-stream: $(STAMP) ## 5,000 small batches of a streaming job into 100 queues: what a batch costs after months (BATCHES=5000, MINUTES=30)
 	$(BIN)/python -m benchmarks.bench_stream --batches $(or $(BATCHES),5000) $(if $(MINUTES),--minutes $(MINUTES))
+
+bench-deferred: $(STAMP) ## 10,000 deferred queues for an hour of a short clock, without Spark (FRESHNESS=200)
+	$(BIN)/python -m benchmarks.bench_deferred --freshness $(or $(FRESHNESS),200)
+
+bench-latency: $(STAMP) ## What a batch of 10,000 messages takes, by stage, one after the other (SECONDS_EACH=600)
+	$(BIN)/python -m benchmarks.bench_latency --seconds $(or $(SECONDS_EACH),600)
+
+bench-publish: $(STAMP) ## A hundred messages a second over REST: how long until each is in its table
+	$(BIN)/python -m benchmarks.bench_publish
 
 bench-maintenance: $(STAMP) ## What maintenance costs a stream into 100 queues
 	$(BIN)/python -m benchmarks.bench_maintenance
