@@ -131,7 +131,7 @@ _Read = Callable[..., Iterator[pa.RecordBatch]]
 def _files(
     data: DataDir, vhost: str, queues: Iterable[str | None], topology: Topology | None, *, live: bool
 ) -> Iterator[tuple[_Place, AddFile, _Read]]:
-    waiting = Waiting.look(data, vhost, topology) if live else Waiting(vhost)
+    waiting = Waiting.look(data, vhost, topology) if live else Waiting()
     for queue in queues:
         path = data.unroutable(vhost) if queue is None else data.queue(vhost, queue)
         if tables.exists(path):

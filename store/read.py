@@ -293,7 +293,7 @@ def of_queue(data: DataDir, vhost: str, queue: str, *, live: bool = True, waitin
     """
     if not live:
         return LiveQueue(_newest(data, queue, vhost))
-    looked = waiting or Waiting.look(data, vhost)
+    looked = waiting or Waiting.look_for(data, vhost, queue)
     return looked.queue(queue, _newest(data, queue, vhost))
 
 

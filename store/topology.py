@@ -28,13 +28,14 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError, InvalidInput, NotFound, UnsupportedTable
 from bindery.router.model import NO_QUEUE_ID, Object, ObjectKey, Queue, Sequence, Topology, object_key
 from bindery.router.queue_limits import LimitsOf
-from bindery.store import data_files, faults, queue_use, tables
+from bindery.store import data_files, faults, file_rows, queue_use, tables
 from bindery.store.actions import RemoveFile, Transaction
 from bindery.store.history import (
     ObjectChange,
@@ -144,6 +145,24 @@ class TopologyStore:
         if version is None or version == newest.version:
             return newest
         return self._older_version(version, newest.version)
+
+    def queue_of(self, vhost: str, name: str) -> Queue | None:
+        """A queue of the newest topology, None for one that is not declared; raises UnsupportedTable as `load` does.
+
+        Where the topology has not been loaded yet only the rows of this queue are decoded.
+        """
+        with self._looking:
+            loaded = self._head is not None
+        if loaded or not tables.exists(self.data.topology):
+            return self.load().queues.get((vhost, name))
+        log = tables.open_log(self.data.topology, TOPOLOGY, files=True)
+        where = (pc.field("kind") == "queue") & (pc.field("vhost") == vhost) & (pc.field("name") == name)
+        for file in tables.files_of(log):
+            for batch in file_rows.batches(log.path, file, ROW_SCHEMA, where=where):
+                for item, _ in self._objects(file, pa.Table.from_batches([batch])):
+                    if isinstance(item, Queue):
+                        return item
+        return None
 
     def create(self) -> Topology:
         """Create the topology table with the vhost "/" unless it is there; the newest topology."""
@@ -338,16 +357,21 @@ class TopologyStore:
         """The objects of one file, each with its author."""
         path = at(self.data.topology, name)
         try:
-            rows = path.read_parquet(ROW_SCHEMA)
-            return list(zip(from_rows(rows), rows["author"].to_pylist(), strict=True))
-        except InvalidInput as error:
-            raise UnsupportedTable(f"{path}: {error.message}", where=self.data.topology) from error
+            return self._objects(name, path.read_parquet(ROW_SCHEMA))
         except (OSError, pa.ArrowException) as error:
             raise UnsupportedTable(
                 f"cannot read {path}: {tables.reason_of(error)}",
                 where=self.data.topology,
                 hint="a file of the topology table is missing or damaged; the table is never vacuumed",
             ) from error
+
+    def _objects(self, name: str, rows: pa.Table) -> list[tuple[Object, str | None]]:
+        """The objects of rows of a file, each with its author."""
+        try:
+            return list(zip(from_rows(rows), rows["author"].to_pylist(), strict=True))
+        except InvalidInput as error:
+            path = at(self.data.topology, name)
+            raise UnsupportedTable(f"{path}: {error.message}", where=self.data.topology) from error
 
     # -- one commit ---------------------------------------------------------------------------------
 

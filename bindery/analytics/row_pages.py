@@ -102,7 +102,7 @@ def queue_at(
         raise NotFound(f"queue {name!r} in vhost {vhost!r} has no table", where=path)
     if version is not None:
         _check_there(path, version)
-    waiting = Waiting.look(data, vhost, topology) if live and version is None else Waiting(vhost)
+    waiting = Waiting.look(data, vhost, topology) if live and version is None else Waiting()
     log = LogAt(path, version)
     tables.check_table(log.state, path, tables.QUEUE, vhost=vhost, name=name)
     found = waiting.queue(name, log)

@@ -110,7 +110,7 @@ def materialise_queue(data: DataDir, topologies: TopologyStore, vhost: str, name
     waiting = [one for one in journals(data, vhost) if one.waiting()]
     if not waiting:
         return 0
-    queue = topologies.load().queues.get((vhost, name))
+    queue = topologies.queue_of(vhost, name)
     return 0 if queue is None else sum(_catch_up(data, journal, queue) for journal in waiting)
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bindery.router.message import JOURNAL_SCHEMA, QUEUE_SCHEMA
-from bindery.router.model import Topology
+from bindery.router.model import Queue, Topology
 from bindery.store import file_rows, tables
 from bindery.store.actions import AddFile
 from bindery.store.deferred.waiting import Marks, Places, flushed_through, flushes
@@ -170,9 +170,8 @@ def waiting_journals(data: DataDir, vhost: str) -> list[WaitingJournal]:
 class Waiting:
     """What waits in the journals of a vhost, as it was before the logs of queues are read."""
 
-    vhost: str
     journals: Sequence[WaitingJournal] = ()
-    topology: Topology | None = None
+    queue_of: Callable[[str], Queue | None] = lambda _: None
 
     @classmethod
     def look(cls, data: DataDir, vhost: str, topology: Topology | None = None) -> Waiting:
@@ -181,11 +180,23 @@ class Waiting:
         Raises UnsupportedTable for a journal that cannot be read.
         """
         journals = waiting_journals(data, vhost)
-        return cls(vhost, journals, (topology or TopologyStore(data).load()) if journals else None)
+        if not journals:
+            return cls()
+        queues = (topology or TopologyStore(data).load()).queues
+        return cls(journals, lambda name: queues.get((vhost, name)))
+
+    @classmethod
+    def look_for(cls, data: DataDir, vhost: str, name: str) -> Waiting:
+        """As `look`, for whoever reads one queue: of the topology only that is decoded."""
+        journals = waiting_journals(data, vhost)
+        if not journals:
+            return cls()
+        queue = TopologyStore(data).queue_of(vhost, name)
+        return cls(journals, {name: queue}.get)
 
     def queue(self, name: str, log: TableLog) -> LiveQueue:
         """A queue, the log of whose table has been read since, with its files."""
-        queue = None if self.topology is None else self.topology.queues.get((self.vhost, name))
+        queue = self.queue_of(name)
         return LiveQueue(log) if queue is None else LiveQueue(log, tail_of(self.journals, log, queue.id))
 
 

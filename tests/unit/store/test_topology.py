@@ -143,6 +143,31 @@ def test_the_snapshot_is_shared_while_nothing_changes_and_never_changes_itself(s
     assert ("/", "b") in store.load().queues
 
 
+def test_a_queue_is_found_without_the_rest_of_the_topology(
+    data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def declare(editor: TopologyEditor) -> None:
+        for vhost in ("/", "other"):
+            if vhost != "/":
+                editor.declare_vhost(Vhost(vhost))
+            for name in ("a", "b"):
+                editor.declare_queue(Queue(vhost, name, arguments=Table({"x-freshness": 60, "x-of": vhost})))
+        editor.declare_exchange(Exchange("/", "c", "topic"))
+
+    assert TopologyStore(data).queue_of("/", "a") is None, "before the first commit"
+    store.edit(declare, author="t")
+    store.edit(lambda editor: editor.delete_queue("/", "b"), author="t")
+    queues = store.load().queues
+    assert sorted(queues) == [("/", "a"), ("other", "a"), ("other", "b")]
+    decoded = []
+    monkeypatch.setattr(topology_module, "from_rows", lambda rows: decoded.append(rows.num_rows) or from_rows(rows))
+    for vhost in ("/", "other", "none"):
+        for name in ("a", "b", "c"):
+            assert TopologyStore(data).queue_of(vhost, name) == queues.get((vhost, name))
+    assert sum(decoded) == len(queues), "no other row is decoded"
+    assert [store.queue_of("/", name) for name in ("a", "b")] == [queues["/", "a"], None]
+
+
 def test_every_version_and_time_resolves_to_its_whole_state(data: DataDir, store: TopologyStore) -> None:
     states = {store.load().version: store.load()}
     times = {}
