@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tests.faults import grounds
 from tests.faults.grounds import Ground
@@ -43,6 +43,14 @@ def machine(ground: Ground) -> type[RuleBasedStateMachine]:
         @rule(fault=injections(ground, 8, *RIVALS["flush"]))
         def flush(self, fault: Injection | None) -> None:
             self.world.flush(fault)
+
+        @initialize(names=st.frozensets(NAMES))
+        def begin(self, names: frozenset[str]) -> None:
+            self.world.defer(names)
+
+        @rule(names=st.frozensets(NAMES))
+        def defer(self, names: frozenset[str]) -> None:
+            self.world.defer(names)
 
         @rule(fault=injections(ground, 14, *RIVALS["publish"]))
         def publish(self, fault: Injection | None) -> None:

@@ -15,7 +15,7 @@ import copy
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -64,8 +64,8 @@ from tests.faults.processes import STREAM, Contents, Process, driver_of
 QUEUES = ("a", "b", "c")
 # one thread, so that effects come in one order
 setattr(flushing, "_WORKERS", 1)  # noqa: B010  # a constant for everybody else
-#: Those of which the stream's copies wait in its journal until they are flushed.
-DEFERRED = {"a", "c"}
+#: Those of which the stream's copies wait in its journal until they are flushed, until `defer` says otherwise.
+DEFERRED = frozenset({"a", "c"})
 #: Everything is old enough at once: whatever is being written when it begins is written by somebody who died.
 POLICY = Policy(retention=timedelta(0), shortest=timedelta(0), versions=2, fan_in=2, orphan_age=timedelta(0))
 
@@ -100,6 +100,7 @@ class World:
         grounds.trust_logs(True)
         self.met = met
         self.batch: Batch | None = None
+        self.deferred = DEFERRED
         self.next_batch = 0
         self.incarnations: dict[str, int] = {}
         self.versions: dict[int, dict[str, int]] = {}
@@ -174,9 +175,8 @@ class World:
 
     def route(self, injection: Injection | None) -> None:
         """Route the next batch, or the one that has not ended yet, as Spark does."""
-        batch = self.batch or Batch(self.next_batch, 1_000_000 + self.next_batch * 1_000)
+        batch = self.batch or Batch(self.next_batch, 1_000_000 + self.next_batch * 1_000, self.deferred)
         self.batch = batch
-
         if self.run("stream", lambda: self._drive(self._process.driver, self._process.seen, batch), injection).done:
             self.ended.append(batch.number)
             self.unroutable.add(batch.lost)
@@ -185,6 +185,7 @@ class World:
                 self.journal |= {*batch.messages, batch.lost}
             self.next_batch = batch.number + 1
             self.batch = None
+            self.met.batches[_how_many(batch.targets.keys() & batch.deferred, batch.targets)] += 1
             self._arrived(batch.messages, batch.targets)
 
     def _drive(self, driver: BatchDriver[Topology], seen: SeenTable, batch: Batch) -> None:
@@ -194,7 +195,7 @@ class World:
         batch.version = version
         batch.targets = self._queues_at(version)
         if begun.router is not None:
-            files = [self._queue_file(batch, name) for name in sorted(batch.targets.keys() - DEFERRED)]
+            files = [self._queue_file(batch, name) for name in sorted(batch.targets.keys() - batch.deferred)]
             counts = RoutedCounts()
             counts.records, counts.copies = MESSAGES + 1, MESSAGES * len(batch.targets)
             files += [self._unroutable_file(batch), self._journal_file(batch, begun.topology)]
@@ -222,7 +223,7 @@ class World:
         assert batch.version is not None
         rows = batch.rows(list(enumerate([*batch.messages, batch.lost])), batch.version)
         ids = sorted(topology.queues["/", name].id for name in batch.targets)
-        waiting = sorted(topology.queues["/", name].id for name in batch.targets.keys() & DEFERRED) or None
+        waiting = sorted(topology.queues["/", name].id for name in batch.targets.keys() & batch.deferred) or None
         for row in rows:
             row["routing"]["queues"] = [] if row["routing_key"] == batch.lost else ids
             row["routing"]["deferred"] = None if row["routing_key"] == batch.lost else waiting
@@ -237,6 +238,10 @@ class World:
             if self.incarnations.get(name) == incarnation:
                 self.must[name] |= set(messages) - self.removed(name)
 
+    def defer(self, names: frozenset[str]) -> None:
+        """From the next batch on these queues are deferred, and no others; one that has begun is as it is pinned."""
+        self.deferred = names
+
     def flush(self, injection: Injection | None) -> None:
         """Materialise the deferred queues."""
 
@@ -249,6 +254,8 @@ class World:
         if tables.exists(self.data.journal(STREAM)):
             before = {name: self.rows(name) for name in self.incarnations}
             ended = self.run("flush", action, injection)
+            if ended.done:
+                self.met.flushed += ended.result.copies
             brought = self.batch is not None or (injection is not None and injection.rival is not None)
             assert brought or before == {name: self.rows(name) for name in self.incarnations}, "a flush changed a queue"
             if ended.done and not brought:
@@ -672,6 +679,10 @@ class World:
         rows = [at(path, file).read_parquet() for file in files]
         found = Counter(key for table in rows for key in table["routing_key"].to_pylist())
         assert self.inbox <= found <= self.inbox + self.inbox_perhaps, "inbox"
+
+
+def _how_many(chosen: Collection[str], every: Collection[str]) -> str:
+    return "no queue" if not chosen else "some queues" if len(chosen) < len(every) else "every queue"
 
 
 def _bound_in(topology: Topology) -> set[str]:
