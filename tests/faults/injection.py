@@ -37,7 +37,7 @@ _NEED_ROOM: Final = ("put", "copy", "write", "replace", "append", "make", "check
 _CHANGES: Final = ("put", "copy", "delete")
 #: What a path below the data directory is, by its folder.
 _PLACES: Final = re.compile(
-    r"/data/(?P<area>topology|streams|manifest|queues|unroutable|inbox|pins|access|jobs|redrives)(?P<rest>/.*)?$"
+    r"/data/(?P<area>topology|streams|manifest|queues|unroutable|inbox|pins|access|jobs|redrives|backfills)(?P<rest>/.*)?$"
 )
 
 

@@ -60,6 +60,10 @@ def machine(ground: Ground) -> type[RuleBasedStateMachine]:
         def redrive(self, fault: Injection | None) -> None:
             self.world.redrive(fault)
 
+        @rule(fault=injections(ground, 12, *RIVALS["backfill"]), name=NAMES)
+        def backfill(self, fault: Injection | None, name: str) -> None:
+            self.world.backfill(name, fault)
+
         @rule(fault=injections(ground, 4, *RIVALS["append"]))
         def append(self, fault: Injection | None) -> None:
             self.world.append(fault)

@@ -33,6 +33,7 @@ from bindery.router.model import Binding, Exchange, Queue, Topology
 from bindery.router.queue_limits import QueueLimits
 from bindery.store import checkpoints, data_files, faults, read, tables
 from bindery.store.access import User
+from bindery.store.backfill import Backfiller
 from bindery.store.batches import BatchDriver, Routed
 from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.consumer_filters import consumer_filter
@@ -92,7 +93,8 @@ class World:
 
     `must` holds, by queue, the messages that must be there; `gone`, by queue and incarnation, those that a
     consumer has removed; `perhaps` those that may have got there: of an operation that ended in an error. `journal`
-    holds those that the journal of the stream must have: the messages of batches since the last maintenance.
+    holds those that the journal of the stream must have: the messages of batches since the last maintenance. A queue
+    that was `backfilled` may hold any message that the stream has ever had.
     """
 
     def __init__(self, root: str, met: Met) -> None:
@@ -109,6 +111,7 @@ class World:
         self.perhaps: set[str] = set()
         self.unroutable: set[str] = set()
         self.journal: set[str] = set()
+        self.backfilled: set[tuple[str, int]] = set()
         self.ever: set[str] = set()
         self.ended: list[int] = []
         self.inbox: Counter[str] = Counter()
@@ -260,6 +263,18 @@ class World:
             assert brought or before == {name: self.rows(name) for name in self.incarnations}, "a flush changed a queue"
             if ended.done and not brought:
                 assert not Journal.open(self.data.journal(STREAM)).waiting(), "a flush that is done left copies waiting"
+
+    def backfill(self, name: str, injection: Injection | None) -> None:
+        """Bring a queue, if it is there, what the journal has for it; also what was unroutable then."""
+        if name not in self.incarnations or not tables.exists(self.data.journal(STREAM)):
+            return
+        self.backfilled.add((name, self.incarnations[name]))
+        ended = self.run("backfill", lambda: self._backfill(self._process.store, name), injection)
+        if ended.done:
+            self.must[name] |= {*self.journal} - self.unroutable - self.removed(name)
+
+    def _backfill(self, store: TopologyStore, name: str) -> int:
+        return Backfiller(self.data, store, "/").backfill(name).rows
 
     def publish(self, injection: Injection | None) -> None:
         """Publish a message over the service's publisher; every queue is bound."""
@@ -537,6 +552,13 @@ class World:
         self._ran["redrive"] += 1
         Redriver(self.data, TopologyStore(self.data), "/").redrive(Selection())
 
+    def _meanwhile_backfill(self) -> None:
+        """Another process backfills every queue."""
+        self._ran["backfill"] += 1
+        for name, incarnation in self.incarnations.items():
+            self.backfilled.add((name, incarnation))
+            self._backfill(TopologyStore(self.data), name)
+
     def _meanwhile_move(self) -> None:
         """Another process finishes the moves that it finds."""
         with self._moves():
@@ -591,7 +613,7 @@ class World:
         allowed = self.perhaps | self.unroutable
         if self.batch is not None:
             allowed = allowed | {*self.batch.messages, self.batch.lost}
-        for name in self.incarnations:
+        for name, incarnation in self.incarnations.items():
             contents = self._held(name)
             there = [row[4] for row in contents]
             assert len(there) == len(set(there)), f"doubled in {name}: {there}"
@@ -599,6 +621,8 @@ class World:
             missing = self.must[name] - set(there)
             assert not missing, f"lost from {name}: {missing}"
             extra = set(there) - self.must[name]
+            if (name, incarnation) in self.backfilled:
+                extra -= self.ever
             assert extra <= allowed, f"{name} holds what it must not: {extra - allowed}"
             back = set(there) & self.removed(name)
             assert not back, f"{name} holds again what was taken from it: {back}"
@@ -635,6 +659,9 @@ class World:
         if self.batch is not None:
             self.route(None)
         self.route(None)
+        if self._ran["backfill"]:
+            for name in self.incarnations:
+                self.backfill(name, None)
         redriven = self._ran["redrive"] > 0
         if redriven:
             self.redrive(None)

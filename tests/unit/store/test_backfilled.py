@@ -21,6 +21,7 @@ from bindery.store.backfill import Backfiller, Selection
 from bindery.store.backfill_records import Records
 from bindery.store.maintenance.journals import Kept, keep_journal, past_keeping, trimmed_mark
 from bindery.store.maintenance.trimming import trim
+from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.places import at as place
 from bindery.store.read import read_queue, take
@@ -119,6 +120,17 @@ def test_a_stretch_that_was_planned_is_carried_out_before_a_redrive(data: DataDi
     assert keys(data) == []
     assert redrive(data, lost).backfilled == {"q": 3}
     assert keys(data) == ["a", "b", "c"]
+
+
+def test_what_a_redrive_had_delivered_when_it_died_is_no_backfills(data: DataDir, lost: TopologyStore) -> None:
+    """The queue's table has the copies, and its batch has not ended: whoever ends it counts them."""
+    with faults.installed(reached("batch.in_tables", crash)), pytest.raises(Crash):
+        redrive(data, lost)
+    assert Backfiller(data, lost, "/").backfill("q").rows == 0
+    found = redrive(data, lost)
+    assert (found.queues, found.backfilled) == ({"q": 3, "other": 3}, {})
+    (ended,) = (row for row in read_manifest(data) if row["stream"] == "redrive:/")
+    assert {one["name"]: one["rows"] for one in ended["tables"]} == {"q": 3, "other": 3}
 
 
 def let_go(data: DataDir) -> None:
