@@ -46,6 +46,8 @@ from bindery.store import tables
 from bindery.store.batches import BatchDriver, Routed, RouterOf
 from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.deferred import Flushed, Flushing
+from bindery.store.deferred.waiting import flushed_through
+from bindery.store.log import TableLog
 from bindery.store.maintenance import Upkeep
 from bindery.store.maintenance.journals import Kept, keep_journal, past_keeping, trimmed_mark
 from bindery.store.maintenance.policy import Policy
@@ -62,6 +64,8 @@ STEP_MS: Final = 600_000
 TRIM_EACH: Final = 50
 #: Batches between two looks at the folder: what lies in it goes up and down with every clean-up.
 LOOK_EACH: Final = 10
+#: Deferred queues whose tables are asked how far they have come.
+SAMPLE: Final = 10
 #: Windows that make up the end.
 LAST: Final = 3
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -105,7 +109,7 @@ def fold(batch: pa.RecordBatch, seq: pa.Array, *, clock_ms: int = 0) -> tuple[pa
 class Endurance:
     """A data directory, and the batches of one stream that are routed into it.
 
-    flushes  commits of flushes up to now
+    flushes  commits of the stream's own flushes up to now; maintenance brings copies that are late
     """
 
     def __init__(self, folder: Path, queues: Sequence[Queue], *, retention: timedelta) -> None:
@@ -125,8 +129,12 @@ class Endurance:
         self._deferred = deferred_queues(self.topologies.load(), "/", 0)
         self._flushing: Flushing | None = None
         self.flushes = 0
-        #: Copies that had to wait, counted by the thread that routes, and those that came, by the thread that flushes.
-        self._deferred_copies = self._flushed_copies = 0
+        #: The newest batch that is committed, and the tables of some deferred queues, which all get the same.
+        self._newest = -1
+        deferred = [name for name, waits in zip(self._names(), self._deferred.tolist(), strict=True) if waits]
+        self._looked_at = [
+            TableLog(self.data.queue("/", name)) for name in deferred[:: max(1, len(deferred) // SAMPLE)]
+        ]
 
     @contextmanager
     def running(self) -> Iterator[BatchDriver[Router]]:
@@ -137,7 +145,6 @@ class Endurance:
 
             def flushed(done: Flushed) -> None:
                 self.flushes += len(done.queues)
-                self._flushed_copies += done.copies
                 upkeep.flushed(done)
 
             if self._deferred.any():
@@ -158,15 +165,24 @@ class Endurance:
         counts = RoutedCounts()
         counts.merge(done["counts"])
         files = [WrittenFile(**file) for file in done["files"]]
-        self._deferred_copies += MESSAGES * int(self._deferred.sum())  # the exchange is a fanout
         driver.commit(begun, Routed(files, counts))
+        self._newest = number
         if self._flushing is not None:
             self._flushing.committed(sum(file.size for file in files if file.kind == "journal"))
 
-    @property
     def waiting(self) -> int:
-        """Copies that no flush has brought yet."""
-        return self._deferred_copies - self._flushed_copies
+        """Copies that no flush has brought yet, as some of the deferred queues have it: the exchange is a fanout."""
+        if not self._looked_at:
+            return 0
+        behind = 0
+        for log in self._looked_at:
+            log.refresh()
+            behind += self._newest - flushed_through(log, STREAM)
+        return MESSAGES * int(self._deferred.sum()) * behind // len(self._looked_at)
+
+    def _names(self) -> list[str]:
+        """The queues by their numbers."""
+        return [queue.name for queue in self.topologies.load().in_vhost("/")[1]]
 
     def clock_ms(self, number: int) -> int:
         """The clock of a batch."""
@@ -226,12 +242,12 @@ def windows(run: Endurance, batches: int, window: int, deadline: float) -> Itera
                 begun = time.perf_counter()
                 run.batch(driver, number)
                 spent.append((time.perf_counter() - begun) * 1_000)
-                waiting.append(run.waiting)
                 aside = time.thread_time()
                 if number % TRIM_EACH == TRIM_EACH - 1:
                     run.trim(number)
                 if number % LOOK_EACH == LOOK_EACH - 1:
                     looks.append(looked_at(run.data.root))
+                    waiting.append(run.waiting())
                 looking += time.thread_time() - aside
             yield Window(
                 batches=start + len(spent),
@@ -310,7 +326,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for one in windows(run, options.batches, options.window, deadline):
             found.append(one)
             print(" ".join(row(one)), flush=True)
-    print(f"{run.flushes:,} commits of flushes; {run.waiting:,} copies wait in the end")
+        print(f"{run.flushes:,} commits of flushes; {run.waiting():,} copies wait in the end")
     show(found, f"{len(queues):,} queues, {MESSAGES} messages a batch, a journal of 144 batches", options.yardstick)
 
 

@@ -44,9 +44,11 @@ def machine(ground: Ground) -> type[RuleBasedStateMachine]:
         def flush(self, fault: Injection | None) -> None:
             self.world.flush(fault)
 
-        @initialize(names=st.frozensets(NAMES))
-        def begin(self, names: frozenset[str]) -> None:
+        @initialize(names=st.frozensets(NAMES), another=st.booleans())
+        def begin(self, names: frozenset[str], another: bool) -> None:
             self.world.defer(names)
+            if another:
+                self.world.declare("b", None)
 
         @rule(names=st.frozensets(NAMES))
         def defer(self, names: frozenset[str]) -> None:
