@@ -91,7 +91,7 @@ bench-files: $(STAMP) ## What remembering 100,000 files costs a stream
 bench-commit: $(STAMP) ## What a commit costs as a table's log grows
 	$(BIN)/python -m benchmarks.bench_commit
 
-bench-endurance: $(STAMP) ## 2,000 small batches into 100 queues and a journal, without Spark (BATCHES=2000, MINUTES=30)
+bench-endurance: $(STAMP) ## 2,000 small batches into 100 queues, 1,000 deferred ones and a journal, without Spark (BATCHES=2000, MINUTES=30)
 	$(BIN)/python -m benchmarks.bench_endurance --batches $(or $(BATCHES),2000) $(if $(MINUTES),--minutes $(MINUTES))
 
 bench-stream: $(STAMP) ## 5,000 small batches of a streaming job into 100 queues: what a batch costs after months (BATCHES=5000, MINUTES=30)

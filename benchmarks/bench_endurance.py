@@ -2,15 +2,16 @@
 
 Every batch goes through what a task of a streaming job does (`RouteTask`) and is committed as its driver does it,
 without Spark: a fanout exchange gives each queue each of its messages, and the journal of the stream has them once.
-`--others` adds queues with arguments of their own. Maintenance runs beside it as beside a job, the limits of the queues
-included.
+`--others` are further queues with arguments of their own: deferred ones, unless told otherwise, whose copies wait in
+the journal until a flush. Flushes and maintenance run beside it as beside a job, the limits of the queues included.
 
 The clock of the batches is short: each is ten minutes after the one before, so that the journal, which is kept for a
-day, lets go of its first rows after 144 batches. What else is kept is measured by the machine's clock, and is kept for
-seconds.
+day, lets go of its first rows after 144 batches. What else is kept, and how long copies wait, is measured by the
+machine's clock, in seconds.
 
 Printed for each window of batches: the median of a batch, processor time of the process (maintenance included) per
-batch, its memory, open handles and threads, files and bytes of the data directory, files of the journal. In the end the
+batch, its memory, open handles and threads, files and bytes of the data directory, files of the journal, commits of
+flushes, and copies that wait. In the end the
 ratios of the last windows, in the mean, to the yardstick: the window that ends when everything that is let go of has
 been let go of for the first time.
 """
@@ -23,7 +24,7 @@ import os
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -38,14 +39,19 @@ from benchmarks.scratch import scratch
 from bindery.jobs.task import Held, RouteTask
 from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
+from bindery.router.freshness import deferred_queues
 from bindery.router.model import Binding, Exchange, Queue
 from bindery.router.values import Table
 from bindery.store import tables
 from bindery.store.batches import BatchDriver, Routed, RouterOf
 from bindery.store.commit import BatchCommitter, WrittenFile
+from bindery.store.deferred import Flushed, Flushing
+from bindery.store.deferred.waiting import flushed_through
+from bindery.store.log import TableLog
 from bindery.store.maintenance import Upkeep
-from bindery.store.maintenance.journals import Kept, keep_journal, trim
+from bindery.store.maintenance.journals import Kept, keep_journal, past_keeping, trimmed_mark
 from bindery.store.maintenance.policy import Policy
+from bindery.store.maintenance.trimming import trim
 from bindery.store.paths import DataDir
 from bindery.store.routed_counts import RoutedCounts
 from bindery.store.topology import TopologyStore
@@ -58,6 +64,8 @@ STEP_MS: Final = 600_000
 TRIM_EACH: Final = 50
 #: Batches between two looks at the folder: what lies in it goes up and down with every clean-up.
 LOOK_EACH: Final = 10
+#: Deferred queues whose tables are asked how far they have come.
+SAMPLE: Final = 10
 #: Windows that make up the end.
 LAST: Final = 3
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -76,6 +84,8 @@ class Window:
     files: float
     bytes: float
     journal_files: int
+    flushes: int
+    waiting: float
 
 
 #: What the end is compared in, and what it is called.
@@ -87,6 +97,7 @@ COMPARED: Final = {
     "files": "files",
     "bytes": "bytes",
     "journal_files": "files of the journal",
+    "waiting": "copies that wait",
 }
 
 
@@ -96,7 +107,10 @@ def fold(batch: pa.RecordBatch, seq: pa.Array, *, clock_ms: int = 0) -> tuple[pa
 
 
 class Endurance:
-    """A data directory, and the batches of one stream that are routed into it."""
+    """A data directory, and the batches of one stream that are routed into it.
+
+    flushes  commits of the stream's own flushes up to now; maintenance brings copies that are late
+    """
 
     def __init__(self, folder: Path, queues: Sequence[Queue], *, retention: timedelta) -> None:
         self.data = DataDir.open(folder, create=True)
@@ -112,26 +126,63 @@ class Endurance:
             manifest_retention=retention,
         )
         self._start_ms = time.time_ns() // 1_000_000
+        self._deferred = deferred_queues(self.topologies.load(), "/", 0)
+        self._flushing: Flushing | None = None
+        self.flushes = 0
+        #: The newest batch that is committed, and the tables of some deferred queues, which all get the same.
+        self._newest = -1
+        deferred = [name for name, waits in zip(self._names(), self._deferred.tolist(), strict=True) if waits]
+        self._looked_at = [
+            TableLog(self.data.queue("/", name)) for name in deferred[:: max(1, len(deferred) // SAMPLE)]
+        ]
 
     @contextmanager
     def running(self) -> Iterator[BatchDriver[Router]]:
-        """The driver of the stream, with maintenance beside it."""
-        with (
-            Upkeep(self.data, self._policy, limits_each=20.0) as upkeep,
-            BatchCommitter(self.data, stream=STREAM, app_id=f"{STREAM}:1") as committer,
-        ):
+        """The driver of the stream, with maintenance and flushes beside it; in the end nothing waits."""
+        with ExitStack() as end:
+            upkeep = end.enter_context(Upkeep(self.data, self._policy, limits_each=20.0))
+            committer = end.enter_context(BatchCommitter(self.data, stream=STREAM, app_id=f"{STREAM}:1"))
+
+            def flushed(done: Flushed) -> None:
+                self.flushes += len(done.queues)
+                upkeep.flushed(done)
+
+            if self._deferred.any():
+                self._flushing = end.enter_context(Flushing(self.data, STREAM, "/", flushed=flushed))
             yield BatchDriver(committer, self.topologies, "/", router=RouterOf("/"), committed=upkeep.committed)
+            if self._flushing is not None:
+                self._flushing.finish()
 
     def batch(self, driver: BatchDriver[Router], number: int) -> None:
         """Route and commit one batch, as a job with one task does it."""
         begun = driver.begin(number, self.topologies.load(), self.clock_ms(number))
         assert begun.router is not None  # noqa: S101  # no batch is begun twice
-        task = RouteTask(self.data, "/", begun.stamp, fold, Held(begun.router), 64 << 20, journal=True)
+        deferred = self._deferred if self._deferred.any() else None
+        held = Held(begun.router)
+        task = RouteTask(self.data, "/", begun.stamp, fold, held, 64 << 20, journal=True, deferred=deferred)
         messages = self._messages.slice(number % 50 * MESSAGES, MESSAGES)
         done = task.route(iter([messages]))
         counts = RoutedCounts()
         counts.merge(done["counts"])
-        driver.commit(begun, Routed([WrittenFile(**file) for file in done["files"]], counts))
+        files = [WrittenFile(**file) for file in done["files"]]
+        driver.commit(begun, Routed(files, counts))
+        self._newest = number
+        if self._flushing is not None:
+            self._flushing.committed(sum(file.size for file in files if file.kind == "journal"))
+
+    def waiting(self) -> int:
+        """Copies that no flush has brought yet, as some of the deferred queues have it: the exchange is a fanout."""
+        if not self._looked_at:
+            return 0
+        behind = 0
+        for log in self._looked_at:
+            log.refresh()
+            behind += self._newest - flushed_through(log, STREAM)
+        return MESSAGES * int(self._deferred.sum()) * behind // len(self._looked_at)
+
+    def _names(self) -> list[str]:
+        """The queues by their numbers."""
+        return [queue.name for queue in self.topologies.load().in_vhost("/")[1]]
 
     def clock_ms(self, number: int) -> int:
         """The clock of a batch."""
@@ -139,7 +190,8 @@ class Endurance:
 
     def trim(self, number: int) -> None:
         """What maintenance does to the journal once an hour, by the clock of the batches."""
-        trim(self._journal(), self.clock_ms(number))
+        log = self._journal()
+        trim(log, lambda: past_keeping(log, self.clock_ms(number)), lambda gone: trimmed_mark(log, gone))
 
     def journal_files(self) -> int:
         """Files of the journal's newest version."""
@@ -182,6 +234,8 @@ def windows(run: Endurance, batches: int, window: int, deadline: float) -> Itera
                 return
             spent: list[float] = []
             looks: list[tuple[int, int]] = []
+            waiting: list[int] = []
+            flushes = run.flushes
             processor = time.process_time()
             looking = 0.0
             for number in range(start, min(start + window, batches)):
@@ -193,6 +247,7 @@ def windows(run: Endurance, batches: int, window: int, deadline: float) -> Itera
                     run.trim(number)
                 if number % LOOK_EACH == LOOK_EACH - 1:
                     looks.append(looked_at(run.data.root))
+                    waiting.append(run.waiting())
                 looking += time.thread_time() - aside
             yield Window(
                 batches=start + len(spent),
@@ -204,6 +259,8 @@ def windows(run: Endurance, batches: int, window: int, deadline: float) -> Itera
                 files=statistics.mean(files for files, _ in looks),
                 bytes=statistics.mean(size for _, size in looks),
                 journal_files=run.journal_files(),
+                flushes=run.flushes - flushes,
+                waiting=statistics.mean(waiting),
             )
 
 
@@ -212,7 +269,7 @@ def row(one: Window) -> tuple[str, ...]:
     return (
         f"{one.batches:,}", f"{one.clock_ms:,.0f}", f"{one.processor_ms:,.0f}", f"{one.resident / 2**20:,.0f}",
         f"{one.handles:,}", f"{one.threads:,}", f"{one.files:,.0f}", f"{one.bytes / 2**20:,.1f}",
-        f"{one.journal_files:,}",
+        f"{one.journal_files:,}", f"{one.flushes:,}", f"{one.waiting:,.0f}",
     )  # fmt: skip
 
 
@@ -220,7 +277,7 @@ def show(found: Sequence[Window], title: str, yardstick: int) -> None:
     """The series, and the ratios of its end to the yardstick."""
     table = Shown(
         "batches", "ms/batch", "processor ms/batch", "MiB", "handles", "threads", "files", "MiB in DIR",
-        "journal files", title=title,
+        "journal files", "flushes", "copies waiting", title=title,
     )  # fmt: skip
     for column in table.columns:
         column.justify = "right"
@@ -232,7 +289,10 @@ def show(found: Sequence[Window], title: str, yardstick: int) -> None:
         return
     last = [asdict(one) for one in found[-LAST:]]
     for name, called in COMPARED.items():
-        ratio = statistics.mean(one[name] for one in last) / asdict(start)[name]
+        before = asdict(start)[name]
+        if not before:
+            continue
+        ratio = statistics.mean(one[name] for one in last) / before
         print(f"{called}: {ratio:.2f} times that at {start.batches:,} batches")
 
 
@@ -245,8 +305,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--arguments", type=json.loads, default={"x-max-length": 1_000}, help="arguments of the queues, in JSON"
     )
-    parser.add_argument("--others", type=int, default=0, help="further queues")
-    parser.add_argument("--other-arguments", type=json.loads, default={}, help="their arguments, in JSON")
+    parser.add_argument("--others", type=int, default=1_000, help="further queues")
+    parser.add_argument(
+        "--other-arguments",
+        type=json.loads,
+        default={"x-freshness": 60, "x-max-length": 1_000},
+        help="their arguments, in JSON",
+    )
     parser.add_argument("--retention", type=int, default=30, help="seconds that old versions and files are kept")
     parser.add_argument("--yardstick", type=int, default=400, help="batches after which the end is compared with")
     options = parser.parse_args(arguments)
@@ -261,6 +326,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for one in windows(run, options.batches, options.window, deadline):
             found.append(one)
             print(" ".join(row(one)), flush=True)
+        print(f"{run.flushes:,} commits of flushes; {run.waiting():,} copies wait in the end")
     show(found, f"{len(queues):,} queues, {MESSAGES} messages a batch, a journal of 144 batches", options.yardstick)
 
 

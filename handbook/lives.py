@@ -63,13 +63,17 @@ _WRITTEN: Final = Stage(
 _LIVES: Final[Mapping[str, Life]] = {
     "life-queue": Life(
         "The life of a row of a queue",
-        "A task writes it to a file; one commit per batch makes it count. Compaction merges files and keeps rows "
-        "and their order. A requeue counts a delivery. It leaves when it is taken, moved, expired, too many or "
-        "replaced, or the queue is emptied or deleted; older versions have it for the retention, then its file is"
-        " deleted.",
+        "A task writes it to a file; one commit per batch makes it count, or of a deferred queue one per flush. "
+        "Compaction merges files and keeps rows and their order. A requeue counts a delivery. It leaves when it is "
+        "taken, moved, expired, too many or replaced, or the queue is emptied or deleted; older versions have it "
+        "for the retention, then its file is deleted.",
         (
             _WRITTEN,
-            Stage(("committed", "with its batch,", "once"), "lit"),
+            Stage(
+                ("committed", "with its batch,", "once"),
+                "lit",
+                ("deferred", "in the journal first,", "a flush commits it"),
+            ),
             Stage(
                 ("merged", "into larger files,", "in the same order"),
                 "box",
@@ -104,17 +108,110 @@ _LIVES: Final[Mapping[str, Life]] = {
     ),
     "life-journal": Life(
         "The life of a row of a journal",
-        "The task that writes the copies of a message writes it once, with the ids of its queues. It is committed"
-        " as one more table of the batch. Files of one day are merged. A file whose newest row is older than the "
-        "retention, or that is above the size, is taken out, and deleted a day later.",
+        "The task that writes the copies of a message writes it once, with the ids of its queues. It is committed "
+        "as one more table of the batch. Files of one day are merged. A file whose newest row is older than the "
+        "retention, or that is above the size, is taken out, unless copies wait in it, and deleted a day later.",
         (
             _WRITTEN,
-            Stage(("committed", "with its batch,", "queues by their ids"), "lit"),
+            Stage(
+                ("committed", "with its batch,", "queues by their ids"),
+                "lit",
+                ("copies wait", "of deferred queues: it", "stays until a flush"),
+            ),
             Stage(("merged", "with files of", "the same day")),
             Stage(("trimmed", "7 days old, or the", "journal is too large"), "lit"),
             Stage(("gone", "its file is deleted", "1 day later")),
         ),
         "What happens to its copies in queues (taken, moved, expired, deleted) changes nothing here.",
+    ),
+    "life-dedup": Life(
+        "The life of a row of a stream's keys",
+        "The driver writes the keys that a batch brings first. They are committed after the batch's other tables, "
+        "so a key on record is that of a message whose copies are all there. A driver that starts reads those "
+        "within the window. Files of one hour are merged; those past the window are taken out, and deleted a day "
+        "later.",
+        (
+            Stage(
+                ("written", "by the driver, a file", "for each batch"),
+                "soft",
+                ("the driver dies", "the batch is judged", "again, alike"),
+                "lost",
+            ),
+            Stage(("committed", "after the other tables", "of its batch"), "lit"),
+            Stage(
+                ("known", "in the memory of", "the driver"),
+                "box",
+                ("a repeat", "is left out, with the", "reason duplicate"),
+            ),
+            Stage(("trimmed", "older than the newest", "row by the window"), "lit"),
+            Stage(("gone", "its file is deleted", "1 day later")),
+        ),
+        "The window stands in the table's properties; rows stay for up to an hour more.",
+    ),
+    "life-topology": Life(
+        "The life of a row of the topology",
+        "A change of any size is one commit, checked on the state that it follows. It becomes the new version of "
+        "the topology, by which batches are pinned. A change of an object replaces its row, a deletion removes it. "
+        "No version is ever removed, so a rollback and a replay find it.",
+        (
+            Stage(
+                ("declared", "by REST, a file or", "a broker's definitions"),
+                "soft",
+                ("refused", "nothing of the change", "is there"),
+                "lost",
+            ),
+            Stage(("committed", "one commit a change:", "a version"), "lit", ("batches", "are pinned to", "a version")),
+            Stage(("merged", "with rows of small files,", "by a later change")),
+            Stage(
+                ("leaves", "deleted, or replaced", "by what it is now"),
+                "lit",
+                ("rollback", "it is back, with the id", "that it had"),
+            ),
+            Stage(("stays", "in the versions that", "had it, for ever")),
+        ),
+        "Ids of bindings and queues are never given again. Rows of tables name them, and the version that they had.",
+    ),
+    "life-streams": Life(
+        "The life of a row of the streams",
+        "A stream that starts on a checkpoint that it had not before gets an epoch: a row with the number of its "
+        "first batch. Only one start can add it. The newest epoch counts; a start with another checkpoint is "
+        "refused, unless it asks for a new epoch. The rows stay: numbers of batches say which epoch they are of.",
+        (
+            Stage(
+                ("begins", "the first start, or one", "with --new-epoch"),
+                "soft",
+                ("refused", "another checkpoint", "without --new-epoch"),
+                "lost",
+            ),
+            Stage(("committed", "one start wins: an", "epoch of its own"), "lit"),
+            Stage(
+                ("counts", "batches are committed", "under its app_id"),
+                "box",
+                ("claimed", "by each driver: the", "last one owns it"),
+            ),
+            Stage(("followed", "by the next epoch", "of the stream"), "lit"),
+            Stage(("stays", "its numbers are not", "given again")),
+        ),
+        "Claims, and the epochs of the control plane, are transactions of the table's log and no rows.",
+    ),
+    "life-pin": Life(
+        "The life of a pin",
+        "A pin is written before a batch is routed, if absent. Whoever routes the batch, now or after a crash, "
+        "goes by it. It is removed once two newer batches have ended; those of a stream that is no more after a "
+        "day.",
+        (
+            Stage(("checked", "the topology is fit", "for the job"), "soft"),
+            Stage(
+                ("written", "if absent: the first", "one counts"),
+                "lit",
+                ("unusable", "--repin routes it", "anew"),
+                "lost",
+            ),
+            Stage(("routed by", "again after a crash,", "with the same result")),
+            Stage(("ended", "the manifest knows", "the rest"), "lit"),
+            Stage(("gone", "after two newer", "batches")),
+        ),
+        "It is a file, and no row: DIR/pins/<stream and checkpoint>/<batch>.json.",
     ),
     "life-inbox": Life(
         "The life of a row of an inbox",
@@ -135,9 +232,9 @@ _LIVES: Final[Mapping[str, Life]] = {
     ),
     "life-manifest": Life(
         "The life of a row of the manifest",
-        "Once every table has a batch its row is written: from then on the batch is whole. Totals are kept beside"
-        " the table. After 30 days rows are summed up, one per stream and month, but for the newest 256 batches "
-        "of each app id.",
+        "Once every table has a batch its row is written: from then on the batch is whole. Totals are kept beside "
+        "the table. After 30 days rows are summed up, one per stream and month, but for the newest 256 batches of "
+        "each app id.",
         (
             Stage(
                 ("every table", "has the batch"), "soft", ("the driver dies", "the next one writes", "the row"), "lost"

@@ -66,18 +66,35 @@ class Order(Scope):
 
 @dataclass(frozen=True, slots=True)
 class Stretch(Scope):
-    """An order carried out for the batches of `stream` after `after` up to `through`."""
+    """An order carried out for the batches of `stream` after `after` up to `through`.
+
+    redriven  the newest batch of redrives that the queue's table had then: what those brought is left out
+    trimmed   the newest batch of which the journal might lack messages then
+
+    Both are -1 for none, and None in the record of an older version, which does not say.
+    """
 
     number: int = 0
     order: int = 0
     after: int = -1
     through: int = -1
+    redriven: int | None = None
+    trimmed: int | None = None
 
     @classmethod
-    def of(cls, order: Order, *, number: int, stream: str, after: int, through: int) -> Self:
+    def of(
+        cls, order: Order, *, number: int, stream: str, after: int, through: int, redriven: int, trimmed: int
+    ) -> Self:
         """The stretch of an order."""
-        scope = {**_members(order), "stream": stream}
-        return cls(**scope, number=number, order=order.number, after=after, through=through)
+        return cls(
+            **{**_members(order), "stream": stream},
+            number=number,
+            order=order.number,
+            after=after,
+            through=through,
+            redriven=redriven,
+            trimmed=trimmed,
+        )
 
 
 R = TypeVar("R", bound=Scope)

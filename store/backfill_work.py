@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bindery.router.errors import NotFound, Stopped
 from bindery.router.filters import Filter
@@ -20,13 +22,16 @@ from bindery.store.backfill_report import Found, FromStream, Outcome
 from bindery.store.consumer_filters import queue_filter
 from bindery.store.data_files import Draft
 from bindery.store.delivered import Delivered, Reach
-from bindery.store.journal_files import Journal, journals
+from bindery.store.journal_files import NEVER, Journal, journals, trimmed_through
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
+from bindery.store.recorded import rows_of
 from bindery.store.seams import UnderWay, seam
 from bindery.store.statistics import stated_span
+from bindery.store.stream_names import REDRIVES
 from bindery.store.topology import TopologyStore
 from bindery.store.transfers import queue_log
+from bindery.store.unroutable import may_be_routed_again
 
 #: Rows of a journal that are read before what was found in them is committed, at least.
 MAX_READ: Final = 2_000_000
@@ -58,19 +63,28 @@ class QueueBackfill:
         return rows
 
     def forget(self) -> None:
-        """Remove the stretches whose batches no journal has any more, or that are of a queue of earlier."""
+        """Remove the stretches that nobody can meet any more, or that are of a queue of earlier.
+
+        Their batches no journal has any more, and the unroutable table has nothing of them that may be redriven.
+        """
         stretches = self.records.stretches()
         if not stretches:
             return
-        done = _newest(queue_log(self._data, self._vhost, self._queue))
+        done = newest_stretch(queue_log(self._data, self._vhost, self._queue))
         first = {one.stream: one.first_batch for one in journals(self._data, self._vhost)}
         present = self._store.load().queue(self._vhost, self._queue).id
         open_ = {order.number for order in self.records.orders()}
         for one in stretches:
             oldest = first.get(one.stream or "")
-            gone = one.queue_id != present or oldest is None or oldest > one.through
+            gone = one.queue_id != present or (
+                (oldest is None or oldest > one.through) and not _may_be_redriven(self._data, self._vhost, one)
+            )
             if gone and one.number <= done and one.order not in open_:
                 self.records.forget(one)
+
+    def settle(self) -> int:
+        """Carry out what is on record and not in the queue's table; the newest stretch that it has then."""
+        return self._settled() - 1
 
     def carry(self, order: Order, outcome: Outcome, *, stop: Callable[[], bool], dry_run: bool = False) -> bool:
         """Carry out an order as far as it can be; True when it is closed."""
@@ -108,10 +122,11 @@ class QueueBackfill:
     ) -> None:
         """Bring what an order asks for out of a journal, beyond what has been brought for it."""
         if dry_run:
-            number = _newest(queue_log(self._data, self._vhost, self._queue)) + 1
+            log = queue_log(self._data, self._vhost, self._queue)
+            number = newest_stretch(log) + 1
             for portion in journal.portions(rows=MAX_READ):
                 _go_on(stop)
-                stretch = Stretch.of(order, number=number, stream=journal.stream, after=-1, through=portion.last)
+                stretch = self._stretch(order, journal, log, number=number, after=-1, through=portion.last)
                 outcome.brought(journal.stream, self._found(stretch, journal, portion.files, outcome))
             return
         while True:
@@ -123,14 +138,29 @@ class QueueBackfill:
             following = next(journal.portions(after=after, rows=MAX_READ), None)
             if following is None:
                 return
-            planned = Stretch.of(order, number=number, stream=journal.stream, after=after, through=following.last)
+            log = queue_log(self._data, self._vhost, self._queue)
+            planned = self._stretch(order, journal, log, number=number, after=after, through=following.last)
             self._carry_out(planned, journal, outcome)
             self._check_present(order)
+
+    def _stretch(
+        self, order: Order, journal: Journal, log: TableLog, *, number: int, after: int, through: int
+    ) -> Stretch:
+        """A stretch of an order as things are now; `log` is that of the queue's table."""
+        return Stretch.of(
+            order,
+            number=number,
+            stream=journal.stream,
+            after=after,
+            through=through,
+            redriven=newest_redrive(log, self._vhost),
+            trimmed=trimmed_through(journal.log),
+        )
 
     def _settled(self) -> int:
         """Carry out the stretches that are on record and not in the table; the number of the next one."""
         while True:
-            number = _newest(queue_log(self._data, self._vhost, self._queue)) + 1
+            number = newest_stretch(queue_log(self._data, self._vhost, self._queue)) + 1
             waiting = self.records.stretch(number)
             if waiting is None:
                 return number
@@ -139,8 +169,20 @@ class QueueBackfill:
 
     def _carry_out(self, stretch: Stretch, journal: Journal | None, outcome: Outcome | None) -> None:
         """Append the rows of a stretch, unless they have been; with an `outcome` it is put on record first."""
+        met = outcome
+        while not self._appended(stretch, journal, outcome, met):
+            met = None  # a redrive has brought the queue something: the same rows are looked at once more
+
+    def _appended(
+        self, stretch: Stretch, journal: Journal | None, outcome: Outcome | None, met: Outcome | None
+    ) -> bool:
+        """What `_carry_out` does; False when a redrive was committed to the table since the rows were chosen.
+
+        `met` is told which rows of the journal were looked at.
+        """
         log = queue_log(self._data, self._vhost, self._queue)
         tables.grow(log, tables.QUEUE)
+        present_redrive = newest_redrive(log, self._vhost)
         with Draft(log) as draft:
             found = Found()
             present = self._store.load().queues.get((self._vhost, self._queue))
@@ -150,26 +192,29 @@ class QueueBackfill:
                     for portion in journal.portions(after=stretch.after, through=stretch.through)
                     for file in portion.files
                 ]
-                found = self._found(stretch, journal, files, outcome, draft)
+                found = self._found(replace(stretch, redriven=present_redrive), journal, files, met, draft)
             if outcome is not None and self.records.plan(stretch) != stretch:
-                return  # another backfill was faster: what it has planned comes first
+                return True  # another backfill was faster: what it has planned comes first
             faults.reach("backfill.planned", str(stretch.number))
             for _ in tables.attempts(log.path):
                 log.refresh()
-                if _newest(log) >= stretch.number:
+                if newest_stretch(log) >= stretch.number:
                     break  # another backfill has carried out what was planned here
+                if newest_redrive(log, self._vhost) != present_redrive:
+                    return False
                 gone = tables.undeclared_since(log) >= stretch.topology_version
                 info = {"bindery.change": "backfill", "bindery.topologyVersion": stretch.topology_version}
                 transaction = Transaction(BACKFILLED, stretch.number)
                 if gone:
                     # the rows are of a queue that is no more: the number is passed over
                     if log.commit((), transactions=[transaction], info={"bindery.change": "backfill"}) is not None:
-                        return
+                        return True
                 elif draft.commit(transactions=[transaction], info={"isBlindAppend": True, **info}) is not None:
                     break
             faults.reach("backfill.appended", str(stretch.number))
             if outcome is not None:
                 outcome.brought(journal.stream if journal is not None else "", found)
+        return True
 
     def _found(
         self,
@@ -260,9 +305,24 @@ def _meets(path: str, file: AddFile, scope: Scope) -> bool:
     return (scope.since is None or span.last >= scope.since) and (scope.until is None or span.first < scope.until)
 
 
-def _newest(log: TableLog) -> int:
-    """The newest stretch whose rows a queue's table has."""
+def newest_stretch(log: TableLog) -> int:
+    """The newest stretch whose rows a queue's table has; 0 for none."""
     return log.transaction_version(BACKFILLED) or 0
+
+
+def newest_redrive(log: TableLog, vhost: str) -> int:
+    """The newest batch of redrives whose copies a queue's table has; NEVER for none."""
+    found = log.transaction_version(f"{REDRIVES}{vhost}")
+    return NEVER if found is None else found
+
+
+def _may_be_redriven(data: DataDir, vhost: str, stretch: Stretch) -> bool:
+    """Whether the unroutable table has messages of a stretch that a redrive may bring."""
+    number = pc.field("routing", "batch_id")
+    where = (pc.field("routing", "stream") == stretch.stream) & (number > stretch.after) & (number <= stretch.through)
+    columns = ["routing", "reason", "disposition", "redriven"]
+    found = rows_of(data, vhost, None, where=where, columns=columns)
+    return any(pc.any(may_be_routed_again(pa.Table.from_batches([rows]))).as_py() for rows in found)
 
 
 def _go_on(stop: Callable[[], bool]) -> None:

@@ -129,10 +129,16 @@ class BatchDriver(Generic[R]):
             reason = f"topology version {pin.topology_version}: {error.message}"
             raise self.committer.unusable(number, reason) from error
 
-    def commit(self, batch: Begun[R], routed: Routed) -> Sequence[TableCommit]:
+    def commit(
+        self,
+        batch: Begun[R],
+        routed: Routed,
+        *,
+        check: Callable[[str, TableLog], object] = lambda _queue, _log: None,
+    ) -> Sequence[TableCommit]:
         """Commit what was written, and tell; tables that have the batch are skipped. Raises what the committer does."""
         counts = routed.counts.in_manifest(batch.topology, self._vhost, routed.timings_ms)
-        committed = self.committer.commit(batch.number, batch.pin, routed.files, counts)
+        committed = self.committer.commit(batch.number, batch.pin, routed.files, counts, check=check)
         self._committed(committed)
         return committed
 

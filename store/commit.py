@@ -282,7 +282,13 @@ class BatchCommitter:
     # -- committing ---------------------------------------------------------------------------------
 
     def commit(
-        self, batch_id: int, pin: Pin, files: Sequence[WrittenFile], counts: BatchCounts
+        self,
+        batch_id: int,
+        pin: Pin,
+        files: Sequence[WrittenFile],
+        counts: BatchCounts,
+        *,
+        check: Callable[[str, TableLog], object] = lambda _queue, _log: None,
     ) -> tuple[TableCommit, ...]:
         """Append every file to its table and end the batch with its manifest row; what each table got, in order.
 
@@ -291,7 +297,9 @@ class BatchCommitter:
         was deleted after the pinned version are not appended but counted as dropped. What the stream knows repeats by
         comes after all others: else a key might be known of a message that is in no queue. Raises Fenced when another
         driver has committed for this stream, CommitConflict when every attempt lost its race, UnsupportedTable
-        for a table that must not be written; what was committed by then is skipped by the replay.
+        for a table that must not be written; what was committed by then is skipped by the replay. `check` is called
+        with the name of a queue and its log at the version that a commit to it is to follow; what it raises stops the
+        batch likewise.
         """
         with self._lock:
             started = time.monotonic()
@@ -306,16 +314,19 @@ class BatchCommitter:
                 opened.result()
             first = [target for target in in_order if target.kind != _LAST]
             last = [target for target in in_order if target.kind == _LAST]
-            committed = (*self._append_all(first, pin, batch_id), *self._append_all(last, pin, batch_id))
+            appended = [self._append_all(some, pin, batch_id, check) for some in (first, last)]
+            committed = (*appended[0], *appended[1])
             faults.reach("batch.in_tables", self.data.root)
             self._end(batch_id, pin, committed, counts, (time.monotonic() - started) * 1000)
             faults.reach("batch.in_manifest", self.data.manifest)
             self._pins.remove_older(batch_id)
             return committed
 
-    def _append_all(self, targets: Sequence[_Target], pin: Pin, batch_id: int) -> list[TableCommit]:
+    def _append_all(
+        self, targets: Sequence[_Target], pin: Pin, batch_id: int, check: Callable[[str, TableLog], object]
+    ) -> list[TableCommit]:
         """What `_append` does, of several tables at once; the first error once all have been tried."""
-        pending = [self._pool.submit(self._append_whole, target, pin, batch_id) for target in targets]
+        pending = [self._pool.submit(self._append_whole, target, pin, batch_id, check) for target in targets]
         errors = [error for future in pending if (error := future.exception()) is not None]
         if errors:
             raise errors[0]
@@ -324,15 +335,19 @@ class BatchCommitter:
     def _path(self, target: _Target) -> str:
         return self.data.routed(target.kind, target.vhost, target.name)
 
-    def _append_whole(self, target: _Target, pin: Pin, batch_id: int) -> TableCommit:
+    def _append_whole(
+        self, target: _Target, pin: Pin, batch_id: int, check: Callable[[str, TableLog], object]
+    ) -> TableCommit:
         """What `_append` does; a log of which an error leaves nothing certain is read anew the next time."""
         try:
-            return self._append(target, pin, batch_id)
+            return self._append(target, pin, batch_id, check)
         except BaseException:
             self._logs.pop(self._path(target), None)
             raise
 
-    def _append(self, target: _Target, pin: Pin, batch_id: int) -> TableCommit:
+    def _append(
+        self, target: _Target, pin: Pin, batch_id: int, check: Callable[[str, TableLog], object]
+    ) -> TableCommit:
         path = self._path(target)
         committed = functools.partial(TableCommit, target.kind, target.vhost, target.name)
         for attempt in tables.attempts(path):
@@ -346,6 +361,8 @@ class BatchCommitter:
                 return committed(log.version, target.rows)
             if target.kind == "queue" and tables.undeclared_since(log) >= pin.topology_version:
                 return committed(log.version, 0, attempt, dropped=target.rows)
+            if target.kind == "queue":
+                check(target.name, log)
             faults.reach("batch.appending", path)
             version = log.commit(
                 [self._added(path, file, pin) for file in target.files],

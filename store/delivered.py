@@ -3,6 +3,10 @@
 None of it is told by the queue's table alone, from which rows may have been consumed since. The journal names the
 queues that a batch reached, an unroutable row the redrive that took it, and the record of a backfill what that brought:
 what it asked for and its topology leads to the queue.
+
+A backfill and a redrive that meet at a message settle it by the log of the queue's table, which records the newest of
+each: a backfill leaves out what redrives had brought by then, a redrive what backfills had
+(`bindery.store.backfilled`).
 """
 
 from __future__ import annotations
@@ -150,7 +154,7 @@ class Delivered:
                 if (asked & meant).any():
                     found |= asked & self._reach.route(batch, stretch.topology_version)[0]
         seqs = batch.column("routing").field("seq").to_numpy()
-        found |= np.isin(seqs, self._present.get(number, _NONE))
+        found |= np.isin(seqs, self.present.get(number, _NONE))
         redriven = self._redriven.get(number, {})
         for redrive in set(redriven.values()):
             version, name = redrive
@@ -159,7 +163,7 @@ class Delivered:
         return found
 
     @cached_property
-    def _present(self) -> dict[int, npt.NDArray[np.int64]]:
+    def present(self) -> dict[int, npt.NDArray[np.int64]]:
         """The numbers of the messages that the table has, by batch."""
         if not self._table:
             return {}
@@ -177,14 +181,19 @@ class Delivered:
 
     @cached_property
     def _redriven(self) -> dict[int, dict[int, tuple[int, str]]]:
-        """Of the messages that were redriven the topology version and the batch of the redrive, by batch and number."""
+        """Of the messages that were redriven the topology version and the batch of the redrive, by batch and number.
+
+        Those of redrives that the queue's table had when the stretch was carried out.
+        """
         found: dict[int, dict[int, tuple[int, str]]] = {}
         where = self._where & pc.field("redriven").is_valid()
         for rows in rows_of(self._data, self._vhost, None, where=where, columns=["routing", "redriven"]):
             for row in rows.to_pylist():
                 routing, mark = row["routing"], row["redriven"]
-                of_batch = found.setdefault(routing["batch_id"], {})
-                of_batch[routing["seq"]] = (mark["topology_version"], mark["batch"])
+                newest = self._stretch.redriven
+                if newest is None or int(mark["batch"].rpartition(":")[2]) <= newest:
+                    of_batch = found.setdefault(routing["batch_id"], {})
+                    of_batch[routing["seq"]] = (mark["topology_version"], mark["batch"])
         return found
 
     @property

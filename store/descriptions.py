@@ -111,7 +111,7 @@ _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "streams": {
         "stream": "The stream.",
-        "epoch": "The number of the epoch: 0, and one more for each --new-epoch.",
+        "epoch": "The number of the epoch: 1, and one more for each --new-epoch.",
         "checkpoint_id": "Spark's id of the checkpoint.",
         "app_id": "The stream and its checkpoint: what the tables know its batches by.",
         "registered_at": "When the epoch began, UTC.",

@@ -7,7 +7,8 @@
    up its own (`bindery.store.redrive_marks`).
 3. The copies are committed to the queue tables by the batch protocol. All redrives of a vhost are one
    stream, a plan's number is the number of its batch, and plans are delivered in the order of numbers:
-   tables remember the newest batch of a stream only.
+   tables remember the newest batch of a stream only. A copy that a backfill has brought its queue is left out
+   (`bindery.store.backfilled`).
 4. The plan is removed.
 
 Messages that only a journal has are put back into the table before that (`bindery.store.unroutable_again`).
@@ -36,8 +37,10 @@ from bindery.router.errors import CommitConflict, Fenced, InvalidInput, Stopped
 from bindery.router.message import MESSAGE_SCHEMA
 from bindery.router.model import Topology
 from bindery.store import faults, tables
+from bindery.store.backfilled import Backfilled, LeftOut, Overtaken
 from bindery.store.batches import BatchDriver, RouterOf, write_copies
 from bindery.store.commit import BatchCommitter
+from bindery.store.delivered import Mask
 from bindery.store.manifest import read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.plan_files import one_batch
@@ -61,12 +64,14 @@ IDLE_ROUNDS: Final = 10
 class Outcome:
     """What a redrive did: rows routed again, copies made, per queue; `batches` are the ids of its plans.
 
-    `still_unroutable` counts, by reason, the chosen rows that reached no queue this time either.
+    `backfilled` counts, by queue, the copies that were left out since a backfill had brought them, `still_unroutable`,
+    by reason, the chosen rows that reached no queue this time either.
     """
 
     redriven: int = 0
     copies: int = 0
     queues: Counter[str] = field(default_factory=Counter)
+    backfilled: Counter[str] = field(default_factory=Counter)
     still_unroutable: Counter[str] = field(default_factory=Counter)
     batches: list[str] = field(default_factory=list)
     topology_version: int | None = None
@@ -76,6 +81,7 @@ class Outcome:
         self.redriven += other.redriven
         self.copies += other.copies
         self.queues.update(other.queues)
+        self.backfilled.update(other.backfilled)
         self.still_unroutable = other.still_unroutable  # a later round looks at them again
         self.batches += other.batches
         self.topology_version = other.topology_version
@@ -87,6 +93,7 @@ class Outcome:
             "redriven": self.redriven,
             "copies": self.copies,
             "queues": dict(sorted(self.queues.items())),
+            "backfilled": dict(sorted(self.backfilled.items())),
             "still_unroutable": dict(sorted(self.still_unroutable.items())),
             "batches": self.batches,
             "topology_version": self.topology_version,
@@ -111,6 +118,7 @@ class Redriver:
         self._vhost = vhost
         self._plans = Plans(data, vhost)
         self._router = RouterOf(vhost)
+        self._backfilled = Backfilled(data, store, vhost)
 
     def redrive(
         self,
@@ -154,6 +162,7 @@ class Redriver:
                 outcome.redriven += beside.redriven
                 outcome.copies += beside.copies
                 outcome.queues.update(beside.queues)
+                outcome.backfilled.update(beside.backfilled)
                 return outcome
             idle = 0 if outcome.redriven > before else idle + 1
             if idle == IDLE_ROUNDS:
@@ -179,14 +188,15 @@ class Redriver:
         Counts those that reach none, and with `dry_run`, which writes nothing, what would become of the others.
         """
         found = Outcome()
-        router = self._router(self._store.load())
+        topology = self._store.load()
+        router = self._router(topology)
         missing = MissingRows(self._data, self._vhost)
         for rows in missing.chosen(selection):
             _go_on(stop)
             deliveries = router.route(one_batch(rows.select(MESSAGE_SCHEMA.names)), clock_ms=_now())
             _count_lost(found, deliveries)
             if dry_run:
-                _count(found, router, deliveries)
+                _count(found, router, deliveries, self._backfilled.left_out(rows, topology, router, deliveries).copies)
                 continue
             reached = np.setdiff1d(np.arange(rows.num_rows), deliveries.unroutable.rows)
             if missing.put_back(rows.take(pa.array(reached))):
@@ -209,7 +219,7 @@ class Redriver:
             _count_lost(found, deliveries)
             reached = np.setdiff1d(np.arange(rows.num_rows), deliveries.unroutable.rows)
             if dry_run:
-                _count(found, router, deliveries)
+                _count(found, router, deliveries, self._backfilled.left_out(rows, topology, router, deliveries).copies)
             elif len(reached):
                 parts.append(rows.take(pa.array(reached)))
                 planned += len(reached)
@@ -276,27 +286,38 @@ class Redriver:
         router = self._router(topology)
         batch = plan.messages()
         deliveries = router.route(batch, clock_ms=plan.clock_ms)
-        dropped = self._delivered(plan, topology, batch, deliveries)
+        dropped, left_out = self._delivered(plan, topology, batch, deliveries)
         if dropped:
             queue = np.repeat(deliveries.queue, np.diff(deliveries.offsets))
             gone = np.isin(queue, [number for number, name in enumerate(router.queues) if name in dropped])
             lost = np.setdiff1d(np.arange(plan.rows.num_rows), deliveries.rows[~gone])
             if len(lost):
                 marks.take_back(lost)  # every queue of theirs is gone: they are unroutable still
-        _count(outcome, router, deliveries, without=dropped)
+        _count(outcome, router, deliveries, left_out, without=dropped)
         outcome.batches.append(plan.batch)
         outcome.topology_version = plan.topology_version
 
-    def _delivered(self, plan: Plan, topology: Topology, batch: pa.RecordBatch, deliveries: Deliveries) -> set[str]:
-        """Commit the copies; the queues that were deleted after the plan was made, whose copies were not appended."""
+    def _delivered(
+        self, plan: Plan, topology: Topology, batch: pa.RecordBatch, deliveries: Deliveries
+    ) -> tuple[set[str], Mask]:
+        """Commit the copies, but for those that queues have had (the second result, by their places).
+
+        The first one is the queues that were deleted after the plan was made, whose copies were not appended.
+        """
+        rows, router = plan.unroutable_rows(), self._router(topology)
         for _ in tables.attempts(self._data.manifest):
+            left_out = self._backfilled.left_out(rows, topology, router, deliveries, number=plan.number)
             try:
-                return self._commit(plan, topology, batch, deliveries)
+                return self._commit(plan, topology, batch, deliveries, left_out), left_out.copies
             except Fenced:
                 continue  # another redrive delivers the same plan: what it has done is skipped
+            except Overtaken as overtaken:
+                self._backfilled.look_at(overtaken.queue)
         raise AssertionError("attempts() ends by raising")
 
-    def _commit(self, plan: Plan, topology: Topology, batch: pa.RecordBatch, deliveries: Deliveries) -> set[str]:
+    def _commit(
+        self, plan: Plan, topology: Topology, batch: pa.RecordBatch, deliveries: Deliveries, left_out: LeftOut
+    ) -> set[str]:
         """Drive the plan's batch; its pin repeats what the plan says, so whoever drives it routes the same."""
         with BatchCommitter(self._data, stream=plan.stream, app_id=plan.stream, claim=False) as committer:
             driver = BatchDriver(committer, self._store, self._vhost, router=self._router)
@@ -304,9 +325,10 @@ class Redriver:
             if begun.router is None:
                 recorded = read_manifest(self._data, app_id=plan.stream, batch_id=plan.number)
                 return {one["name"] for ended in recorded for one in ended["tables"] if one["dropped"]}
-            routed = write_copies(self._data, begun, batch, deliveries, attempt=uuid.uuid4().hex[:8])
+            copies = deliveries.without(left_out.copies)
+            routed = write_copies(self._data, begun, batch, copies, attempt=uuid.uuid4().hex[:8])
             routed.counts.unroutable.clear()  # these messages were counted as unroutable when they became so
-            return {one.name for one in driver.commit(begun, routed) if one.dropped}
+            return {one.name for one in driver.commit(begun, routed, check=left_out.check) if one.dropped}
 
 
 def _go_on(stop: Callable[[], bool]) -> None:
@@ -323,12 +345,21 @@ def _count_lost(outcome: Outcome, deliveries: Deliveries) -> None:
 
 
 def _count(
-    outcome: Outcome, router: Router, deliveries: Deliveries, *, without: AbstractSet[str] = frozenset()
+    outcome: Outcome,
+    router: Router,
+    deliveries: Deliveries,
+    left_out: Mask,
+    *,
+    without: AbstractSet[str] = frozenset(),
 ) -> None:
-    """Count the rows and copies of deliveries, but for queues that are gone."""
+    """Count the rows and copies of deliveries, but for queues that are gone; some copies are left out."""
     names = [router.queues[number] for number in deliveries.queue.tolist()]
-    copies = np.diff(deliveries.offsets)
+    for place, name in enumerate(names):
+        if name not in without:
+            had = int(left_out[deliveries.offsets[place] : deliveries.offsets[place + 1]].sum())
+            made = int(deliveries.offsets[place + 1] - deliveries.offsets[place]) - had
+            outcome.queues.update({name: made} if made else {})
+            outcome.backfilled.update({name: had} if had else {})
+            outcome.copies += made
     kept = np.array([name not in without for name in names], np.bool_)
-    outcome.queues.update({n: int(c) for n, c, keep in zip(names, copies, kept, strict=True) if keep})
-    outcome.copies += int(copies[kept].sum())
-    outcome.redriven += len(np.unique(deliveries.rows[np.repeat(kept, copies)]))
+    outcome.redriven += len(np.unique(deliveries.rows[np.repeat(kept, np.diff(deliveries.offsets))]))

@@ -118,6 +118,8 @@ def redrive(
     out.print(f"{found['redriven']:,} of {counted(found['chosen'], 'row')} {verb}: {copies}")
     if found["queues"]:
         show_table(("queue", "rows"), found["queues"].items(), out=out)
+    if found["backfilled"]:
+        show_table(("queue", "left out: brought by backfills"), found["backfilled"].items(), out=out)
     for code, count in found["still_unroutable"].items():
         out.print(f"still unroutable: {counted(count, 'row')} ({code})")
 

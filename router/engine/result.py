@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -129,6 +129,14 @@ class Deliveries:
     unroutable: Unroutable
     incomplete: Unroutable
     counts: Counts
+
+    def without(self, copies: Bools) -> Deliveries:
+        """The same without some of the copies (bool[c], by their places in `rows`); what was reached stays reached."""
+        numbers = np.repeat(np.arange(len(self.queue)), np.diff(self.offsets))[~copies]
+        left = np.bincount(numbers, minlength=len(self.queue))
+        touched = left > 0
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(left[touched])])
+        return replace(self, queue=self.queue[touched], offsets=offsets, rows=self.rows[~copies])
 
     def rows_of(self, queue: int) -> Int32s:
         """The message rows that a queue number gets (empty when it is not touched)."""

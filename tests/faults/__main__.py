@@ -28,6 +28,8 @@ def show(met: Met, ground: Ground, seconds: float) -> None:
     console.print(table)
     operations = ", ".join(f"{name} {times}" for name, times in sorted(met.operations.items()))
     console.print(f"operations: {operations}")
+    batches = ", ".join(f"{times:,} with {what} deferred" for what, times in sorted(met.batches.items()))
+    console.print(f"batches: {batches}; {met.flushed:,} copies flushed")
     console.print(f"{met.schedules} schedules, {sum(met.faults.values())} faults, {seconds:.0f} s")
 
 

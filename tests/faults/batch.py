@@ -32,11 +32,13 @@ def firsts(number: int) -> list[int]:
 class Batch:
     """A batch of the stream until it has ended: the queues, with their incarnations, that it is for.
 
-    `trimmed` once maintenance may have taken its rows out of the journal: all that is there is old.
+    Copies for those that are `deferred` wait. `trimmed` once maintenance may have taken its rows out of the journal:
+    all that is there is old.
     """
 
     number: int
     clock_ms: int
+    deferred: frozenset[str] = frozenset()
     version: int | None = None
     targets: dict[str, int] = field(default_factory=dict)
     trimmed: bool = False

@@ -37,7 +37,7 @@ _NEED_ROOM: Final = ("put", "copy", "write", "replace", "append", "make", "check
 _CHANGES: Final = ("put", "copy", "delete")
 #: What a path below the data directory is, by its folder.
 _PLACES: Final = re.compile(
-    r"/data/(?P<area>topology|streams|manifest|queues|unroutable|inbox|pins|access|jobs|redrives)(?P<rest>/.*)?$"
+    r"/data/(?P<area>topology|streams|manifest|queues|unroutable|inbox|pins|access|jobs|redrives|backfills)(?P<rest>/.*)?$"
 )
 
 
@@ -58,23 +58,31 @@ def place_of(path: str) -> str:
 
 @dataclass
 class Met:
-    """What the schedules of a run have met: (operation, effect, place, kind) -> times."""
+    """What the schedules of a run have met: (operation, effect, place, kind) -> times.
+
+    `batches` of the stream by how many of their queues were deferred; copies that were `flushed` without a fault.
+    """
 
     faults: Counter[tuple[str, str, str, Kind]] = field(default_factory=Counter)
     operations: Counter[str] = field(default_factory=Counter)
+    batches: Counter[str] = field(default_factory=Counter)
+    flushed: int = 0
     schedules: int = 0
 
     def add(self, other: Met) -> None:
         """Count what others have met, too."""
         self.faults += other.faults
         self.operations += other.operations
+        self.batches += other.batches
+        self.flushed += other.flushed
         self.schedules += other.schedules
 
     def clear(self) -> None:
         """Forget everything."""
         self.faults.clear()
         self.operations.clear()
-        self.schedules = 0
+        self.batches.clear()
+        self.flushed = self.schedules = 0
 
 
 @dataclass

@@ -11,7 +11,8 @@ RIVALS = {
     "route": ("takeover", "publish", "redrive", "maintain", "edit"),
     "flush": ("flush", "route", "maintain", "edit"),
     "publish": ("route", "redrive", "maintain", "edit"),
-    "redrive": ("redrive", "publish", "maintain", "edit"),
+    "redrive": ("redrive", "backfill", "publish", "maintain", "edit"),
+    "backfill": ("backfill", "redrive", "route", "maintain", "edit"),
     "append": ("append", "maintain"),
     "change queues": ("edit", "maintain"),
     "change rows": ("edit", "maintain", "flush"),
@@ -19,11 +20,19 @@ RIVALS = {
     "maintain": ("route", "publish", "redrive", "move", "append", "edit", "maintain"),
 }
 
+
+def backfill_anew(world: World, fault: Injection | None) -> None:
+    """A queue that is new is brought what it has missed."""
+    world.declare("c", None)
+    world.backfill("c", fault)
+
+
 OPERATIONS: dict[str, tuple[Callable[[World, Injection | None], None], tuple[str, ...]]] = {
     "stream": (lambda world, fault: world.route(fault), RIVALS["route"]),
     "flush": (lambda world, fault: world.flush(fault), RIVALS["flush"]),
     "publish": (lambda world, fault: world.publish(fault), RIVALS["publish"]),
     "redrive": (lambda world, fault: world.redrive(fault), RIVALS["redrive"]),
+    "backfill": (backfill_anew, RIVALS["backfill"]),
     "inbox": (lambda world, fault: world.append(fault), RIVALS["append"]),
     "declare": (lambda world, fault: world.declare("c", fault), RIVALS["change queues"]),
     "import": (lambda world, fault: world.import_all(fault), RIVALS["change queues"]),

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tests.faults import grounds
 from tests.faults.grounds import Ground
@@ -44,6 +44,16 @@ def machine(ground: Ground) -> type[RuleBasedStateMachine]:
         def flush(self, fault: Injection | None) -> None:
             self.world.flush(fault)
 
+        @initialize(names=st.frozensets(NAMES), another=st.booleans())
+        def begin(self, names: frozenset[str], another: bool) -> None:
+            self.world.defer(names)
+            if another:
+                self.world.declare("b", None)
+
+        @rule(names=st.frozensets(NAMES))
+        def defer(self, names: frozenset[str]) -> None:
+            self.world.defer(names)
+
         @rule(fault=injections(ground, 14, *RIVALS["publish"]))
         def publish(self, fault: Injection | None) -> None:
             self.world.publish(fault)
@@ -51,6 +61,10 @@ def machine(ground: Ground) -> type[RuleBasedStateMachine]:
         @rule(fault=injections(ground, 20, *RIVALS["redrive"]))
         def redrive(self, fault: Injection | None) -> None:
             self.world.redrive(fault)
+
+        @rule(fault=injections(ground, 12, *RIVALS["backfill"]), name=NAMES)
+        def backfill(self, fault: Injection | None, name: str) -> None:
+            self.world.backfill(name, fault)
 
         @rule(fault=injections(ground, 4, *RIVALS["append"]))
         def append(self, fault: Injection | None) -> None:

@@ -42,3 +42,5 @@ def test_no_schedule_loses_or_doubles_anything(ground: Ground, number: int) -> N
     met, failures = run(random_schedules(number, seed, ground), ground)
     assert not failures, failures[0]
     assert met.schedules >= number
+    assert met.flushed
+    assert met.batches.keys() == {"no queue", "some queues", "every queue"}

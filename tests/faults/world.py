@@ -15,7 +15,7 @@ import copy
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,6 +33,7 @@ from bindery.router.model import Binding, Exchange, Queue, Topology
 from bindery.router.queue_limits import QueueLimits
 from bindery.store import checkpoints, data_files, faults, read, tables
 from bindery.store.access import User
+from bindery.store.backfill import Backfiller
 from bindery.store.batches import BatchDriver, Routed
 from bindery.store.commit import BatchCommitter, WrittenFile
 from bindery.store.consumer_filters import consumer_filter
@@ -64,8 +65,8 @@ from tests.faults.processes import STREAM, Contents, Process, driver_of
 QUEUES = ("a", "b", "c")
 # one thread, so that effects come in one order
 setattr(flushing, "_WORKERS", 1)  # noqa: B010  # a constant for everybody else
-#: Those of which the stream's copies wait in its journal until they are flushed.
-DEFERRED = {"a", "c"}
+#: Those of which the stream's copies wait in its journal until they are flushed, until `defer` says otherwise.
+DEFERRED = frozenset({"a", "c"})
 #: Everything is old enough at once: whatever is being written when it begins is written by somebody who died.
 POLICY = Policy(retention=timedelta(0), shortest=timedelta(0), versions=2, fan_in=2, orphan_age=timedelta(0))
 
@@ -92,7 +93,8 @@ class World:
 
     `must` holds, by queue, the messages that must be there; `gone`, by queue and incarnation, those that a
     consumer has removed; `perhaps` those that may have got there: of an operation that ended in an error. `journal`
-    holds those that the journal of the stream must have: the messages of batches since the last maintenance.
+    holds those that the journal of the stream must have: the messages of batches since the last maintenance. A queue
+    that was `backfilled` may hold any message that the stream has ever had.
     """
 
     def __init__(self, root: str, met: Met) -> None:
@@ -100,6 +102,7 @@ class World:
         grounds.trust_logs(True)
         self.met = met
         self.batch: Batch | None = None
+        self.deferred = DEFERRED
         self.next_batch = 0
         self.incarnations: dict[str, int] = {}
         self.versions: dict[int, dict[str, int]] = {}
@@ -108,6 +111,7 @@ class World:
         self.perhaps: set[str] = set()
         self.unroutable: set[str] = set()
         self.journal: set[str] = set()
+        self.backfilled: set[tuple[str, int]] = set()
         self.ever: set[str] = set()
         self.ended: list[int] = []
         self.inbox: Counter[str] = Counter()
@@ -174,9 +178,8 @@ class World:
 
     def route(self, injection: Injection | None) -> None:
         """Route the next batch, or the one that has not ended yet, as Spark does."""
-        batch = self.batch or Batch(self.next_batch, 1_000_000 + self.next_batch * 1_000)
+        batch = self.batch or Batch(self.next_batch, 1_000_000 + self.next_batch * 1_000, self.deferred)
         self.batch = batch
-
         if self.run("stream", lambda: self._drive(self._process.driver, self._process.seen, batch), injection).done:
             self.ended.append(batch.number)
             self.unroutable.add(batch.lost)
@@ -185,6 +188,7 @@ class World:
                 self.journal |= {*batch.messages, batch.lost}
             self.next_batch = batch.number + 1
             self.batch = None
+            self.met.batches[_how_many(batch.targets.keys() & batch.deferred, batch.targets)] += 1
             self._arrived(batch.messages, batch.targets)
 
     def _drive(self, driver: BatchDriver[Topology], seen: SeenTable, batch: Batch) -> None:
@@ -194,7 +198,7 @@ class World:
         batch.version = version
         batch.targets = self._queues_at(version)
         if begun.router is not None:
-            files = [self._queue_file(batch, name) for name in sorted(batch.targets.keys() - DEFERRED)]
+            files = [self._queue_file(batch, name) for name in sorted(batch.targets.keys() - batch.deferred)]
             counts = RoutedCounts()
             counts.records, counts.copies = MESSAGES + 1, MESSAGES * len(batch.targets)
             files += [self._unroutable_file(batch), self._journal_file(batch, begun.topology)]
@@ -222,7 +226,7 @@ class World:
         assert batch.version is not None
         rows = batch.rows(list(enumerate([*batch.messages, batch.lost])), batch.version)
         ids = sorted(topology.queues["/", name].id for name in batch.targets)
-        waiting = sorted(topology.queues["/", name].id for name in batch.targets.keys() & DEFERRED) or None
+        waiting = sorted(topology.queues["/", name].id for name in batch.targets.keys() & batch.deferred) or None
         for row in rows:
             row["routing"]["queues"] = [] if row["routing_key"] == batch.lost else ids
             row["routing"]["deferred"] = None if row["routing_key"] == batch.lost else waiting
@@ -237,6 +241,10 @@ class World:
             if self.incarnations.get(name) == incarnation:
                 self.must[name] |= set(messages) - self.removed(name)
 
+    def defer(self, names: frozenset[str]) -> None:
+        """From the next batch on these queues are deferred, and no others; one that has begun is as it is pinned."""
+        self.deferred = names
+
     def flush(self, injection: Injection | None) -> None:
         """Materialise the deferred queues."""
 
@@ -249,10 +257,24 @@ class World:
         if tables.exists(self.data.journal(STREAM)):
             before = {name: self.rows(name) for name in self.incarnations}
             ended = self.run("flush", action, injection)
+            if ended.done:
+                self.met.flushed += ended.result.copies
             brought = self.batch is not None or (injection is not None and injection.rival is not None)
             assert brought or before == {name: self.rows(name) for name in self.incarnations}, "a flush changed a queue"
             if ended.done and not brought:
                 assert not Journal.open(self.data.journal(STREAM)).waiting(), "a flush that is done left copies waiting"
+
+    def backfill(self, name: str, injection: Injection | None) -> None:
+        """Bring a queue, if it is there, what the journal has for it; also what was unroutable then."""
+        if name not in self.incarnations or not tables.exists(self.data.journal(STREAM)):
+            return
+        self.backfilled.add((name, self.incarnations[name]))
+        ended = self.run("backfill", lambda: self._backfill(self._process.store, name), injection)
+        if ended.done:
+            self.must[name] |= {*self.journal} - self.unroutable - self.removed(name)
+
+    def _backfill(self, store: TopologyStore, name: str) -> int:
+        return Backfiller(self.data, store, "/").backfill(name).rows
 
     def publish(self, injection: Injection | None) -> None:
         """Publish a message over the service's publisher; every queue is bound."""
@@ -530,6 +552,13 @@ class World:
         self._ran["redrive"] += 1
         Redriver(self.data, TopologyStore(self.data), "/").redrive(Selection())
 
+    def _meanwhile_backfill(self) -> None:
+        """Another process backfills every queue."""
+        self._ran["backfill"] += 1
+        for name, incarnation in self.incarnations.items():
+            self.backfilled.add((name, incarnation))
+            self._backfill(TopologyStore(self.data), name)
+
     def _meanwhile_move(self) -> None:
         """Another process finishes the moves that it finds."""
         with self._moves():
@@ -584,7 +613,7 @@ class World:
         allowed = self.perhaps | self.unroutable
         if self.batch is not None:
             allowed = allowed | {*self.batch.messages, self.batch.lost}
-        for name in self.incarnations:
+        for name, incarnation in self.incarnations.items():
             contents = self._held(name)
             there = [row[4] for row in contents]
             assert len(there) == len(set(there)), f"doubled in {name}: {there}"
@@ -592,6 +621,8 @@ class World:
             missing = self.must[name] - set(there)
             assert not missing, f"lost from {name}: {missing}"
             extra = set(there) - self.must[name]
+            if (name, incarnation) in self.backfilled:
+                extra -= self.ever
             assert extra <= allowed, f"{name} holds what it must not: {extra - allowed}"
             back = set(there) & self.removed(name)
             assert not back, f"{name} holds again what was taken from it: {back}"
@@ -628,6 +659,9 @@ class World:
         if self.batch is not None:
             self.route(None)
         self.route(None)
+        if self._ran["backfill"]:
+            for name in self.incarnations:
+                self.backfill(name, None)
         redriven = self._ran["redrive"] > 0
         if redriven:
             self.redrive(None)
@@ -672,6 +706,10 @@ class World:
         rows = [at(path, file).read_parquet() for file in files]
         found = Counter(key for table in rows for key in table["routing_key"].to_pylist())
         assert self.inbox <= found <= self.inbox + self.inbox_perhaps, "inbox"
+
+
+def _how_many(chosen: Collection[str], every: Collection[str]) -> str:
+    return "no queue" if not chosen else "some queues" if len(chosen) < len(every) else "every queue"
 
 
 def _bound_in(topology: Topology) -> set[str]:

@@ -41,6 +41,10 @@ def test_a_queue_gets_what_journals_have_for_it(server: Server, client: Client) 
     assert client.post("/queues/past/new/backfill", chosen).json == expected
     assert client.get("/queues/past/new").json["messages"] == 3
     assert client.post("/queues/past/new/backfill").json["rows"] == 0
+    for body in ({"dry_run": True}, {}):
+        redriven = client.post("/unroutable/past/redrive", body).json
+        assert (redriven["redriven"], redriven["copies"], redriven["backfilled"]) == (3, 0, {"new": 3})
+    assert client.get("/queues/past/new").json["messages"] == 3
     for wrong, reason in (
         ({"since": "soon"}, "since is no ISO 8601 time"),
         ({"filtre": "a = 1"}, "filtre"),

@@ -1,9 +1,10 @@
 """Kill the real programs, fill their disk: `python -m tests.faults.real [--kills 50] [--fillings 10] [--seed N]`.
 
 `bindery serve` and `bindery route` run while records arrive, messages are published by REST and the topology
-changes. They are killed with everything that they have started, one of two drivers is stopped and goes on, the
-disk is full. Then every table is compared with what was sent. Exit code 1 when anything is lost, doubled or
-wrong; what the programs left and printed is kept then.
+changes; some queues are deferred, others are not, and some become either. `bindery materialise` and `bindery maintain`
+are run beside them again and again. All of them are killed with everything that they have started, one of two drivers
+is stopped and goes on, the disk is full. Then every table is compared with what was sent. Exit code 1 when anything is
+lost, doubled or wrong; what the programs left and printed is kept then.
 
 On two idle cores a kill takes about 14 s and a filling about 20 s.
 """

@@ -7,17 +7,21 @@ import os
 import random
 import re
 import signal
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from bindery.store.paths import DataDir
+from tests.faults.real.companions import Companion
 from tests.faults.real.ledger import EXCHANGES, Ledger
 from tests.faults.real.programs import Program, Stuck, until
 from tests.faults.real.traffic import (
+    FRESHNESS,
     PASSWORD,
     PERMANENT,
+    STREAM,
     USER,
     Address,
     Administrator,
@@ -25,9 +29,9 @@ from tests.faults.real.traffic import (
     Producer,
     Publisher,
     Worker,
+    queue_of,
 )
 
-STREAM: Final = "orders"
 _JOB: Final = """\
 stream: {stream}
 source:
@@ -73,8 +77,9 @@ class Batches:
 class Installation:
     """Programs, users and books. `faults` takes down what should not have happened.
 
-    `folder` is for what the programs print and need beside the data directory. With `may_fail` the service
-    may answer that it cannot do what it is asked for.
+    Beside service and job `companions` flush deferred queues and maintain tables, and are killed. `folder` is for what
+    the programs print and need beside the data directory. With `may_fail` the service may answer that it cannot do what
+    it is asked for.
     """
 
     def __init__(self, folder: Path, data: Path, *, seed: str, may_fail: bool = False) -> None:
@@ -94,6 +99,8 @@ class Installation:
         self._address = Address()
         self._logs = 0
         self._programs: list[Program] = []
+        self._starting = threading.Lock()
+        self._jobs = 0
         self._uncaused = 0
         self.service: Program
         self.job: Program
@@ -103,11 +110,14 @@ class Installation:
             Publisher(2, seed, self.ledger, self._address),
             Administrator(seed, self.ledger, self._address),
         ]
+        self.companions = [
+            Companion(command, seed, self.ledger, self._start, self._check_companion)
+            for command in ("materialise", "maintain")
+        ]
 
     # -- programs -----------------------------------------------------------------------------------
 
     def _start(self, name: str, *arguments: str) -> Program:
-        self._logs += 1
         scratch = self.folder / "scratch"
         scratch.mkdir(exist_ok=True)
         environment: Mapping[str, str] = {
@@ -117,9 +127,11 @@ class Installation:
             "TMPDIR": str(scratch),
             "SPARK_LOCAL_DIRS": str(scratch),
         }
-        log = self.folder / f"{self._logs:03}-{name}.log"
-        program = Program([name, "--data", self.data.root, *arguments], log=log, environment=environment)
-        self._programs.append(program)
+        with self._starting:  # companions start on threads of their own
+            self._logs += 1
+            log = self.folder / f"{self._logs:03}-{name}.log"
+            program = Program([name, "--data", self.data.root, *arguments], log=log, environment=environment)
+            self._programs.append(program)
         return program
 
     def start_service(self) -> None:
@@ -140,7 +152,8 @@ class Installation:
 
     def start_job(self, *more: str) -> Program:
         """Start a driver of the stream; it may take the stream from one that runs."""
-        log = self.folder / f"{self._logs + 1:03}-spark.log"
+        self._jobs += 1
+        log = self.folder / f"spark-{self._jobs:03}.log"
         self.job = self._start("route", "--config", str(self._config), "--master", "local[2]", "--log", str(log), *more)
         return self.job
 
@@ -189,6 +202,9 @@ class Installation:
             self.fault(f"{what}: a traceback:\n{tail(program)}")
         return code
 
+    def _check_companion(self, program: Program, what: str) -> int:
+        return self.check_end(program, what, 0, *([1] if self.may_fail else []))
+
     # -- from the beginning to the end --------------------------------------------------------------
 
     def open(self) -> None:
@@ -201,8 +217,9 @@ class Installation:
             if status not in (201, 204):
                 raise Stuck(f"{method} {path}: {status} {answer}")
 
-        for name in ("all", *PERMANENT):
-            call("PUT", f"/queues/%2F/{name}", {"durable": True})
+        freshness = self.rng.sample(FRESHNESS, len(FRESHNESS))
+        for name, seconds in zip(("all", *PERMANENT), freshness, strict=True):
+            call("PUT", f"/queues/%2F/{name}", queue_of(seconds))
         for name, kind in _TYPES.items():
             call("PUT", f"/exchanges/%2F/{name}", {"type": kind, "durable": True})
         for name, binding in _GUARDS.items():
@@ -210,12 +227,12 @@ class Installation:
         call("POST", "/bindings/%2F/e/rescue/q/p5", {})
         assert set(EXCHANGES) <= set(_TYPES)
         connection.close()
-        for user in self._users:
+        for user in (*self._users, *self.companions):
             user.start()
 
     def drain(self) -> None:
-        """Let everybody end, route what is left, and stop the programs."""
-        for user in self._users:
+        """Let everybody end, route what is left, materialise what waits, and stop the programs."""
+        for user in (*self._users, *self.companions):
             user.end()
         self.job.ask_to_end()
         self.check_end(self.job, "job, SIGTERM", 0)
@@ -224,6 +241,7 @@ class Installation:
         self.check_end(self.job, "job, to the end of its source", 0)
         self.service.ask_to_end()
         self.check_end(self.service, "service, SIGTERM", 0, -signal.SIGTERM)
+        self.check_end(self._start("materialise"), "materialise, in the end", 0)
 
     def close(self) -> None:
         """Leave no process behind."""

@@ -34,6 +34,12 @@ def _lines(title: str, times: Mapping[str, int], installation: Installation, ver
     batches = ", ".join(f"{number:,} of {stream}" for stream, number in sorted(verdict.batches.items()))
     changes = ledger.changes["made"]
     yield f"  batches: {batches}; topology versions: {verdict.versions:,}, requests to change it: {changes:,}"
+    beside = (f"{one.name} {one.times['ended']} and {one.times['killed']} killed" for one in installation.companions)
+    yield f"  beside it: {', '.join(beside)}"
+    yield (
+        f"  commits to queues: {verdict.commits.commits:,}, "
+        f"of these flushes: {verdict.commits.flushes:,} with {verdict.commits.copies:,} copies"
+    )
     yield f"  {'':18}{'messages':>10}{'copies':>10}{'lost':>8}{'doubled':>8}{'wrong':>8}"
     for name, book in verdict.books.items():
         numbers = f"{book.messages:>10,}{book.copies:>10,}{book.lost:>8,}{book.doubled:>8,}{book.wrong:>8,}"

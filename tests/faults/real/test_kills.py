@@ -19,6 +19,9 @@ pytestmark = pytest.mark.spark
 def test_kills_lose_and_double_nothing(tmp_path: Path, kinds: tuple[str, ...]) -> None:
     installation, times, verdict = kill_loop(tmp_path, seed="tests", kinds=kinds, say=print)
     assert passed(installation, verdict), render(f"kill -9: {len(kinds)} kills", times, installation, verdict)
+    assert verdict.commits.flushes
+    for companion in installation.companions:
+        assert companion.times["killed"], companion.name
 
 
 def test_full_disks_lose_and_double_nothing(tmp_path: Path) -> None:

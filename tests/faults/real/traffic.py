@@ -17,10 +17,14 @@ from tests.faults.real.ledger import KINDS, WORDS, Ledger, Sent
 
 USER, PASSWORD = "faults", "faults"
 _AUTHORIZATION: Final = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+#: What the job routes.
+STREAM: Final = "orders"
 #: Queues that stay, and queues and exchanges that come and go.
 PERMANENT: Final = tuple(f"p{number}" for number in range(6))
 TRANSIENT: Final = tuple(f"t{number}" for number in range(4))
 PASSING: Final = ("x0", "x1")
+#: Seconds of freshness of the queues that stay, shuffled for each run: some get their copies at once, some by flushes.
+FRESHNESS: Final = (None, None, None, 1, 1, 2, 2)
 #: Seconds between two works of each, on average.
 PRODUCE, PUBLISH, CHANGE = 0.5, 0.8, 0.4
 
@@ -207,6 +211,7 @@ class Administrator(RestWorker):
             (self._exchange, 2),
             (self._divert, 2),
             (self._policy, 2),
+            (self._freshness, 2),
         ]
 
     def work(self) -> None:
@@ -263,7 +268,7 @@ class Administrator(RestWorker):
             self._call("DELETE", f"{path}/{quote(key, safe='')}")
 
     def _queue(self) -> None:
-        self._toggle(f"/queues/%2F/{self.rng.choice(TRANSIENT)}", {"durable": True})
+        self._toggle(f"/queues/%2F/{self.rng.choice(TRANSIENT)}", queue_of(self.rng.choice(FRESHNESS)))
 
     def _exchange(self) -> None:
         self._toggle(f"/exchanges/%2F/{self.rng.choice(PASSING)}", {"type": "topic"})
@@ -277,11 +282,23 @@ class Administrator(RestWorker):
         definition = {"alternate-exchange": "rescue"}
         self._toggle("/policies/%2F/rescue", {"pattern": "^loose$", "apply-to": "exchanges", "definition": definition})
 
+    def _freshness(self) -> None:
+        """Queues without a freshness of their own are deferred, or get their copies at once again."""
+        definition = {"freshness": 1}
+        self._toggle(
+            "/policies/%2F/fresh", {"pattern": "^(p[0-2]|t.)$", "apply-to": "queues", "definition": definition}
+        )
+
     def _toggle(self, path: str, body: Any) -> None:
         if self.rng.random() < 0.5:
             self._call("PUT", path, body)
         else:
             self._call("DELETE", path)
+
+
+def queue_of(freshness: int | None) -> dict[str, Any]:
+    """The body that declares a queue of that freshness (seconds); None is for one that gets its copies at once."""
+    return {"durable": True, "arguments": {} if freshness is None else {"x-freshness": freshness}}
 
 
 def _reason(answer: Any) -> str:

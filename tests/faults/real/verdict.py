@@ -13,27 +13,20 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from deltalake import DeltaTable
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from bindery.router.engine import Router
 from bindery.router.message import to_batch
+from bindery.store.deferred import any_waiting
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
+from tests.faults.real.flushed import Commits, Noted, dataset, ids_of, noted
 from tests.faults.real.ledger import Ledger
-from tests.faults.real.traffic import TRANSIENT
+from tests.faults.real.traffic import STREAM, TRANSIENT
 
 UNROUTABLE: Final = "(unroutable)"
 _ID: Final = re.compile(r'"id": "(s[0-9-]+)"')
 _EXAMPLES: Final = 5
-
-
-def _dataset(path: str) -> ds.Dataset:
-    """A table as deltalake sees it, read by Arrow's own file system: deltalake's can abort a process that ends."""
-    return DeltaTable(path).to_pyarrow_dataset(filesystem=SubTreeFileSystem(path, LocalFileSystem()))
 
 
 Identity = tuple[str, int, int]
@@ -71,6 +64,7 @@ class Verdict:
     """The result. Nothing may be lost, doubled or wrong, and `findings` must be empty.
 
     whole, torn, absent   messages without an answer: all of their copies are there, some, none
+    commits               to queues, flushes among them
     """
 
     books: dict[str, Books] = field(
@@ -81,6 +75,7 @@ class Verdict:
     absent: int = 0
     batches: Counter[str] = field(default_factory=Counter)
     versions: int = 0
+    commits: Commits = field(default_factory=Commits)
     findings: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
@@ -107,7 +102,7 @@ class Verdict:
 
 
 def judge(data: DataDir, ledger: Ledger) -> Verdict:
-    """Read every table and compare; the job must have routed its whole source, and nobody may write."""
+    """Read every table and compare; the job must have routed its whole source, nothing may wait, and nobody write."""
     verdict = Verdict()
     topologies = TopologyStore(data)
     head = topologies.load()
@@ -122,7 +117,12 @@ def judge(data: DataDir, ledger: Ledger) -> Verdict:
     expected = _expected(topologies, ledger, by_id)
     born = _born(topologies, queues & set(TRANSIENT))
     _check_messages(verdict, ledger, by_id, expected, queues, born)
-    _check_manifest(verdict, data, ledger, copies, queues, born)
+    journal = list(noted(data, topologies, STREAM))
+    _check_journal(verdict, ledger, journal, expected)
+    if any_waiting(data, STREAM):
+        verdict.find("copies that wait in the journal", STREAM)
+    _check_manifest(verdict, data, ledger, copies, journal, queues, born)
+    verdict.commits = Commits.of(data, queues)
     return verdict
 
 
@@ -131,11 +131,10 @@ def _read(path: str, table: str) -> Iterator[Copy]:
         return
     lost = table == UNROUTABLE
     columns = ["exchange", "routing_key", "application_properties", "routing", "routed_at"]
-    rows = _dataset(path).to_table(columns=columns + ["raw", "reason"] * lost).combine_chunks()
+    rows = dataset(path).to_table(columns=columns + ["raw", "reason"] * lost).combine_chunks()
     if not rows.num_rows:
         return
-    values = pc.map_lookup(rows["application_properties"].combine_chunks(), pa.scalar("id"), "first")
-    ids = pc.struct_field(values, "string").to_pylist()
+    ids = ids_of(rows)
     for number, row in enumerate(rows.drop_columns("application_properties").to_pylist()):
         routing = row["routing"]
         stamp = (routing["batch_id"], routing["topology_version"])
@@ -260,16 +259,35 @@ def _check_messages(
         verdict.find("a row that nobody sent", (name, by_id[name][0]))
 
 
+def _check_journal(
+    verdict: Verdict, ledger: Ledger, journal: list[Noted], expected: dict[str, tuple[set[str], tuple[int, ...]]]
+) -> None:
+    """Each message of the stream is there once, with the queues that it reached."""
+    times = Counter(one.id for one in journal)
+    if journal:
+        for name in ledger.streamed.keys() - times.keys():
+            verdict.find("a message that is not in the journal", name)
+    for name, number in times.items():
+        if number > 1 or name not in ledger.streamed:
+            verdict.find("a message that is not once in the journal", (name, number))
+    for one in journal:
+        if one.id in expected and one.queues != expected[one.id][0]:
+            verdict.find("a message whose queues the journal does not know", (one, expected[one.id]))
+        if not one.deferred <= one.queues:
+            verdict.find("copies that waited for a queue which was not reached", one)
+
+
 def _check_manifest(
     verdict: Verdict,
     data: DataDir,
     ledger: Ledger,
     copies: Iterable[Copy],
+    journal: Iterable[Noted],
     queues: set[str],
     born: dict[str, int],
 ) -> None:
-    """Each batch is ended once, and counts for each table what the table holds of it."""
-    rows = _dataset(data.manifest).to_table().to_pylist()
+    """Each batch is ended once, and counts for each table what the table holds of it; the journal counts the rest."""
+    rows = dataset(data.manifest).to_table().to_pylist()
     ended = Counter((row["app_id"], row["batch_id"]) for row in rows)
     verdict.batches.update(row["stream"] for row in rows)
     for batch, times in ended.items():
@@ -283,6 +301,10 @@ def _check_manifest(
             name = UNROUTABLE if table["kind"] == "unroutable" else table["name"]
             if name == UNROUTABLE or (name in queues and row["topology_version"] >= born.get(name, 0)):
                 counted[name, row["batch_id"], row["topology_version"], row["clock"]] += table["rows"]
+    for one in journal:
+        for name in one.deferred:
+            if name in queues and one.version >= born.get(name, 0):
+                counted[name, one.identity[1], one.version, one.clock] += 1
     if records != len(ledger.streamed) + len(ledger.broken):
         verdict.find("records of the stream in the manifest", f"{records}, {len(ledger.streamed)} + broken were sent")
     unanswered = ledger.published.keys() - ledger.routed.keys()

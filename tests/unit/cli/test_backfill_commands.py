@@ -54,6 +54,18 @@ def test_a_queue_is_backfilled(run: Run, data: DataDir) -> None:
     assert (code, "'soon' is no time" in err) == (2, True)
 
 
+def test_a_redrive_says_what_it_leaves_to_a_backfill(run: Run, data: DataDir) -> None:
+    assert run("backfill", "--data", data.root, "--queue", "q", "--wait", "0")[0] == 0
+    command = ("redrive", "--data", data.root)
+    code, out, _ = run(*command, "--dry-run")
+    assert (code, out.splitlines()[0]) == (0, "1 of 2 rows would be redriven: 0 copies")
+    assert [line.split() for line in out.splitlines()[1:3]] == [
+        ["queue", "left", "out:", "brought", "by", "backfills"],
+        ["q", "1"],
+    ]
+    assert json.loads(run(*command, "--json")[1])["backfilled"] == {"q": 1}
+
+
 def test_a_queue_is_rebuilt(run: Run, data: DataDir) -> None:
     assert run("backfill", "--data", data.root, "--queue", "q", "--wait", "0")[0] == 0
     command = ("rebuild", "--data", data.root, "--queue", "q", "--wait", "0")

@@ -194,6 +194,11 @@ function effect(would) {
     {},
     h("p", {}, h("b", {}, `${number(would.redriven)} of ${counted(would.chosen, "row")} would reach a queue:`)),
     h("ul", { class: "arguments" }, Object.entries(would.queues).map(([queue, rows]) => h("li", {}, named(queue), " ", number(rows)))),
+    h(
+      "ul",
+      { class: "arguments" },
+      Object.entries(would.backfilled).map(([queue, rows]) => h("li", { class: "muted" }, named(queue), ` ${number(rows)} left out: a backfill has brought them`)),
+    ),
     still,
   );
 }
