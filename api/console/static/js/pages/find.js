@@ -49,7 +49,7 @@ export function finder(query) {
     view: (found) => [
       found.messages.length
         ? h("ol", { class: "messages found" }, together(found.messages).map((one) => row(one, query)))
-        : h("p", { class: "empty" }, found.on ? "None among these rows." : stated.length ? "No message on record is like that; consumed ones are gone." : "There is no message on record."),
+        : h("p", { class: "empty" }, found.on ? "None among these rows." : stated.length ? "No message on record is like that. Consumed ones are kept by journals alone." : "There is no message on record."),
       h(
         "div",
         { class: "foot muted" },
@@ -81,8 +81,18 @@ function row(one, query) {
       h("span", { class: "brief", dir: "auto" }, properties.map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`).join("  ·  ") || size(one)),
       time(one.routed_at),
     ),
-    h("small", {}, one.queues.length ? ["in ", one.queues.map((queue, place) => [place ? ", " : "", object("queue", query.vhost ?? "/", queue)])] : state("warn", spoken(one.reason))),
+    h("small", {}, standing(one, query.vhost ?? "/")),
   );
+}
+
+/** Where a message stands, or why it stands nowhere. */
+function standing(one, vhost) {
+  const named = (queues) => queues.map((queue, place) => [place ? ", " : "", object("queue", vhost, queue)]);
+  if (one.queues.length) return ["in ", named(one.queues)];
+  if (one.journal === null) return state("warn", spoken(one.reason));
+  const kept = `in the journal of ${one.journal} alone`;
+  if (one.reason) return [state("warn", spoken(one.reason)), `, ${kept}`];
+  return one.reached.length ? [`${kept}; it had reached `, named(one.reached)] : kept;
 }
 
 function size(one) {
