@@ -448,6 +448,12 @@ class BackfillBody(ChoiceBody):
     dry_run: Flag = False
 
 
+class RebuildBody(OwnBody):
+    """Whether a rebuild only says what it would do."""
+
+    dry_run: Flag = False
+
+
 class TransferBody(ChoiceBody):
     """Which messages go to another queue of the vhost, or to an exchange, the first in row order."""
 

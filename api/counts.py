@@ -15,6 +15,7 @@ maintenance rewrites, is then seen `MAX_AGE` seconds later at most, as in the br
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -238,8 +239,9 @@ class Counts:
             return queue.found
         if queue.stamp == changed:
             return queue.found
-        if queue.log is None and _is_new(Path(path, "_delta_log")):
-            queue.found = _InTable(Held(changed=changed / 1e9))  # tables are created empty
+        created = _created(Path(path, "_delta_log")) if queue.log is None else None
+        if created is not None:
+            queue.found = _InTable(Held(changed=changed / 1e9), created)
         else:
             log = queue.log = self._follow(queue.log, vhost, name)
             size = sum(file.size for file in tables.files_of(log).values())
@@ -322,6 +324,24 @@ def _whole(
     ]
 
 
-def _is_new(folder: Path) -> bool:
-    """Whether nothing was ever committed to a table but its creation."""
-    return (folder / _FIRST).exists() and not (folder / _SECOND).exists() and not (folder / "_last_checkpoint").exists()
+def _created(folder: Path) -> Progress | None:
+    """What the log of a table says to which nothing was committed but its creation, without rows; None of others.
+
+    A table that was rebuilt begins with rows, or with how far streams had come.
+    """
+    if (folder / _SECOND).exists() or (folder / "_last_checkpoint").exists():
+        return None
+    undeclared = -1
+    try:
+        with (folder / _FIRST).open("rb") as entry:
+            for action in entry:
+                if action.startswith(b'{"add"'):
+                    return None
+                if action.startswith(b'{"txn"'):
+                    stated = json.loads(action)["txn"]
+                    if stated["appId"] != tables.undeclared(0).app_id:
+                        return None
+                    undeclared = stated["version"]
+    except (OSError, ValueError, KeyError):
+        return None  # whoever reads the log says what is wrong
+    return Progress(undeclared=undeclared)

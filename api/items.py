@@ -514,6 +514,28 @@ class Backfilled(TypedDict):
 
 
 @with_config(_EXACT)
+class Rebuilt(TypedDict):
+    """How a rebuild went; `was` is "whole", "lost" (the table) or "files" (some files of it).
+
+    The rows, in all, when the first and the last were routed, and by the streams whose journals had them. Rows that
+    nothing has any more are `not_covered`, by the stream that had brought them. `again`: of lost files, rows that
+    somebody had taken before; null where that is not known. `aside` is where the old table is, for administrators.
+    """
+
+    queue: str
+    was: Literal["whole", "lost", "files"]
+    files: list[str]
+    rows: int
+    first: str | None
+    last: str | None
+    streams: dict[str, int]
+    not_covered: dict[str, int]
+    again: int | None
+    under_way: list[str]
+    aside: str | None
+
+
+@with_config(_EXACT)
 class Copied(TypedDict):
     """How a copy went: as with a move."""
 
@@ -558,10 +580,15 @@ class Explained(TypedDict):
 
 @with_config(_EXACT)
 class FoundMessage(TypedDict):
-    """A message on record: its row, and the queue that it stands in or why it reached none."""
+    """A message on record: its row, and the queue that it stands in or why it reached none.
+
+    `journal` is the stream whose journal alone has it any more; then `reached` are the queues that it had reached.
+    """
 
     row: str
     queue: str | None
+    journal: str | None
+    reached: list[str]
     reason: str | None
     routed_at: str
     body_bytes: int | None

@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from bindery.jobs.behind import up_to_date
 from bindery.jobs.checkpoint import Checkpoint
 from bindery.jobs.control.config import AVAILABLE_NOW, JobFile, QueueSource, load_job
 from bindery.jobs.control.connectors import connectors_of
@@ -152,6 +153,9 @@ class RouteJob:
             planner.begin(epoch, new_epoch=new_epoch)
             if any_waiting(self.data, stream):
                 self._flush()
+            source = self.job.source
+            if isinstance(source, QueueSource):
+                up_to_date(self.data, self._topologies, source.vhost or self.job.vhost, source.queue, follows=not now)
             writer = self._intake.stream.writeStream.queryName(stream)
             writer = writer.option("checkpointLocation", hadoop_address(str(checkpoint.folder)))
             trigger: dict[str, Any] = {"availableNow": True} if now else {"processingTime": self.job.trigger}

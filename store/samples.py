@@ -1,7 +1,8 @@
 """Which recent messages stand in which queue, for comparing queues with each other, and which properties they have.
 
 The newest batches of a vhost are looked at, the same for every queue; of a message only its identity is
-read, or the names of its properties. A copy that was consumed since is not seen.
+read, or the names of its properties. A copy that was consumed since is not seen; one that waits for a deferred queue
+is.
 """
 
 from __future__ import annotations
@@ -15,9 +16,14 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from bindery.router.analysis.observed import SeenNames
+from bindery.router.model import Topology
+from bindery.store.deferred import Waiting
+from bindery.store.deferred.live import WaitingJournal, tally_of
+from bindery.store.journal_files import journals
 from bindery.store.manifest import newest_batches
 from bindery.store.paths import DataDir
 from bindery.store.recorded import rows_of
+from bindery.store.topology import TopologyStore
 
 #: Records, newest first, whose batches are looked at, and batches at most.
 RECORDS: Final = 50_000
@@ -35,14 +41,15 @@ _BATCH_SPAN: Final = 1 << 52
 def recent_messages(data: DataDir, vhost: str, *, records: int = RECORDS) -> dict[str, npt.NDArray[np.int64]]:
     """By queue, numbers of the recent messages that it holds; the same number is the same message."""
     batches = _recent(data, vhost, records)
-    copies = sum(table["rows"] for batch in batches for table in _queues(batch, vhost))
-    step = copies // COPIES + 1
+    topology = TopologyStore(data).load()
+    copies = _copies(data, topology, vhost, batches)
+    step = copies.total() // COPIES + 1
     place = {(batch["stream"], batch["batch_id"]): number for number, batch in enumerate(batches)}
-    queues = {table["name"] for batch in batches for table in _queues(batch, vhost)}
-    if not queues:
+    if not copies:
         return {}
     oldest = min(batch["clock"] for batch in batches)
-    return {queue: _identities(data, vhost, queue, place, oldest, step) for queue in sorted(queues)}
+    waiting = Waiting.look(data, vhost, topology)
+    return {queue: _identities(data, vhost, queue, place, oldest, step, waiting) for queue in sorted(copies)}
 
 
 def recent_names(data: DataDir, vhost: str) -> dict[str, SeenNames]:
@@ -51,7 +58,9 @@ def recent_names(data: DataDir, vhost: str) -> dict[str, SeenNames]:
     At most NAMED rows are looked at, an equal share of each table.
     """
     batches = _recent(data, vhost, RECORDS)
-    queues = {table["name"] for batch in batches for table in _queues(batch, vhost)}
+    topology = TopologyStore(data).load()
+    queues = _copies(data, topology, vhost, batches)
+    waiting = Waiting.look(data, vhost, topology)
     if not batches:
         return {}
     oldest = min(batch["clock"] for batch in batches)
@@ -61,7 +70,8 @@ def recent_names(data: DataDir, vhost: str) -> dict[str, SeenNames]:
     for queue in (None, *sorted(queues)):
         left = share
         where = pc.field("routed_at") >= oldest
-        for read in rows_of(data, vhost, queue, where=where, columns=["exchange", "application_properties"]):
+        columns = ["exchange", "application_properties"]
+        for read in rows_of(data, vhost, queue, where=where, columns=columns, waiting=waiting):
             batch = read.slice(0, left)
             published, properties = batch.column("exchange"), batch.column("application_properties")
             for exchange in published.unique().to_pylist():
@@ -88,15 +98,42 @@ def _recent(data: DataDir, vhost: str, records: int) -> list[dict[str, Any]]:
     return chosen
 
 
-def _queues(batch: dict[str, Any], vhost: str) -> list[dict[str, Any]]:
-    return [table for table in batch["tables"] if table["kind"] == "queue" and table["vhost"] == vhost]
+def _copies(data: DataDir, topology: Topology, vhost: str, batches: list[dict[str, Any]]) -> Counter[str]:
+    """How many copies the batches brought to each queue: by the manifest, and of deferred queues by journals."""
+    found: Counter[str] = Counter()
+    streams: dict[str, list[int]] = defaultdict(list)
+    for batch in batches:
+        for table in batch["tables"]:
+            if table["vhost"] == vhost and table["kind"] == "queue":
+                found[table["name"]] += table["rows"]
+            elif table["vhost"] == vhost and table["kind"] == "journal":
+                streams[batch["stream"]].append(batch["batch_id"])
+    names = {queue.id: name for (of, name), queue in topology.queues.items() if of == vhost and queue.id}
+    for stream, numbers in streams.items():
+        for journal in journals(data, vhost, stream):
+            waiting = WaitingJournal.whole(journal)
+            for file, _ in waiting.files:
+                if file.first <= max(numbers) and file.last >= min(numbers):
+                    tally = tally_of(waiting.path, file.path)
+                    recent = np.isin(tally.batch, numbers)
+                    for number, copies in zip(tally.ids[recent].tolist(), tally.copies[recent].tolist(), strict=True):
+                        if number in names:
+                            found[names[number]] += copies
+    return +found
 
 
 def _identities(
-    data: DataDir, vhost: str, queue: str, place: dict[tuple[str, int], int], oldest: Any, step: int
+    data: DataDir,
+    vhost: str,
+    queue: str,
+    place: dict[tuple[str, int], int],
+    oldest: Any,
+    step: int,
+    waiting: Waiting,
 ) -> npt.NDArray[np.int64]:
     found = [np.zeros(0, np.int64)]
-    for batch in rows_of(data, vhost, queue, where=pc.field("routed_at") >= oldest, columns=["routing"]):
+    where = pc.field("routed_at") >= oldest
+    for batch in rows_of(data, vhost, queue, where=where, columns=["routing"], waiting=waiting):
         stream, batch_id, seq = (batch.column("routing").field(name) for name in ("stream", "batch_id", "seq"))
         numbers = seq.to_numpy()
         pairs = list(zip(stream.to_pylist(), batch_id.to_pylist(), strict=True))

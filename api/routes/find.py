@@ -11,7 +11,7 @@ from pydantic import Field
 
 from bindery.api.answers import answer
 from bindery.api.auth import Identity
-from bindery.api.bodies import AtLeastOne, LookBody, documented
+from bindery.api.bodies import AtLeastOne, Flag, LookBody, documented
 from bindery.api.control_plane import ControlPlane
 from bindery.api.deps import ManagementUser, Plane, json_body, resource
 from bindery.api.errors import bad_request
@@ -36,7 +36,8 @@ class FindBody(LookBody):
     """What messages hold, and where to look; what is not given does not narrow the choice."""
 
     vhost: str = DEFAULT_VHOST
-    queue: str | None = Field(None, description="only this queue")
+    live: Flag = Field(True, description="also what waits in journals, and what only they have; false: tables alone")
+    queue: str | None = Field(None, description="only what is in this queue, or was")
     unroutable: bool = Field(False, description="only what reached no queue")
     exchange: str | None = Field(None, description="published there")
     key: str | None = Field(None, description="a topic pattern for the routing key")
@@ -54,10 +55,11 @@ class FindBody(LookBody):
 async def find_messages(
     request: Request, plane: Plane, user: ManagementUser, body: Annotated[FindBody, json_body(FindBody)]
 ) -> Response:
-    """Messages of queues and unroutable rows that a filter accepts, from the newest file of rows to the oldest.
+    """Messages of queues, unroutable rows and journals that a filter accepts, from the newest file to the oldest.
 
-    One answer looks at about 200,000 rows; `on` leads on where there are more. Only what the caller may read is
-    found: messages of queues, and unroutable ones by the exchange that they were published to.
+    Of journals those messages that stand in no queue which is looked into, nor among the unroutable rows: consumed
+    ones, and such as were only counted. One answer looks at about 200,000 rows; `on` leads on where there are more.
+    Only what the caller may read is found: messages of queues, and others by the exchange that they were published to.
     """
 
     def look(gone: Callable[[], bool]) -> dict[str, Any]:
@@ -71,14 +73,16 @@ def _found(plane: ControlPlane, user: Identity, body: FindBody, gone: Callable[[
     visible_vhost(topology, user, body.vhost)
     if body.queue is not None and body.unroutable:
         raise bad_request("queue and unroutable exclude each other")
+
+    def may_read(name: str) -> bool:
+        return user.may("read", body.vhost, name)
+
     queues: list[str | None] = [None]
     if body.queue is not None:
         readable_queue(topology, user, body.vhost, body.queue)
         queues = [body.queue]
     elif not body.unroutable:
-        readable = sorted(
-            name for where, name in topology.queues if where == body.vhost and user.may("read", body.vhost, name)
-        )
+        readable = sorted(name for where, name in topology.queues if where == body.vhost and may_read(name))
         if len(readable) > MAX_QUEUES:
             raise bad_request(f"{len(readable):,} queues are too many to look into: name one as queue, or unroutable")
         queues += readable
@@ -98,12 +102,14 @@ def _found(plane: ControlPlane, user: Identity, body: FindBody, gone: Callable[[
         Selection(exchange=body.exchange, key=body.key, condition=with_message_id(condition, body.message_id)),
         limit=body.limit,
         on=body.on,
-        may=lambda one: one.queue is not None or user.may("read", body.vhost, one.message.exchange),
+        may=lambda one: one.queue is not None or may_read(one.message.exchange),
         stop=gone,
         topology=topology,
         live=body.live,
+        anywhere=body.queue is None and not body.unroutable,
     )
-    return {"messages": [_item(one) for one in found.messages], "looked_at": found.looked_at, "on": found.on}
+    shown = [replace(one, reached=tuple(filter(may_read, one.reached))) for one in found.messages]
+    return {"messages": [_item(one) for one in shown], "looked_at": found.looked_at, "on": found.on}
 
 
 def _item(one: FoundMessage) -> dict[str, Any]:
@@ -113,6 +119,8 @@ def _item(one: FoundMessage) -> dict[str, Any]:
     return {
         "row": one.row,
         "queue": one.queue,
+        "journal": one.journal,
+        "reached": list(one.reached),
         "reason": one.reason,
         "routed_at": one.routed_at,
         "body_bytes": None if message.body is None else len(message.body),

@@ -13,6 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from bindery.jobs.behind import up_to_date
 from bindery.jobs.control.forward import Forward
 from bindery.jobs.forwarding.kafka import Topic
 from bindery.jobs.forwarding.records import COLUMNS, records
@@ -71,6 +72,8 @@ class Forwarder:
     def run(self) -> None:
         """Forward what is there, and what comes, as the trigger says, until a stop.
 
+        What waits for a deferred queue at the start is there: its table gets it first.
+
         Raises NotFound for a queue or topic that is not there (any more), Fenced when another forwarder of the
         name has started, Refused for a position that cannot be gone on with, and what `Topic` raises.
         """
@@ -86,6 +89,9 @@ class Forwarder:
         if gone is not None and not has_position(self._data, self._wanted.stream):
             raise gone
         self._topic.check()
+        up_to_date(
+            self._data, self._store, self._wanted.vhost, self._target.queue, follows=self._wanted.poll is not None
+        )
         log = QueueLog(self._data, self._wanted.vhost, self._target.queue)
         right = Forwarding(self._data, self._wanted.stream, start_over=self._start_over)
         if right.position is None:

@@ -180,10 +180,12 @@ class Waiting:
         Raises UnsupportedTable for a journal that cannot be read.
         """
         journals = waiting_journals(data, vhost)
-        if not journals:
-            return cls()
-        queues = (topology or TopologyStore(data).load()).queues
-        return cls(journals, lambda name: queues.get((vhost, name)))
+        return cls.of(journals, vhost, topology or TopologyStore(data).load()) if journals else cls()
+
+    @classmethod
+    def of(cls, journals: Sequence[WaitingJournal], vhost: str, topology: Topology) -> Waiting:
+        """What such journals hold for the queues of a topology."""
+        return cls(journals, lambda name: topology.queues.get((vhost, name)))
 
     @classmethod
     def look_for(cls, data: DataDir, vhost: str, name: str) -> Waiting:

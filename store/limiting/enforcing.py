@@ -25,6 +25,7 @@ from bindery.store import effects, tables
 from bindery.store.actions import AddFile
 from bindery.store.carrying import Carrier
 from bindery.store.dead_letters import DeadLetters
+from bindery.store.deferred import Waiting, materialise_queue
 from bindery.store.destinations import ToExchange
 from bindery.store.limit_counts import DEAD, REASONS, Reason, counted
 from bindery.store.limiting.expiring import delete_unused
@@ -36,6 +37,7 @@ from bindery.store.read import rewritten
 from bindery.store.rewriting import UNCHANGED, Rewriting, Unchanged
 from bindery.store.row_bag import Places
 from bindery.store.row_order import first_rows
+from bindery.store.statistics import stated_span
 from bindery.store.topology import TopologyStore
 from bindery.store.transfer_plans import DEAD_LETTERS
 from bindery.store.transfers import queue_log
@@ -113,28 +115,63 @@ def keep_limits(
     *,
     dry_run: bool = False,
     stop: Callable[[], bool] = lambda: False,
+    waiting: Callable[[str], Waiting] | None = None,
 ) -> LimitsReport:
     """Take out of a queue what its limits do not allow, or delete one that was not used; errors are in the report.
 
     `clock` gives milliseconds since 1970: that of whoever does it, against which `routed_at` is held. `stop` is asked
-    between portions of dead letters.
+    between portions of dead letters. A limit that would act on what waits for a deferred queue has its table get it
+    first; `waiting` says what waits in a vhost, for whoever keeps the limits of several queues.
     """
+    look = waiting or (lambda vhost: Waiting.look(store.data, vhost))
     report = LimitsReport(queue.vhost, queue.name)
     try:
         if limits.expires_ms is not None:
             disuse = delete_unused(store, queue, clock, dry_run=dry_run)
             report.deleted, report.unused_ms, report.ends_ms = disuse.deleted, disuse.since_ms, disuse.ends_ms
         if limits and not report.deleted:
-            _keep(store, queue, limits, clock, report, dry_run, stop)
+            log = queue_log(store.data, queue.vhost, queue.name)
+            if not dry_run:
+                _take_in(store, queue, limits, log, clock(), look, report)
+            _keep(store, queue, limits, log, clock, report, dry_run, stop)
     except (BinderyError, OSError) as error:
         report.error = str(error)
     return report
+
+
+def _take_in(
+    store: TopologyStore,
+    queue: Queue,
+    limits: QueueLimits,
+    log: TableLog,
+    now_ms: int,
+    look: Callable[[str], Waiting],
+    report: LimitsReport,
+) -> None:
+    """Give the table what waits for its queue, where a limit may act on some of it."""
+    try:
+        waiting = look(queue.vhost)
+        if not waiting.journals:
+            return
+        log.refresh()  # the journals were looked at before
+        live = waiting.queue(queue.name, log)
+        if not live.waiting:
+            return
+        oldest_us = min(stated_span(one.journal, one.file).first for one in live.tail.values())
+        old = limits.ttl_ms is not None and oldest_us + limits.ttl_ms * 1_000 <= now_ms * 1_000
+        many = limits.max_rows is not None and live.rows > limits.max_rows
+        if old or many or limits.max_bytes is not None:  # what bodies weigh is not known before
+            materialise_queue(store.data, store, queue.vhost, queue.name)
+            log.refresh()
+    except BinderyError as error:
+        report.error = str(error)  # the limits hold for what the table has
 
 
 def _keep(
     store: TopologyStore,
     queue: Queue,
     limits: QueueLimits,
+    log: TableLog,
     clock: Callable[[], int],
     report: LimitsReport,
     dry_run: bool,
@@ -144,7 +181,6 @@ def _keep(
     there = limits.exchange is not None and (queue.vhost, limits.exchange) in store.load().exchanges
     if limits.exchange is not None and not there:
         report.missing = limits.exchange
-    log = queue_log(store.data, queue.vhost, queue.name)
     if dry_run:
         report.add(tables.files_of(log), judge(log, limits, clock() * 1_000))
         report.dead_lettered = report.expired + report.overflowed if there else 0

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from bindery.router.errors import BinderyError, NotFound, Stopped, UnsupportedTable
@@ -25,7 +25,7 @@ from bindery.store import checkpoints, kept_totals, tables
 from bindery.store.actions import AddFile
 from bindery.store.backfill import declared_backfills, finish_backfills
 from bindery.store.deduplication import past_window
-from bindery.store.deferred import materialise_overdue
+from bindery.store.deferred import Waiting, materialise_overdue
 from bindery.store.limiting import LimitsReport, finish_dead_letters, keep_limits
 from bindery.store.log import TableLog
 from bindery.store.maintenance.cleanup import clean_log, superfluous
@@ -167,10 +167,11 @@ def maintain(
             return done
         except UnsupportedTable as error:  # who cannot be told has no limits; tables are maintained all the same
             done.limits.append(LimitsReport("", "", error=str(error)))
+    waiting = cache(partial(Waiting.look, data))
     for number, one_limited in enumerate(limited, 1):
         if stop():
             return done
-        kept_limits = maintain_limits(topologies, one_limited, dry_run=dry_run, clock=clock, stop=stop)
+        kept_limits = maintain_limits(topologies, one_limited, dry_run=dry_run, clock=clock, stop=stop, waiting=waiting)
         done.limits.append(kept_limits)
         if report is not None:
             report(kept_limits.name, number, len(limited) + len(wanted))
@@ -202,13 +203,17 @@ def maintain_limits(
     dry_run: bool = False,
     clock: Callable[[], int] = now,
     stop: Callable[[], bool] = lambda: False,
+    waiting: Callable[[str], Waiting] | None = None,
 ) -> LimitsReport:
-    """Keep the limits of one queue, unless somebody else is at its table; errors are in the report."""
+    """Keep the limits of one queue, unless somebody else is at its table; errors are in the report.
+
+    `waiting` says what waits in a vhost, for whoever does so for several.
+    """
     if dry_run:
         return keep_limits(store, limited.queue, limited.limits, clock, dry_run=True)
     with _claimed(limited.place) as mine:
         if mine:
-            return keep_limits(store, limited.queue, limited.limits, clock, stop=stop)
+            return keep_limits(store, limited.queue, limited.limits, clock, stop=stop, waiting=waiting)
     return LimitsReport(limited.queue.vhost, limited.queue.name, left=True)
 
 

@@ -14,13 +14,14 @@ import time
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Final
 
 from bindery.router.errors import Stopped
 from bindery.store import tables
 from bindery.store.backfill import finish_backfills
 from bindery.store.commit import TableCommit
-from bindery.store.deferred import Flushed, materialise_overdue
+from bindery.store.deferred import Flushed, Waiting, materialise_overdue
 from bindery.store.limiting import finish_dead_letters
 from bindery.store.log import TableLog
 from bindery.store.maintenance.holds import Holds, find_holds
@@ -227,10 +228,11 @@ class Upkeep:
                 return
             materialise_overdue(self._topologies, now(), stop=lambda: self._stopping)
             finish_dead_letters(self._topologies)
+            waiting = cache(partial(Waiting.look, self._data))
             for limited in limited_queues(self._topologies):
                 if self._stopping:
                     return
-                found = maintain_limits(self._topologies, limited, stop=lambda: self._stopping)
+                found = maintain_limits(self._topologies, limited, stop=lambda: self._stopping, waiting=waiting)
                 if found.error is not None:
                     _LOGGER.warning("the limits of %s could not be kept: %s", found.name, found.error)
         except Exception:

@@ -94,6 +94,7 @@ RULES: Final = [
     (r"POST /api/queues/.*/(rows|snippets)", Rule(permissions=("read",))),
     (r"GET /api/queues/.*/(rows/|table|properties)", Rule(permissions=("read",))),
     (r"POST /api/queues/.*/(move|copy|backfill)", Rule(permissions=("read", "write"))),
+    (r"POST /api/queues/.*/rebuild", Rule(permissions=ALL)),
     (r"(PUT|DELETE) /api/(exchanges|queues)/", Rule(permissions=("configure",))),
     (r"(POST|DELETE) /api/bindings/", Rule(permissions=("write", "read"))),
     (r"PUT /api/diverts/", Rule(permissions=ALL)),

@@ -129,7 +129,16 @@ _SHOWN = (
     *("UserItem", "PermissionItem", "TopicPermissionItem", "ParameterItem", "GlobalParameterItem"),
     *("VhostLimitsItem", "UserLimitsItem", "WhoAmI", "Health", "Capabilities", "Versions", "Explained"),
     *("Planned", "Applied", "Replayed", "LintMarks", "FoundMessages", "FoundMessage"),
-    *("Backfilled", "BackfilledStream", "GotMessage", "Routed", "Ingested", "MessageTotals", "BackingQueueStatus"),
+    *(
+        "Backfilled",
+        "BackfilledStream",
+        "Rebuilt",
+        "GotMessage",
+        "Routed",
+        "Ingested",
+        "MessageTotals",
+        "BackingQueueStatus",
+    ),
 )
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from bindery.router.message import Message
 from bindery.store import found_messages
 from tests.service.conftest import Server
 from tests.service.http import Answer, Client, segment
+from tests.unit.store.routed import route
 
 pytestmark = pytest.mark.service
 
@@ -201,6 +203,29 @@ def test_messages_are_found_by_what_they_hold(shop: Shop, monkeypatch: pytest.Mo
         assert seen == [f"m{number}" for number in reversed(range(6))]
     for body in ({"limit": 101}, {"on": "x"}, {"on": "[1]"}, {"queue": "all", "unroutable": True}, {"filter": "a ="}):
         assert shop.post("/find", body).status == 400, body
+
+
+def test_what_was_consumed_is_found_in_the_journal(shop: Shop) -> None:
+    plane = shop.server.app.state.plane
+    sent = [
+        Message("orders", "eu.books", bcc=("x",), properties={"message_id": message_id}) for message_id in ("k0", "k1")
+    ]
+    name = f"kept-{shop.v}"
+    route(plane.data, plane.topologies, sent, stream=name, vhost=shop.vhost, journal=True)
+    taken = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
+    assert len(shop.client.post(f"/queues/{shop.v}/all/get", taken).json) == 1
+    found = shop.done("/find", {})["messages"]
+    assert [(one["row"], one["queue"], one["journal"], one["reached"]) for one in found] == [
+        (f"{name}:0:1", "all", None, []),
+        (f"{name}:0:0", None, name, ["all"]),
+    ]
+    assert "bcc" not in found[1]["message"]
+    assert [one["journal"] for one in shop.done("/find", {"queue": "all"})["messages"]] == [None, name]
+    assert len(shop.done("/find", {"live": False})["messages"]) == 1
+    for read, found_where in (("^all$", [(None, [])]), ("^orders$", [(name, [])] * 2), ("^$", [])):
+        messages = shop.post("/find", {}, shop.user("reader", read=read)).json["messages"]
+        assert [(one["journal"], one["reached"]) for one in messages] == found_where
+    shop.client.delete("/users/reader")
 
 
 def test_nobody_finds_what_they_may_not_read(shop: Shop) -> None:

@@ -14,6 +14,8 @@ from bindery.store import queue_use
 from bindery.store.consumer_filters import consumer_filter
 from bindery.store.topology import TopologyStore
 from tests.spark.installation import Installation
+from tests.unit.store.routed import route
+from tests.unit.store.test_deferred import declare
 
 BRIDGE = """
 stream: bridge
@@ -60,6 +62,14 @@ def test_a_bridge_feeds_its_exchange_with_what_its_filter_accepts(bridged: Insta
     assert rows["old.k11"]["body"] == b"x"
     assert report.records == 2
     assert bridged.counts() == {"archived": 2, "orders": 3}
+
+
+def test_what_waits_for_a_deferred_source_at_the_start_is_there(bridged: Installation) -> None:
+    store = TopologyStore(bridged.data)
+    declare(store, late=60)
+    route(bridged.data, store, [Message("", "late", application_properties=Table({"amount": 20}))], stream="other")
+    bridged.route(BRIDGE.replace("queue: orders", "queue: late"))
+    assert [row["routing_key"] for row in bridged.rows("archived")] == ["old.late"]
 
 
 def test_rows_deleted_from_the_source_neither_stop_nor_repeat_a_bridge(bridged: Installation) -> None:

@@ -19,11 +19,13 @@ from bindery.analytics.catalog.dialects import Athena, Dialect, DuckDb, Relation
 from bindery.analytics.flat import FlatColumn
 from bindery.analytics.point import ReadPoint, journals_of
 from bindery.analytics.tables import Notice, journal_columns, queue_columns, silent, unroutable_columns
+from bindery.router.error_text import counted
 from bindery.router.errors import InvalidInput
 from bindery.router.links import Alternate, Link, Links
 from bindery.router.model import Divert
 from bindery.router.spelling import did_you_mean, nearest
 from bindery.store import tables
+from bindery.store.deferred.lateness import Lateness
 from bindery.store.descriptions import columns_of, description_of
 from bindery.store.manifest import MANIFEST
 from bindery.store.paths import DataDir
@@ -92,10 +94,17 @@ class Registration:
         links = Links(point.topology, self.vhost)
         dialect = catalog.dialect
         names = dialect.queue_names(list(links.queues))
+        late = _late(data, point, self.vhost)
+        if late:
+            notice(
+                f"{counted(len(late), 'queue')} of these {'is' if len(late) == 1 else 'are'} deferred: what tables "
+                f"and views have is up to {max(late.values()):,} s late ({_listed(list(late), ', ')}); "
+                "bindery sql and bindery.open have what waits, too"
+            )
         yield dialect.make_schema(schema)
         for queue, name in names.items():
             columns = queue_columns(point, self.vhost, queue)
-            about = _about_queue(links, queue, columns, point.topology.version)
+            about = _about_queue(links, queue, columns, point.topology.version, late.get(queue, 0))
             path = data.queue(self.vhost, queue)
             stored = _stored(tables.QUEUE, path)
             yield from dialect.make(schema, Relation(name, root + path.removeprefix(data.root), stored, columns, about))
@@ -186,10 +195,20 @@ def _own(point: ReadPoint, dialect: Dialect, vhost: str, root: str, notice: Noti
         yield Relation(dialect.own_name(kind.name), address, _stored(kind, path), columns, about)
 
 
-def _about_queue(links: Links, queue: str, columns: Iterable[FlatColumn], version: int) -> str:
+def _late(data: DataDir, point: ReadPoint, vhost: str) -> dict[str, int]:
+    """The deferred queues of a vhost, each with the seconds that its table may be behind."""
+    lateness = Lateness.of(data, point.topology, vhost)
+    queues = (queue for (of, _), queue in point.topology.queues.items() if of == vhost)
+    return {queue.name: seconds for queue in queues if (seconds := lateness.seconds(queue))}
+
+
+def _about_queue(links: Links, queue: str, columns: Iterable[FlatColumn], version: int, late: int) -> str:
     ways = [_way(link) for link in links.entering("queue", queue)]
     parts = [
         description_of("queue", vhost=links.vhost, name=queue) or "",
+        f"A deferred queue: messages come into its table up to {late:,} s late; bindery sql has them at once."
+        if late
+        else "",
         f"Fed by {_listed(ways)}.",
         _headers(columns),
         f"As of topology version {version}.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import duckdb
@@ -24,11 +25,13 @@ from bindery.router.errors import InvalidInput, NotFound
 from bindery.router.message import Message
 from bindery.router.model import Binding, Vhost
 from bindery.router.values import Table
+from bindery.store.maintenance.journals import Kept, keep_journal
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 from tests.unit.analytics.hostile import HOSTILE, KEY, delivered
 from tests.unit.store.conftest import declare_queues
 from tests.unit.store.routed import route
+from tests.unit.store.test_deferred import declare
 
 NAMES = st.one_of(
     st.text(min_size=1, max_size=255).filter(lambda name: len(name.encode("utf-8", "replace")) <= 255),
@@ -185,6 +188,25 @@ def test_a_view_says_what_feeds_it_and_which_headers_were_seen(directory: DataDi
     assert "exchange ''amq.topic'' with key \"it''s.#\" (binding 1); the default exchange" in about
     assert "dep_delay (integer and double)" in about
     assert f"As of topology version {version}." in about
+
+
+def test_a_deferred_queue_is_said_to_be_late(data: DataDir, store: TopologyStore) -> None:
+    """Its border to the journal stands in the log of its table, which no statement reads together with the rows."""
+    declare(store, late=60, now=0)
+    route(data, store, [Message("", "late", cc=("now",))])
+    said: list[str] = []
+    for catalog, location in (("hive", None), ("unity", "s3://b/p"), ("duckdb", None)):
+        made = list(Registration(catalog, "/", location=location).statements(data, notice=said.append))
+        told = [one for one in made if "up to 60 s late; bindery sql has them at once" in one]
+        assert len(told) == 1
+        assert re.search(r"the queue \W{1,2}late\W", told[0])
+    assert said[0].startswith("1 queue of these is deferred: ")
+    assert "up to 60 s late (late)" in said[0]
+    # a queue without freshness is as late as the job says, of whichever stream with a journal
+    route(data, store, [Message("", "now")], batch_id=1, freshness=5)
+    keep_journal(data, "flights", "/", Kept(timedelta(days=1), freshness=5))
+    list(Registration("duckdb", "/").statements(data, notice=said.append))
+    assert "2 queues of these are deferred" in said[-2]
 
 
 def test_what_is_not_declared_any_more_is_dropped_if_that_is_asked_for(directory: DataDir) -> None:

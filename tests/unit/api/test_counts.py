@@ -16,14 +16,17 @@ from deltalake import DeltaTable, write_deltalake
 from bindery.api import counts as counts_module
 from bindery.api.counts import MAX_AGE, Counts, Held
 from bindery.router.errors import UnsupportedTable
+from bindery.router.message import Message
 from bindery.router.model import Queue
 from bindery.store import read
 from bindery.store.commit import BatchCommitter
 from bindery.store.paths import DataDir
 from bindery.store.places import LocalPlace
 from bindery.store.places import at as place
+from bindery.store.rebuild import Rebuilder
 from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import declare_queues, deliver, queue_rows, remove_data_files
+from tests.unit.store.routed import route
 
 
 @pytest.fixture
@@ -207,6 +210,15 @@ def test_a_queue_that_went_and_came_back_is_counted_anew(data: DataDir, store: T
     with BatchCommitter(data, stream="s", app_id="s:3") as committer:
         deliver(data, committer, 0, version, "q", rows=1)
     assert counts.of("/", "q").messages == 1
+
+
+@pytest.mark.local_only
+def test_a_table_that_was_rebuilt_begins_with_rows(data: DataDir, store: TopologyStore, counts: Counts) -> None:
+    store.edit(declare_queues("q"), author="t")
+    route(data, store, [Message("", "q")] * 3, journal=True)
+    place(data.queue("/", "q")).remove_folder()
+    assert Rebuilder(data, store, "/").rebuild("q").rows == 3
+    assert counts.of("/", "q").messages == 3
 
 
 def test_what_is_remembered_is_bounded_and_stays_right(

@@ -17,6 +17,7 @@ from bindery.jobs.forwarding import run as run_module
 from bindery.jobs.forwarding.kafka import NotDelivered, Topic
 from bindery.jobs.forwarding.run import Forwarder, Progress
 from bindery.router.errors import Fenced, InvalidInput, NotFound, Refused
+from bindery.router.message import Message
 from bindery.store import faults, queue_use
 from bindery.store.forwarding import Forwarding, recorded_of
 from bindery.store.maintenance import Policy, maintain
@@ -26,6 +27,8 @@ from bindery.store.topology import TopologyStore
 from tests.servers.mock_kafka import MockKafka
 from tests.unit.store.conftest import Crash, at, declare_queues
 from tests.unit.store.maintenance.conftest import Stream, stream
+from tests.unit.store.routed import route
+from tests.unit.store.test_deferred import declare, until
 
 __all__ = ["stream"]
 
@@ -271,6 +274,26 @@ def test_following_takes_what_comes_until_it_is_stopped(bench: Bench, stream: St
 
 
 @pytest.mark.long
+def test_what_waits_for_a_deferred_queue_at_the_start_is_there(
+    bench: Bench, store: TopologyStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    declare(store, late=60)
+    route(bench.data, store, [Message("", "late")] * 3)
+    assert bench.run(queue="late") == Progress(rows=3)
+    assert not caplog.messages
+    route(bench.data, store, [Message("", "late")] * 3, batch_id=1)
+    following = bench.forwarder(queue="late", trigger="50 milliseconds")
+    thread = threading.Thread(target=following.run)
+    thread.start()
+    try:
+        until(lambda: following.progress().rows == 3)
+    finally:
+        following.stop()
+        thread.join()
+    assert caplog.messages == ["queue 'late' is deferred: its messages come up to 60 s late"]
+    assert bench.arrived() == batches(0, 1)
+
+
 def test_brokers_that_do_not_answer_are_named_and_nothing_moves(bench: Bench, stream: Stream) -> None:
     bench.run()
     stream.run(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bindery.router.message import QUEUE_SCHEMA, value_row
+from bindery.router.message import QUEUE_SCHEMA, Message, value_row
 from bindery.router.model import Queue
 from bindery.router.queue_limits import LimitsOf, QueueLimits
 from bindery.router.values import Table, Timestamp, Value
 from bindery.store import data_files, faults, file_rows, read, tables
 from bindery.store.limit_counts import deleted
 from bindery.store.limiting import LimitsReport, keep_limits
-from bindery.store.log import TableLog
+from bindery.store.log import TableLog, entry_name
 from bindery.store.maintenance import Policy as Keeping
 from bindery.store.maintenance import maintain
 from bindery.store.maintenance.upkeep import Upkeep
@@ -27,6 +28,8 @@ from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 from tests.unit.store.conftest import FailingDisk, at, declare_queues, remove_data_files
 from tests.unit.store.maintenance.test_upkeep import eventually
+from tests.unit.store.routed import route
+from tests.unit.store.test_deferred import declare
 
 NUMBERS = itertools.count()
 
@@ -183,6 +186,48 @@ def test_a_message_that_had_expired_when_the_next_one_came_was_not_replaced(q: D
     found = keep(q, QueueLimits(ttl_ms=50, last_value_key="v"), now=10)
     assert (found.expired, found.replaced) == (1, 1)
     assert keys(q) == ["c"]
+
+
+# -- deferred queues ----------------------------------------------------------------------------------
+
+
+def test_limits_act_on_what_waits_for_a_deferred_queue(data: DataDir, store: TopologyStore) -> None:
+    """As on the rows of a table; what no limit acts on goes on waiting."""
+    declare(store, late=3_600)
+
+    def arrive(batch: int, at_ms: int) -> None:
+        route(data, store, [Message("", "late", body=b"x")] * 2, batch_id=batch, clock_ms=at_ms)
+
+    def held() -> tuple[int, int]:
+        found = read.counted(data, "late")
+        return found.rows, found.waiting
+
+    arrive(0, 1_000)
+    assert keep(data, QueueLimits(ttl_ms=100), now=1_050, name="late").expired == 0
+    assert held() == (2, 2)
+    assert keep(data, QueueLimits(ttl_ms=100), now=1_100, name="late", dry_run=True).expired == 0
+    assert keep(data, QueueLimits(ttl_ms=100), now=1_100, name="late").expired == 2
+    assert held() == (0, 0)
+    arrive(1, 2_000)
+    arrive(2, 3_000)
+    assert keep(data, QueueLimits(max_rows=4), now=9_000, name="late").overflowed == 0
+    assert held() == (4, 4)
+    assert keep(data, QueueLimits(max_rows=3), now=9_000, name="late").overflowed == 1
+    assert held() == (3, 0)
+    arrive(3, 4_000)
+    assert keep(data, QueueLimits(max_bytes=4), now=9_000, name="late").overflowed == 1
+    assert held() == (4, 0)
+
+
+@pytest.mark.local_only  # which damages a file
+def test_where_a_journal_cannot_be_read_limits_hold_for_the_table(data: DataDir, store: TopologyStore) -> None:
+    declare(store, late=3_600)
+    route(data, store, [Message("", "late")] * 4)
+    read.take(data, "late", limit=0)
+    Path(data.journal("flights"), "_delta_log", entry_name(0)).write_text("{")
+    found = keep_limits(TopologyStore(data), Queue("/", "late"), QueueLimits(max_rows=1), lambda: 9_000)
+    assert found.overflowed == 3
+    assert "flights" in (found.error or "")
 
 
 # -- what it costs ------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from bindery.store.moves import Mover
 from bindery.store.paths import DataDir
 from bindery.store.queue_copies import copy_messages
 from bindery.store.recorded import find_row
+from bindery.store.samples import recent_messages, recent_names
 from bindery.store.topology import TopologyStore
 from bindery.store.transfers import Transfer
 from bindery.store.unroutable import Selection
@@ -143,6 +144,13 @@ def test_messages_that_wait_are_found(waiting: DataDir, store: TopologyStore) ->
     read.delete_matching(waiting, "now", None)
     for batch in (0, 2):  # one that was flushed, one that waits
         assert find_row(waiting, topology, "/", read.RowId("flights", batch, 0)).queue == "late"
+
+
+def test_samples_of_recent_messages_have_what_waits(waiting: DataDir) -> None:
+    found = recent_messages(waiting, "/")
+    assert set(found) == {"late", "now"}
+    assert sorted(found["late"]) == sorted(found["now"])
+    assert recent_names(waiting, "/")[""].rows == 14
 
 
 def test_a_queue_that_is_declared_again_has_nothing_of_the_one_before(waiting: DataDir, store: TopologyStore) -> None:

@@ -3,18 +3,17 @@
 import { go, to } from "../address.js";
 import { ask, path } from "../api.js";
 import { h } from "../dom.js";
+import { dialectChoice } from "../filter_box.js";
 import { field, object, panel, state, time } from "../parts.js";
 import { counted, number, spoken } from "../words.js";
 
 const SHOWN = 20;
-const DIALECTS = ["jms", "artemis", "apache", "amqp-sql"];
 /** What a search says, by its name in the address. */
 const STATED = { filter: "filter", like: "key", id: "message_id", in: "queue" };
 
 export function findForm(query) {
   const filter = h("textarea", { class: "mono", rows: 2, spellcheck: "false", value: query.filter ?? "", placeholder: "order_id = 1545 AND price > 20" });
-  const dialect = h("select", {}, DIALECTS.map((one) => h("option", { value: one }, one)));
-  dialect.value = query.dialect ?? "jms";
+  const dialect = dialectChoice(query.dialect, { "aria-label": null });
   const key = h("input", { class: "mono", spellcheck: "false", value: query.like ?? "", placeholder: "eu.#" });
   const id = h("input", { class: "mono", spellcheck: "false", value: query.id ?? "" });
   const queue = h("input", { spellcheck: "false", value: query.in ?? "" });
@@ -33,7 +32,7 @@ export function findForm(query) {
     field("Key pattern", key, "* is one word, # any number of them"),
     field("Filter", filter),
     field("Dialect", dialect),
-    field("In queue", queue, "empty: every queue, and what reached none"),
+    field("In queue", queue, "what it has, or had; empty: every queue, and what reached none"),
     h("button", { class: "button" }, "Find"),
   );
 }
@@ -49,7 +48,7 @@ export function finder(query) {
     view: (found) => [
       found.messages.length
         ? h("ol", { class: "messages found" }, together(found.messages).map((one) => row(one, query)))
-        : h("p", { class: "empty" }, found.on ? "None among these rows." : stated.length ? "No message on record is like that; consumed ones are gone." : "There is no message on record."),
+        : h("p", { class: "empty" }, found.on ? "None among these rows." : stated.length ? "No message on record is like that. Consumed ones are kept by journals alone." : "There is no message on record."),
       h(
         "div",
         { class: "foot muted" },
@@ -81,8 +80,18 @@ function row(one, query) {
       h("span", { class: "brief", dir: "auto" }, properties.map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`).join("  ·  ") || size(one)),
       time(one.routed_at),
     ),
-    h("small", {}, one.queues.length ? ["in ", one.queues.map((queue, place) => [place ? ", " : "", object("queue", query.vhost ?? "/", queue)])] : state("warn", spoken(one.reason))),
+    h("small", {}, standing(one, query)),
   );
+}
+
+/** Where a message stands, or why it stands nowhere. */
+function standing(one, { vhost = "/", in: searched }) {
+  const named = (queues) => queues.map((queue, place) => [place ? ", " : "", object("queue", vhost, queue)]);
+  if (one.queues.length) return ["in ", named(one.queues)];
+  if (one.journal === null) return state("warn", spoken(one.reason));
+  const kept = searched ? `not there any more, in the journal of ${one.journal}` : `in the journal of ${one.journal} alone`;
+  if (one.reason) return [state("warn", spoken(one.reason)), `, ${kept}`];
+  return one.reached.length ? [`${kept}; it had reached `, named(one.reached)] : kept;
 }
 
 function size(one) {

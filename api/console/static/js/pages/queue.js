@@ -11,6 +11,7 @@ import { crumbs, historyLink } from "./exchanges.js";
 import { findings } from "./lint.js";
 import { bannerOf, isPast, pastOf } from "./past.js";
 import { getMessages, purge, remove } from "./queue_actions.js";
+import { backfill } from "./queue_journal.js";
 import { readElsewhere } from "./queue_snippets.js";
 import { tableOf } from "./queue_table.js";
 import { change } from "./queues.js";
@@ -44,7 +45,7 @@ export function queue([vhost, name, below, id], query, session) {
   );
   if (!past) parts.push(findings("queue", vhost, name));
   const top = parts.length;
-  if (query.show === "table") parts.push(...tableOf(vhost, name, query));
+  if (query.show === "table") parts.push(...tableOf(vhost, name, query, again));
   else if (query.show === "read") parts.push(readElsewhere(vhost, name, query));
   else parts.push(got, rows({ vhost, name, query, again }), leadingHere(vhost, name, past, query, again));
   return { title: name, content: [crumbs("queues", "Queues", name), past ? bannerOf(vhost, name, query) : null, parts.slice(0, top), places(vhost, name, query), parts.slice(top)] };
@@ -66,6 +67,7 @@ function facts({ vhost, name, item, rights, mayPublish, again, past, got, query,
       "dl",
       { class: "facts" },
       fact(past ? "Messages now" : "Messages", number(item.messages)),
+      item.waiting ? fact("Waiting", h("span", { title: "Among the messages: they are in the journal of their stream, and come into the table with the next flush." }, number(item.waiting), " in journals")) : null,
       fact("Size", bytes(item.message_bytes)),
       fact("Last change", item.messages ? time(item.idle_since) : "–"),
       fact("Vhost", named(vhost)),
@@ -84,6 +86,7 @@ function facts({ vhost, name, item, rights, mayPublish, again, past, got, query,
             rights.write ? action("Bind to an exchange …", () => bind({ vhost, destination: name, destinationType: "queue", ondone: again })) : null,
             rights.configure ? action("Change", () => change(vhost, item, again)) : null,
             rights.read && item.messages ? action("Get messages …", () => getMessages({ vhost, name, query, into: got, again })) : null,
+            rights.read && rights.write ? action("Backfill …", () => backfill({ vhost, name, query, again })) : null,
             rights.read && item.messages ? action("Purge", () => purge(vhost, name, item.messages, again), { kind: "danger" }) : null,
             rights.configure ? action("Delete", () => remove(vhost, name, item.messages), { kind: "danger" }) : null,
           ],

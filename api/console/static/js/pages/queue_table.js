@@ -2,10 +2,11 @@
 
 import { to } from "../address.js";
 import { ask, path } from "../api.js";
-import { h } from "../dom.js";
-import { fact, panel, table, time } from "../parts.js";
+import { fill, h } from "../dom.js";
+import { action, fact, panel, rightsOf, table, time } from "../parts.js";
 import { bytes, counted, exact, number } from "../words.js";
-import { changeWords } from "./past.js";
+import { changeWords, isPast } from "./past.js";
+import { rebuild } from "./queue_journal.js";
 
 const CHANGES = 200;
 const LISTED = 20;
@@ -15,7 +16,7 @@ const SPANS = [1_000, 5_000, 15_000, 60_000, 300_000, 900_000, 3_600_000, 21_600
 const WIDTH = 1_080;
 const HEIGHT = 120;
 
-export function tableOf(vhost, name, query) {
+export function tableOf(vhost, name, query, again) {
   const where = (...more) => path("queues", vhost, name, "table", ...more);
   const asOf = { table_version: query.version, at: query.at };
   return [
@@ -27,6 +28,7 @@ export function tableOf(vhost, name, query) {
     }),
     panel({
       title: "Files",
+      aside: isPast(query) ? null : repair(vhost, name, again),
       load: (live, signal) => ask(where(), { query: asOf, live, signal }),
       view: (found) => files(found),
     }),
@@ -43,6 +45,17 @@ export function tableOf(vhost, name, query) {
       view: (found) => columns(found.columns),
     }),
   ];
+}
+
+/** What helps where the table cannot be read, for whoever may. */
+function repair(vhost, name, again) {
+  const place = h("div", { class: "actions" });
+  place.isOwn = true;
+  rightsOf(vhost, name).then(
+    (rights) => rights.configure && rights.read && rights.write && fill(place, action("Rebuild …", () => rebuild({ vhost, name, again }))),
+    () => {}, // the parts of the page say why
+  );
+  return place;
 }
 
 // -- arrivals ----------------------------------------------------------------------------------------------

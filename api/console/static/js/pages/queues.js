@@ -20,19 +20,24 @@ export function queues(_, query) {
     noun: "queue",
     title: "Queues",
     query,
-    fields: ["name", "vhost", "messages", "message_bytes", "idle_since", "arguments"],
+    fields: ["name", "vhost", "messages", "waiting", "message_bytes", "idle_since", "arguments"],
     create: action("New queue", () => create(), { kind: "primary" }),
     empty: "There is no queue that you may see.",
     columns: [
       { title: "Queue", key: "name", cell: (one) => object("queue", one.vhost, one.name) },
       { title: "Vhost", key: "vhost", cell: (one) => named(one.vhost) },
-      { title: "Messages", key: "messages", number: true, cell: (one) => number(one.messages) },
+      { title: "Messages", key: "messages", number: true, cell: messages },
       { title: "Size", key: "message_bytes", number: true, cell: (one) => bytes(one.message_bytes) },
       { title: "Last change", cell: (one) => (one.messages ? time(one.idle_since) : "–") },
       { title: "Arguments", cell: (one) => argumentsOf(one.arguments) },
     ],
     marks: markedLists("queue"),
   });
+}
+
+/** How many messages, and how many of them wait for the table of a deferred queue. */
+function messages(one) {
+  return one.waiting ? [h("small", { class: "muted" }, `${number(one.waiting)} waiting`), " ", number(one.messages)] : number(one.messages);
 }
 
 async function create() {
