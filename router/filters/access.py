@@ -12,7 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from bindery.router.columns import Ref
 from bindery.router.filters.ast import And, Compare, Field, In, Literal, Node, Not, Or, Truth
@@ -46,7 +46,16 @@ class Within:
     strict: bool = False
 
 
-Lead = Key | Within
+@dataclass(frozen=True, slots=True)
+class Word:
+    """The field `ref` holds a topic with the word `value`, wherever it stands there."""
+
+    ref: Ref
+    value: Literal
+    strict: ClassVar[bool] = True
+
+
+Lead = Key | Within | Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +113,18 @@ def _within(node: Node) -> Access | None:
 def entries(expression: Node) -> Iterator[Entry]:
     """Every way into a filter; none when it may be true for any message. Sets of values of one field are one way."""
     parts = expression.parts if isinstance(expression, And) else (expression,)
-    within: dict[tuple[Ref, bool], dict[int, ValueSet]] = defaultdict(dict)
+    within: dict[tuple[Ref, bool], list[tuple[ValueSet, list[int]]]] = defaultdict(list)
     for place, part in enumerate(parts):
         match access_of(part):
-            case Access((Within(ref, values, strict),)):
-                within[ref, strict][place] = values
+            case Access((Within(ref, values, strict),), exact):
+                within[ref, strict].append((values, [place] if exact else []))
             case Access(keys, exact):
                 yield Entry(keys, _rest(parts, [place] if exact else []))
-    for (ref, strict), sets in within.items():
-        values = intersection(list(sets.values()))
-        in_body = ref.section == PAYLOAD
-        if values or not in_body:
+    for (ref, strict), found in within.items():
+        values = intersection([values for values, _ in found])
+        if values or ref.section != PAYLOAD:
             keys = (Within(ref, values, strict),) if values else ()
-            yield Entry(keys, _rest(parts, [] if in_body else sets))
+            yield Entry(keys, _rest(parts, [place for _, decided in found for place in decided]))
 
 
 def _rest(parts: tuple[Node, ...], decided: Iterable[int]) -> Node:

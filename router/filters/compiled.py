@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from bindery.router.columns import Ref
 from bindery.router.filters import like_access, vector_rules  # noqa: F401  # they register rules of the shared nodes
-from bindery.router.filters.access import ALWAYS, Entry, Key, Lead, Within, entries
+from bindery.router.filters.access import ALWAYS, Entry, Lead, Within, Word, entries
 from bindery.router.filters.ast import Field, Node, walk
 from bindery.router.filters.field_index import FieldIndex, Runs, ranges
 from bindery.router.filters.filter import Filter
 from bindery.router.filters.interval_index import IntervalIndex
-from bindery.router.filters.key_index import KeyIndex
+from bindery.router.filters.key_index import KeyIndex, WordIndex
 from bindery.router.filters.limits import Payload
 from bindery.router.filters.payload import PAYLOAD, referred
 from bindery.router.filters.shapes import Shape, Shapes
@@ -86,7 +86,7 @@ class CompiledGroups:
         always = np.flatnonzero(~has_keys[self.entry_unit])
         self.always = Runs(entry_group[always].astype(np.int64), always.astype(np.int32), self.groups)
         self.indexes = list(_indexes(units, entry_group, self.entry_unit))
-        self.may_repeat = any(unit.keys and len({_index_of(key) for key in unit.keys}) > 1 for unit in units)
+        self.may_repeat = any(map(_may_repeat, units))
 
 
 @dataclass(slots=True)
@@ -139,22 +139,24 @@ class _Shares:
     """Estimates of the part of all messages that a way in leads to its filter."""
 
     def __init__(self, ways: Iterable[Entry]) -> None:
-        values: dict[Ref, set[Key]] = defaultdict(set)
+        values: dict[tuple[type[Lead], Ref], set[Lead]] = defaultdict(set)
         cuts: dict[tuple[Ref, bool], set[Cut]] = defaultdict(set)
         for key in (key for way in ways for key in way.keys):
-            if isinstance(key, Key):
-                values[key.ref].add(key)
-            else:
+            if isinstance(key, Within):
                 cuts[key.ref, key.strict].update(cut for interval in key.values for cut in interval)
-        self._spread = {ref: len(keys) for ref, keys in values.items()}
+            else:
+                values[type(key), key.ref].add(key)
+        self._spread = {where: len(keys) for where, keys in values.items()}
         self._cuts = {where: sorted(found) for where, found in cuts.items()}
 
     def of(self, way: Entry) -> float:
         """A key on a field of which filters ask many different values is more selective; a set by what it covers."""
-        return sum(
-            share(key.values, self._cuts[key.ref, key.strict]) if isinstance(key, Within) else 1 / self._spread[key.ref]
-            for key in way.keys
-        )
+        return sum(map(self._of_key, way.keys))
+
+    def _of_key(self, key: Lead) -> float:
+        if isinstance(key, Within):
+            return share(key.values, self._cuts[key.ref, key.strict])
+        return 1 / self._spread[type(key), key.ref]
 
     def worth_while(self, way: Entry) -> bool:
         """Whether looking at every message would not be as good: several sets may lead to it more than once."""
@@ -167,6 +169,12 @@ def _index_of(key: Lead) -> tuple[type[Lead], Ref, bool]:
     return type(key), key.ref, key.strict
 
 
+def _may_repeat(unit: _Unit) -> bool:
+    """Whether one message may be led to a unit more than once: by several indexes, or by several words."""
+    keys = unit.keys or ()
+    return len(keys) > 1 and (isinstance(keys[0], Word) or len({_index_of(key) for key in keys}) > 1)
+
+
 def _indexes(units: list[_Unit], entry_group: Codes, entry_unit: Codes) -> Iterator[FieldIndex]:
     """The indexes over the entries whose filters have keys there."""
     asked: dict[tuple[type[Lead], Ref, bool], tuple[list[int], list[Lead]]] = defaultdict(lambda: ([], []))
@@ -176,14 +184,17 @@ def _indexes(units: list[_Unit], entry_group: Codes, entry_unit: Codes) -> Itera
             numbers.append(number)
             keys.append(key)
     by_unit = Runs(entry_unit.astype(np.int64), np.arange(len(entry_unit), dtype=np.int32), len(units))
-    for (_, ref, strict), (numbers, keys) in asked.items():
+    for (kind, ref, strict), (numbers, keys) in asked.items():
         waiting = np.array(numbers, np.int64)
         sizes = by_unit.sizes(waiting)
         found = by_unit.entries[ranges(by_unit.starts[waiting], sizes)]
         each = [key for key, size in zip(keys, sizes.tolist(), strict=True) for _ in range(size)]
-        sets = [key.values for key in each if isinstance(key, Within)]
-        if sets:
+        if kind is Within:
+            sets = [key.values for key in each if isinstance(key, Within)]
             yield IntervalIndex(ref, entry_group[found], sets, found, strict=strict)
+            continue
+        values = [key.value.value for key in each if not isinstance(key, Within)]
+        if kind is Word:
+            yield WordIndex(ref, entry_group[found], values, found)
         else:
-            values = [key.value.value for key in each if isinstance(key, Key)]
             yield KeyIndex(ref, entry_group[found], values, found, strict=strict)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from bindery.router.filters.vector import IN_TROUBLE, Source
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
+Held = TypeVar("Held", Ints, Codes)
 
 
 class Runs:
@@ -36,11 +38,16 @@ def ranges(starts: Ints, sizes: Ints) -> Ints:
     return np.asarray(np.arange(total) + np.repeat(starts - before, sizes))
 
 
+#: Lists that pairs of a group and a batch row lead to: pairs, ascending and each once, and the number of each list;
+#: several times where a pair leads to several lists. No entry stands in two lists of a pair by one key.
+LookUp = Callable[[Codes, Ints], Iterable[tuple[Ints, Ints]]]
+
+
 class FieldIndex(ABC):
     """For one field: from a group and what a message holds there to the entries that wait for it.
 
     ref          the field
-    runs         the lists of entries that `find` gives numbers of
+    runs         the lists of entries that a `LookUp` gives numbers of
     in_trouble   of a field in the body: all entries of each group, for a body that cannot be parsed: whatever
                  it may hold, these filters are unknown for it, and that is counted
     meets_absent whether some entry waits for messages without the field
@@ -67,28 +74,22 @@ class FieldIndex(ABC):
         return np.searchsorted(self._groups, groups).astype(np.int64)
 
     @abstractmethod
-    def numbers(self, source: Source) -> Codes:
-        """int32[rows]: what each row holds, as `find` takes it; -1 for what nobody asks for."""
-
-    @abstractmethod
-    def find(self, groups: Codes, numbers: Codes) -> Iterator[tuple[Ints, Ints]]:
-        """Lists that the pairs (group, number) lead to: pairs, ascending and each once, and the number of its list.
-
-        No entry stands in two lists of one pair.
-        """
+    def on(self, source: Source) -> LookUp:
+        """The index over one batch, whose messages hold `source` in the field."""
 
     def troubled(self, groups: Codes, source: Source, rows: Ints) -> tuple[Ints, Ints]:
         """Which of the pairs (group, row) have entries in `in_trouble`, and the number of their list."""
-        return self._local(groups, np.flatnonzero(source.column.tag[rows] == IN_TROUBLE))
+        asked = np.flatnonzero(source.column.tag[rows] == IN_TROUBLE)
+        return self._local(groups, asked, asked)[:2]
 
-    def _local(self, groups: Codes, asked: Ints) -> tuple[Ints, Ints]:
-        """Those of the asked pairs whose group waits for something here, and the place of it among such groups."""
+    def _local(self, groups: Codes, asked: Ints, held: Held) -> tuple[Ints, Ints, Held]:
+        """Those of the asked pairs whose group waits for something here: the pair, the group's place, what it holds."""
         if len(self._groups) == 1:
             local = np.zeros(len(asked), np.int64)
-            asked_group = groups[asked] == self._groups[0]
-            if not asked_group.all():
-                asked, local = asked[asked_group], local[asked_group]
-            return asked, local
-        local = np.minimum(np.searchsorted(self._groups, groups[asked]), len(self._groups) - 1)
-        hit = self._groups[local] == groups[asked]
-        return asked[hit], local[hit]
+            hit = groups[asked] == self._groups[0]
+            if hit.all():
+                return asked, local, held
+        else:
+            local = np.minimum(np.searchsorted(self._groups, groups[asked]), len(self._groups) - 1)
+            hit = self._groups[local] == groups[asked]
+        return asked[hit], local[hit], held[hit]

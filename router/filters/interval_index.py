@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, Ref
-from bindery.router.filters.field_index import FieldIndex, Runs
+from bindery.router.filters.field_index import FieldIndex, LookUp, Runs
 from bindery.router.filters.value_sets import EVERYTHING, NAN, Cut, ValueSet, family_of
 from bindery.router.filters.vector import IN_TROUBLE, Source
 from bindery.router.values import INT64_MAX, INT64_MIN
@@ -146,20 +146,23 @@ class IntervalIndex(FieldIndex):
             left, right, base, entries = left[open_], right[open_], base[open_], entries[open_]
         return Runs(np.concatenate(nodes), np.concatenate(hung), 2 * int(self._leaves.sum()))
 
-    def numbers(self, source: Source) -> Codes:
-        """See `FieldIndex.numbers`: the value's stretch."""
-        return self._stretches.of(source)
+    def on(self, source: Source) -> LookUp:
+        """See `FieldIndex.on`: a list for each level of the group's tree that has entries where the value lies."""
+        stretches = self._stretches.of(source)
 
-    def find(self, groups: Codes, numbers: Codes) -> Iterator[tuple[Ints, Ints]]:
-        """See `FieldIndex.find`: a list for each level of the tree that has entries there."""
-        asked, local = self._local(groups, np.flatnonzero(numbers >= 0))
-        behind = np.searchsorted(self._cuts, local * self._width + numbers[asked]) - self._cuts_before[local]
-        node, base = behind + self._leaves[local], self._nodes_before[local]
-        while len(node):
-            lists = base + node
-            hit = self._filled[lists]
-            yield asked[hit], lists[hit]
-            node >>= 1
-            below = node > 0
-            if not below.all():
-                asked, node, base = asked[below], node[below], base[below]
+        def look_up(groups: Codes, rows: Ints) -> Iterator[tuple[Ints, Ints]]:
+            held = stretches[rows]
+            asked = np.flatnonzero(held >= 0)
+            asked, local, held = self._local(groups, asked, held[asked])
+            behind = np.searchsorted(self._cuts, local * self._width + held) - self._cuts_before[local]
+            node, base = behind + self._leaves[local], self._nodes_before[local]
+            while len(node):
+                lists = base + node
+                hit = self._filled[lists]
+                yield asked[hit], lists[hit]
+                node >>= 1
+                below = node > 0
+                if not below.all():
+                    asked, node, base = asked[below], node[below], base[below]
+
+        return look_up

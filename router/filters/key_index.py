@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, STRING, TAG_OF, TIMESTAMP, Ref
-from bindery.router.filters.field_index import FieldIndex, Runs
+from bindery.router.filters.field_index import FieldIndex, LookUp, Runs
+from bindery.router.filters.sets.reference import words
 from bindery.router.filters.vector import Source
 from bindery.router.values import Timestamp, Value
 
@@ -108,18 +109,58 @@ class KeyIndex(FieldIndex):
             self._table = np.full(cells, -1, np.int32)
             self._table[self._keys] = np.arange(len(self._keys))
 
-    def numbers(self, source: Source) -> Codes:
-        """See `FieldIndex.numbers`: the value's place among those asked for."""
-        return self._values.of(source)
+    def on(self, source: Source) -> LookUp:
+        """See `FieldIndex.on`: one list a pair."""
+        numbers = self._values.of(source)
 
-    def find(self, groups: Codes, numbers: Codes) -> Iterator[tuple[Ints, Ints]]:
-        """See `FieldIndex.find`: one list a pair."""
-        asked, local = self._local(groups, np.flatnonzero(numbers >= 0))
-        keys = local * len(self._values) + numbers[asked]
+        def look_up(groups: Codes, rows: Ints) -> Iterator[tuple[Ints, Ints]]:
+            held = numbers[rows]
+            asked = np.flatnonzero(held >= 0)
+            yield self._find(groups, asked, held[asked])
+
+        return look_up
+
+    def _find(self, groups: Codes, asked: Ints, numbers: Codes) -> tuple[Ints, Ints]:
+        """Which of the asked pairs, whose rows hold the values with the numbers, have entries, and their list."""
+        asked, local, numbers = self._local(groups, asked, numbers)
+        keys = local * len(self._values) + numbers
         if self._table is not None:
             lists = self._table[keys].astype(np.int64)
             hit = lists >= 0
         else:
             lists = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
             hit = self._keys[lists] == keys
-        yield asked[hit], lists[hit]
+        return asked[hit], lists[hit]
+
+
+class WordIndex(KeyIndex):
+    """For one field: (group, word) -> entries; a topic leads to those of each of its words."""
+
+    def __init__(self, ref: Ref, groups: Codes, words: Sequence[Value], entries: Codes) -> None:
+        super().__init__(ref, groups, words, entries, strict=True)
+
+    def on(self, source: Source) -> LookUp:
+        """See `FieldIndex.on`: a list for each word of a topic that is asked for, however often it stands there."""
+        number = self._values.numbers
+        asked_for = [
+            sorted({number[STRING, word] for word in words(str(text)) if (STRING, word) in number})
+            if kind == STRING
+            else []
+            for kind, text in zip(source.texts.kind.tolist(), source.texts.values, strict=True)
+        ]
+        # rows without a text take the last place
+        sizes = np.array([*map(len, asked_for), 0], np.int64)
+        starts = np.cumsum(sizes) - sizes
+        numbers = np.array([one for some in asked_for for one in some], np.int32)
+
+        def look_up(groups: Codes, rows: Ints) -> Iterator[tuple[Ints, Ints]]:
+            code = source.column.code[rows]
+            left, place = sizes[code], starts[code]
+            asked = np.flatnonzero(left)
+            while len(asked):
+                yield self._find(groups, asked, numbers[place[asked]])
+                left[asked] -= 1
+                place[asked] += 1
+                asked = asked[left[asked] > 0]
+
+        return look_up

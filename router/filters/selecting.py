@@ -13,7 +13,7 @@ from bindery.router.columns import BatchView
 from bindery.router.filters.ast import TROUBLED, TRUE
 from bindery.router.filters.bodies import Bodies
 from bindery.router.filters.compiled import CompiledGroups
-from bindery.router.filters.field_index import FieldIndex, Runs, ranges
+from bindery.router.filters.field_index import FieldIndex, LookUp, Runs, ranges
 from bindery.router.filters.fields import DERIVED
 from bindery.router.filters.isolation import ENVIRONMENT, Isolation
 from bindery.router.filters.pairs import Batch, Pairs
@@ -63,7 +63,7 @@ class BatchFilters:
         self.bodies = Bodies(view, groups.body_refs) if bodies is None else bodies
         self._rounds = self.bodies.rounds
         self._batch = Batch(view, self.bodies)
-        self._numbers: dict[int, Codes] = {}
+        self._look_ups: dict[int, LookUp] = {}
         self._isolation = Isolation() if isolation is None else isolation
 
     def select(self, rows: Ints, groups: Codes) -> Selection:
@@ -81,7 +81,10 @@ class BatchFilters:
             pass
         if found is None:
             found = self._judged_apart(rows, groups)
-        return Selection(*self._collect(found, TRUE), *self._collect(found, TROUBLED), *self._failures(found))
+        pair, member = self._collect(found, TRUE)
+        troubled_pair, troubled_member = self._collect(found, TROUBLED)
+        failed_pair, failed_member, errors = self._failures(found)
+        return Selection(pair, member, troubled_pair, troubled_member, failed_pair, failed_member, errors)
 
     def candidates(self, rows: Ints, groups: Codes) -> Iterator[_Candidates]:
         """Blocks of candidates, ordered by pair; in each an entry stands once per pair."""
@@ -91,7 +94,7 @@ class BatchFilters:
         for index in compiled.indexes:
             if not index.meets_absent and index.ref.section != DERIVED and not self._view.holds(index.ref):
                 continue
-            found = index.find(groups, self._numbers_of(index)[rows])
+            found = self._look_up(index)(groups, rows)
             ways += [_Way(pairs, lists, index.runs) for pairs, lists in found if len(pairs)]
             if index.in_trouble is not None:
                 pairs, lists = index.troubled(groups, self._batch.source(index.ref), rows)
@@ -120,13 +123,13 @@ class BatchFilters:
         if self.bodies.rounds != self._rounds:
             self._rounds = self.bodies.rounds
             self._batch = Batch(self._view, self.bodies)
-            self._numbers.clear()
+            self._look_ups.clear()
 
-    def _numbers_of(self, index: FieldIndex) -> Codes:
-        """int32[rows]: the number of what each row holds in an index of these groups."""
-        found = self._numbers.get(id(index))
+    def _look_up(self, index: FieldIndex) -> LookUp:
+        """An index of these groups over this batch."""
+        found = self._look_ups.get(id(index))
         if found is None:
-            found = self._numbers[id(index)] = index.numbers(self._batch.source(index.ref))
+            found = self._look_ups[id(index)] = index.on(self._batch.source(index.ref))
         return found
 
     def _judged(self, rows: Ints, groups: Codes) -> list[tuple[_Candidates, Truths]]:

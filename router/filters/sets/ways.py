@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from bindery.router.columns import Ref
-from bindery.router.filters.access import Access, Key, access, access_of, equality
+from bindery.router.filters.access import Access, Key, Word, access, access_of, equality
 from bindery.router.filters.ast import Field, Literal, Node
 from bindery.router.filters.sets.modifiers import EXACT, read_reference
 from bindery.router.filters.sets.nodes import (
@@ -117,7 +117,7 @@ def _nested_matches(node: NestedMatches) -> Access | None:
 
 @access(TopicMatches)
 def _topic_matches(node: TopicMatches) -> Access | None:
-    """A pattern without wildcards is an equality; others need a word at a place that no `#` moves."""
+    """A pattern without wildcards is an equality; others need a word, best at a place that no `#` moves."""
     if not (isinstance(node.field, Field) and isinstance(node.pattern, Literal)):
         return None
     pattern, ref = str(node.pattern.value), node.field.ref
@@ -134,7 +134,8 @@ def _topic_matches(node: TopicMatches) -> Access | None:
             break
         if part not in _WILDCARDS:
             return Access((Key(word_of(ref, -back), Literal(part), strict=True),), exact=False)
-    return None
+    anywhere = [part for part in parts if part not in _WILDCARDS]
+    return Access((Word(ref, Literal(anywhere[-1])),), exact=False) if anywhere else None
 
 
 @access(Accepts)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from bindery.router.columns import BatchView, Ref
 from bindery.router.filters import FilterGroups, parse, selecting
 from bindery.router.filters.access import ALWAYS, Key, Within, entries
-from bindery.router.filters.interval_index import IntervalIndex
 from bindery.router.filters.sets import parse_filter_set
 from bindery.router.filters.value_sets import intersection, minus, union
 from bindery.router.filters.vector import Source
@@ -231,16 +230,9 @@ def test_groups_have_trees_of_their_own() -> None:
     many = [parse(f"price > {n}", "jms") for n in range(1_000)]
     groups = FilterGroups([many, [parse("price > 7", "jms")]])
     (index,) = groups.indexes
-    view = batch({"price": 10})
-    steps = [len(list(index.find(np.array([group], np.int32), index_numbers(index, view)))) for group in (0, 1)]
+    look_up = index.on(Source(batch({"price": 10}).column(Ref("application_properties", "price"))))
+    steps = [len(list(look_up(np.array([group], np.int32), np.zeros(1, np.int64)))) for group in (0, 1)]
     assert steps[0] <= 12 and steps[1] <= 3
-
-
-def index_numbers(index: object, view: BatchView) -> np.ndarray:
-    """The stretch of each message's price."""
-
-    assert isinstance(index, IntervalIndex)
-    return index.numbers(Source(view.column(Ref("application_properties", "price"))))
 
 
 def test_n_ranges_take_n_log_n_places_whatever_they_overlap() -> None:
@@ -264,6 +256,13 @@ def test_an_or_of_ranges_on_two_fields_is_led_where_it_asks_for_little() -> None
         (2, 50),
     ]
     assert groups.candidates(view, *pairs(view)) == 6
+
+
+def test_a_set_that_does_not_decide_is_looked_at() -> None:
+    """A part of an OR may narrow its field without deciding anything."""
+    groups = FilterGroups([[parse("(a IS NOT NULL AND b > 1) OR a IS NULL", "jms")]])
+    view = batch({"a": 1}, {"a": 1, "b": 2}, {})
+    assert groups.select(view, *pairs(view)).pair.tolist() == [1, 2]
 
 
 def test_a_range_that_holds_nothing_is_never_looked_at() -> None:
