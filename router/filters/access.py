@@ -2,19 +2,22 @@
 
 A filter `type = 'a' AND price > 5` can only be true for messages whose type is 'a'; an index over such keys
 leads each message to the filters that it may satisfy, and no other is looked at. A condition joins by an access
-rule that gives its keys, or None when it may be true without any.
+rule that gives its keys, or None when it has none; a condition over one field and constants then has the set of values
+for which it is true (`bindery.router.filters.value_sets`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from bindery.router.columns import Ref
 from bindery.router.filters.ast import And, Compare, Field, In, Literal, Node, Not, Or, Truth
 from bindery.router.filters.payload import PAYLOAD
+from bindery.router.filters.value_sets import ValueSet, intersection, union, values_of
 from bindery.router.values import INT64_MAX, INT64_MIN, Timestamp, Value
 
 #: A condition without keys that is true whatever the message holds.
@@ -35,10 +38,31 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class Within:
+    """The field `ref` holds a value of a set, or no value if that is in it; `strict` as in `Key`."""
+
+    ref: Ref
+    values: ValueSet
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """The field `ref` holds a topic with the word `value`, wherever it stands there."""
+
+    ref: Ref
+    value: Literal
+    strict: ClassVar[bool] = True
+
+
+Lead = Key | Within | Word
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     """One of `keys` must hold; `exact`: then the condition is true, and needs no further look."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[Lead, ...]
     exact: bool
 
 
@@ -46,7 +70,7 @@ class Access:
 class Entry:
     """A way into a filter: its keys, and what remains to be checked for messages that hold one."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[Lead, ...]
     residual: Node
 
 
@@ -68,17 +92,46 @@ def access(kind: type[NodeType]) -> Callable[[Callable[[NodeType], Access | None
 def access_of(node: Node) -> Access | None:
     """The keys of a condition, if it has any."""
     rule = RULES.get(type(node))
-    return rule(node) if rule is not None else None
+    found = rule(node) if rule is not None else None
+    if found is None or any(isinstance(key, Within) for key in found.keys):
+        return _within(node) or found
+    return found
+
+
+def _within(node: Node) -> Access | None:
+    """The set of values that a condition over one field asks for.
+
+    Not exact for a body, and nothing where no value will do: bodies that cannot be parsed must be looked at.
+    """
+    found = values_of(node)
+    if found is None or (found.ref.section == PAYLOAD and not found.values):
+        return None
+    keys = (Within(found.ref, found.values, found.strict),) if found.values else ()
+    return Access(keys, exact=found.ref.section != PAYLOAD)
 
 
 def entries(expression: Node) -> Iterator[Entry]:
-    """Every way into a filter; none when it may be true for any message."""
+    """Every way into a filter; none when it may be true for any message. Sets of values of one field are one way."""
     parts = expression.parts if isinstance(expression, And) else (expression,)
+    within: dict[tuple[Ref, bool], list[tuple[ValueSet, list[int]]]] = defaultdict(list)
     for place, part in enumerate(parts):
-        found = access_of(part)
-        if found is not None:
-            rest = parts[:place] + parts[place + 1 :] if found.exact else parts
-            yield Entry(found.keys, rest[0] if len(rest) == 1 else And(rest) if rest else ALWAYS)
+        match access_of(part):
+            case Access((Within(ref, values, strict),), exact):
+                within[ref, strict].append((values, [place] if exact else []))
+            case Access(keys, exact):
+                yield Entry(keys, _rest(parts, [place] if exact else []))
+    for (ref, strict), found in within.items():
+        values = intersection([values for values, _ in found])
+        if values or ref.section != PAYLOAD:
+            keys = (Within(ref, values, strict),) if values else ()
+            yield Entry(keys, _rest(parts, [place for _, decided in found for place in decided]))
+
+
+def _rest(parts: tuple[Node, ...], decided: Iterable[int]) -> Node:
+    """The conjunction of the parts that are not decided."""
+    done = set(decided)
+    rest = tuple(part for place, part in enumerate(parts) if place not in done)
+    return rest[0] if len(rest) == 1 else And(rest) if rest else ALWAYS
 
 
 def equality(ref: Ref, value: Value, *, strict: bool = False) -> Access:
@@ -106,8 +159,15 @@ def any_of(*found: Access | None) -> Access | None:
     known = [item for item in found if item is not None]
     if len(known) < len(found):
         return None
-    keys = dict.fromkeys(key for item in known for key in item.keys)
-    return Access(tuple(keys), exact=all(item.exact for item in known))
+    keys: dict[Lead, None] = {}
+    within: dict[tuple[Ref, bool], list[ValueSet]] = defaultdict(list)
+    for key in (key for item in known for key in item.keys):
+        if isinstance(key, Within):
+            within[key.ref, key.strict].append(key.values)
+        else:
+            keys[key] = None
+    merged = [Within(ref, union(sets), strict) for (ref, strict), sets in within.items()]
+    return Access((*keys, *merged), exact=all(item.exact for item in known))
 
 
 @access(Compare)
@@ -150,6 +210,10 @@ def _or(node: Or) -> Access | None:
 
 @access(And)
 def _and(node: And) -> Access | None:
-    """Inside another condition: the part with the fewest keys, which decides nothing alone."""
+    """Inside another condition: the part with the fewest keys, which decides nothing alone; values before sets."""
     found = [item for item in map(access_of, node.parts) if item is not None]
-    return Access(min(found, key=lambda item: len(item.keys)).keys, exact=False) if found else None
+    return Access(min(found, key=_width).keys, exact=False) if found else None
+
+
+def _width(item: Access) -> tuple[bool, int]:
+    return any(isinstance(key, Within) for key in item.keys), len(item.keys)

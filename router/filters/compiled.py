@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,13 +11,16 @@ import numpy.typing as npt
 
 from bindery.router.columns import Ref
 from bindery.router.filters import like_access, vector_rules  # noqa: F401  # they register rules of the shared nodes
-from bindery.router.filters.access import ALWAYS, Entry, Key, entries
+from bindery.router.filters.access import ALWAYS, Entry, Lead, Within, Word, entries
 from bindery.router.filters.ast import Field, Node, walk
+from bindery.router.filters.field_index import FieldIndex, Runs, ranges
 from bindery.router.filters.filter import Filter
-from bindery.router.filters.key_index import KeyIndex, Runs, ranges
+from bindery.router.filters.interval_index import IntervalIndex
+from bindery.router.filters.key_index import KeyIndex, WordIndex
 from bindery.router.filters.limits import Payload
 from bindery.router.filters.payload import PAYLOAD, referred
 from bindery.router.filters.shapes import Shape, Shapes
+from bindery.router.filters.value_sets import Cut, share
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -27,7 +30,7 @@ Codes = npt.NDArray[np.int32]
 class _Unit:
     """A distinct filter: the keys that lead to it (None: every message does), its shape and row there."""
 
-    keys: tuple[Key, ...] | None
+    keys: tuple[Lead, ...] | None
     shape: int
     row: int
 
@@ -83,7 +86,7 @@ class CompiledGroups:
         always = np.flatnonzero(~has_keys[self.entry_unit])
         self.always = Runs(entry_group[always].astype(np.int64), always.astype(np.int32), self.groups)
         self.indexes = list(_indexes(units, entry_group, self.entry_unit))
-        self.may_repeat = any(unit.keys and len({_index_of(key) for key in unit.keys}) > 1 for unit in units)
+        self.may_repeat = any(map(_may_repeat, units))
 
 
 @dataclass(slots=True)
@@ -121,43 +124,77 @@ def _number_filters(groups: Sequence[Sequence[Filter]]) -> _Numbered:
 def _compile_units(trees: list[Node]) -> _Compiled:
     """Choose each filter's way in, and share the shapes of what remains to be checked."""
     ways = [list(entries(tree)) for tree in trees]
-    spread = _spread(way for choices in ways for way in choices)
+    shares = _Shares(way for choices in ways for way in choices)
     shapes = Shapes()
     always_shape, _ = shapes.add(ALWAYS)
     units: list[_Unit] = []
     for tree, choices in zip(trees, ways, strict=True):
-        best = min(choices, key=lambda way: sum(1 / spread[key.ref] for key in way.keys), default=None)
+        best = min(filter(shares.worth_while, choices), key=shares.of, default=None)
         shape, row = shapes.add(best.residual if best else tree)
         units.append(_Unit(best.keys if best else None, shape, row))
     return _Compiled(units, shapes.close(), always_shape)
 
 
-def _spread(ways: Iterable[Entry]) -> Counter[Ref]:
-    """How many different values filters ask of each field: a key on a field of many is more selective."""
-    values: dict[Ref, set[Key]] = defaultdict(set)
-    for way in ways:
-        for key in way.keys:
-            values[key.ref].add(key)
-    return Counter({ref: len(keys) for ref, keys in values.items()})
+class _Shares:
+    """Estimates of the part of all messages that a way in leads to its filter."""
+
+    def __init__(self, ways: Iterable[Entry]) -> None:
+        values: dict[tuple[type[Lead], Ref], set[Lead]] = defaultdict(set)
+        cuts: dict[tuple[Ref, bool], set[Cut]] = defaultdict(set)
+        for key in (key for way in ways for key in way.keys):
+            if isinstance(key, Within):
+                cuts[key.ref, key.strict].update(cut for interval in key.values for cut in interval)
+            else:
+                values[type(key), key.ref].add(key)
+        self._spread = {where: len(keys) for where, keys in values.items()}
+        self._cuts = {where: sorted(found) for where, found in cuts.items()}
+
+    def of(self, way: Entry) -> float:
+        """A key on a field of which filters ask many different values is more selective; a set by what it covers."""
+        return sum(map(self._of_key, way.keys))
+
+    def _of_key(self, key: Lead) -> float:
+        if isinstance(key, Within):
+            return share(key.values, self._cuts[key.ref, key.strict])
+        return 1 / self._spread[type(key), key.ref]
+
+    def worth_while(self, way: Entry) -> bool:
+        """Whether looking at every message would not be as good: several sets may lead to it more than once."""
+        several = len(way.keys) > 1 and any(isinstance(key, Within) for key in way.keys)
+        return not several or self.of(way) < 1
 
 
-def _index_of(key: Key) -> tuple[Ref, bool]:
+def _index_of(key: Lead) -> tuple[type[Lead], Ref, bool]:
     """Keys that agree in this share an index; a message's value leads to an entry at most once by each index."""
-    return key.ref, key.strict
+    return type(key), key.ref, key.strict
 
 
-def _indexes(units: list[_Unit], entry_group: Codes, entry_unit: Codes) -> Iterator[KeyIndex]:
-    """One index per field and strictness over the entries whose filters have keys there."""
-    asked: dict[tuple[Ref, bool], tuple[list[int], list[Key]]] = defaultdict(lambda: ([], []))
+def _may_repeat(unit: _Unit) -> bool:
+    """Whether one message may be led to a unit more than once: by several indexes, or by several words."""
+    keys = unit.keys or ()
+    return len(keys) > 1 and (isinstance(keys[0], Word) or len({_index_of(key) for key in keys}) > 1)
+
+
+def _indexes(units: list[_Unit], entry_group: Codes, entry_unit: Codes) -> Iterator[FieldIndex]:
+    """The indexes over the entries whose filters have keys there."""
+    asked: dict[tuple[type[Lead], Ref, bool], tuple[list[int], list[Lead]]] = defaultdict(lambda: ([], []))
     for number, unit in enumerate(units):
         for key in unit.keys or ():
             numbers, keys = asked[_index_of(key)]
             numbers.append(number)
             keys.append(key)
     by_unit = Runs(entry_unit.astype(np.int64), np.arange(len(entry_unit), dtype=np.int32), len(units))
-    for (ref, strict), (numbers, keys) in asked.items():
+    for (kind, ref, strict), (numbers, keys) in asked.items():
         waiting = np.array(numbers, np.int64)
         sizes = by_unit.sizes(waiting)
         found = by_unit.entries[ranges(by_unit.starts[waiting], sizes)]
-        values = [key.value.value for key, size in zip(keys, sizes.tolist(), strict=True) for _ in range(size)]
-        yield KeyIndex(ref, entry_group[found], values, found, strict=strict)
+        each = [key for key, size in zip(keys, sizes.tolist(), strict=True) for _ in range(size)]
+        if kind is Within:
+            sets = [key.values for key in each if isinstance(key, Within)]
+            yield IntervalIndex(ref, entry_group[found], sets, found, strict=strict)
+            continue
+        values = [key.value.value for key in each if not isinstance(key, Within)]
+        if kind is Word:
+            yield WordIndex(ref, entry_group[found], values, found)
+        else:
+            yield KeyIndex(ref, entry_group[found], values, found, strict=strict)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, STRING, TAG_OF, TIMESTAMP, Ref
-from bindery.router.filters.payload import PAYLOAD
-from bindery.router.filters.vector import IN_TROUBLE, Source
+from bindery.router.filters.field_index import FieldIndex, LookUp, Runs
+from bindery.router.filters.sets.reference import words
+from bindery.router.filters.vector import Source
 from bindery.router.values import Timestamp, Value
 
 Ints = npt.NDArray[np.int64]
@@ -86,58 +87,43 @@ class Values:
             found[rows[hit]] = numbers[places[hit]]
 
 
-class Runs:
-    """Lists of entries by number, one after the other: list n is `entries[starts[n] : starts[n + 1]]`."""
-
-    def __init__(self, numbers: Ints, entries: Codes, count: int) -> None:
-        order = np.lexsort((entries, numbers))
-        self.entries = entries[order]
-        self.starts = np.searchsorted(numbers[order], np.arange(count + 1)).astype(np.int64)
-
-    def sizes(self, numbers: npt.NDArray[np.integer]) -> Ints:
-        """How many entries each list has."""
-        return np.asarray(self.starts[numbers + 1] - self.starts[numbers])
-
-
-def ranges(starts: Ints, sizes: Ints) -> Ints:
-    """All numbers of the ranges `starts[n] .. starts[n] + sizes[n]`, one range after the other."""
-    total = int(sizes.sum())
-    before = np.cumsum(sizes) - sizes
-    return np.asarray(np.arange(total) + np.repeat(starts - before, sizes))
-
-
-class KeyIndex:
+class KeyIndex(FieldIndex):
     """For one field: (group, value) -> entries, each once.
 
     groups, entries   int32[m]  the entry `entries[i]` of group `groups[i]` waits for `values[i]`
-    in_trouble        of a field in the body: all entries of each group, for a body that cannot be parsed: whatever
-                      it may hold, these filters are unknown for it, and that is counted
     """
 
     def __init__(self, ref: Ref, groups: Codes, values: Sequence[Value], entries: Codes, *, strict: bool) -> None:
-        self.ref = ref
-        self.values = Values(values, strict=strict)
-        numbers = np.array([self.values.number(value) for value in values], np.int64)
-        self._groups = np.unique(groups)
-        keys = np.searchsorted(self._groups, groups).astype(np.int64) * len(self.values) + numbers
+        super().__init__(ref, groups, entries)
+        self._values = Values(values, strict=strict)
+        numbers = np.array([self._values.number(value) for value in values], np.int64)
+        keys = self._place_of_group(groups) * len(self._values) + numbers
         self._keys, places = np.unique(keys, return_inverse=True)
         # an entry may wait for one value under two names, such as 0.0 and -0.0
         width = int(entries.max(initial=0)) + 1
         lists, distinct = np.divmod(np.unique(places.reshape(-1) * width + entries), width)
         self.runs = Runs(lists, distinct.astype(np.int32), len(self._keys))
-        self.in_trouble: Runs | None = None
-        if ref.section == PAYLOAD:
-            waiting, distinct = np.divmod(np.unique(np.searchsorted(self._groups, groups) * width + entries), width)
-            self.in_trouble = Runs(waiting, distinct.astype(np.int32), len(self._groups))
         self._table: Codes | None = None
-        if len(self._groups) * len(self.values) <= _TABLE_CELLS:
-            self._table = np.full(len(self._groups) * len(self.values), -1, np.int32)
+        cells = self.waiting_groups * len(self._values)
+        if cells <= _TABLE_CELLS:
+            self._table = np.full(cells, -1, np.int32)
             self._table[self._keys] = np.arange(len(self._keys))
 
-    def find(self, groups: Codes, numbers: Codes) -> tuple[Ints, Ints]:
-        """Which of the pairs (group, value number) have entries, and the number of their list."""
-        asked, local = self._local(groups, np.flatnonzero(numbers >= 0))
-        keys = local * len(self.values) + numbers[asked]
+    def on(self, source: Source) -> LookUp:
+        """See `FieldIndex.on`: one list a pair."""
+        numbers = self._values.of(source)
+
+        def look_up(groups: Codes, rows: Ints) -> Iterator[tuple[Ints, Ints]]:
+            held = numbers[rows]
+            asked = np.flatnonzero(held >= 0)
+            yield self._find(groups, asked, held[asked])
+
+        return look_up
+
+    def _find(self, groups: Codes, asked: Ints, numbers: Codes) -> tuple[Ints, Ints]:
+        """Which of the asked pairs, whose rows hold the values with the numbers, have entries, and their list."""
+        asked, local, numbers = self._local(groups, asked, numbers)
+        keys = local * len(self._values) + numbers
         if self._table is not None:
             lists = self._table[keys].astype(np.int64)
             hit = lists >= 0
@@ -146,18 +132,35 @@ class KeyIndex:
             hit = self._keys[lists] == keys
         return asked[hit], lists[hit]
 
-    def troubled(self, groups: Codes, source: Source, rows: Ints) -> tuple[Ints, Ints]:
-        """Which of the pairs (group, row) have entries in `in_trouble`, and the number of their list."""
-        return self._local(groups, np.flatnonzero(source.column.tag[rows] == IN_TROUBLE))
 
-    def _local(self, groups: Codes, asked: Ints) -> tuple[Ints, Ints]:
-        """Those of the asked pairs whose group waits for something here, and the place of it among such groups."""
-        if len(self._groups) == 1:
-            local = np.zeros(len(asked), np.int64)
-            asked_group = groups[asked] == self._groups[0]
-            if not asked_group.all():
-                asked, local = asked[asked_group], local[asked_group]
-            return asked, local
-        local = np.minimum(np.searchsorted(self._groups, groups[asked]), len(self._groups) - 1)
-        hit = self._groups[local] == groups[asked]
-        return asked[hit], local[hit]
+class WordIndex(KeyIndex):
+    """For one field: (group, word) -> entries; a topic leads to those of each of its words."""
+
+    def __init__(self, ref: Ref, groups: Codes, words: Sequence[Value], entries: Codes) -> None:
+        super().__init__(ref, groups, words, entries, strict=True)
+
+    def on(self, source: Source) -> LookUp:
+        """See `FieldIndex.on`: a list for each word of a topic that is asked for, however often it stands there."""
+        number = self._values.numbers
+        asked_for = [
+            sorted({number[STRING, word] for word in words(str(text)) if (STRING, word) in number})
+            if kind == STRING
+            else []
+            for kind, text in zip(source.texts.kind.tolist(), source.texts.values, strict=True)
+        ]
+        # rows without a text take the last place
+        sizes = np.array([*map(len, asked_for), 0], np.int64)
+        starts = np.cumsum(sizes) - sizes
+        numbers = np.array([one for some in asked_for for one in some], np.int32)
+
+        def look_up(groups: Codes, rows: Ints) -> Iterator[tuple[Ints, Ints]]:
+            code = source.column.code[rows]
+            left, place = sizes[code], starts[code]
+            asked = np.flatnonzero(left)
+            while len(asked):
+                yield self._find(groups, asked, numbers[place[asked]])
+                left[asked] -= 1
+                place[asked] += 1
+                asked = asked[left[asked] > 0]
+
+        return look_up

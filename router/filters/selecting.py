@@ -13,9 +13,9 @@ from bindery.router.columns import BatchView
 from bindery.router.filters.ast import TROUBLED, TRUE
 from bindery.router.filters.bodies import Bodies
 from bindery.router.filters.compiled import CompiledGroups
+from bindery.router.filters.field_index import FieldIndex, LookUp, Runs, ranges
 from bindery.router.filters.fields import DERIVED
 from bindery.router.filters.isolation import ENVIRONMENT, Isolation
-from bindery.router.filters.key_index import KeyIndex, Runs, ranges
 from bindery.router.filters.pairs import Batch, Pairs
 from bindery.router.filters.shapes import Shape
 from bindery.router.filters.vector import Truths
@@ -63,7 +63,7 @@ class BatchFilters:
         self.bodies = Bodies(view, groups.body_refs) if bodies is None else bodies
         self._rounds = self.bodies.rounds
         self._batch = Batch(view, self.bodies)
-        self._numbers: dict[int, Codes] = {}
+        self._look_ups: dict[int, LookUp] = {}
         self._isolation = Isolation() if isolation is None else isolation
 
     def select(self, rows: Ints, groups: Codes) -> Selection:
@@ -81,14 +81,10 @@ class BatchFilters:
             pass
         if found is None:
             found = self._judged_apart(rows, groups)
-        failed_pair, failed_member, units = self._collect(found, _FAILED)
-        return Selection(
-            *self._collect(found, TRUE)[:2],
-            *self._collect(found, TROUBLED)[:2],
-            failed_pair,
-            failed_member,
-            [self._isolation.errors[unit] for unit in units.tolist()],
-        )
+        pair, member = self._collect(found, TRUE)
+        troubled_pair, troubled_member = self._collect(found, TROUBLED)
+        failed_pair, failed_member, errors = self._failures(found)
+        return Selection(pair, member, troubled_pair, troubled_member, failed_pair, failed_member, errors)
 
     def candidates(self, rows: Ints, groups: Codes) -> Iterator[_Candidates]:
         """Blocks of candidates, ordered by pair; in each an entry stands once per pair."""
@@ -96,11 +92,10 @@ class BatchFilters:
         self._ask_bodies(rows, groups)
         ways: list[_Way] = []
         for index in compiled.indexes:
-            if index.ref.section != DERIVED and not self._view.holds(index.ref):
+            if not index.meets_absent and index.ref.section != DERIVED and not self._view.holds(index.ref):
                 continue
-            pairs, lists = index.find(groups, self._numbers_of(index)[rows])
-            if len(pairs):
-                ways.append(_Way(pairs, lists, index.runs))
+            found = self._look_up(index)(groups, rows)
+            ways += [_Way(pairs, lists, index.runs) for pairs, lists in found if len(pairs)]
             if index.in_trouble is not None:
                 pairs, lists = index.troubled(groups, self._batch.source(index.ref), rows)
                 ways += [_Way(pairs, lists, index.in_trouble)] * (len(pairs) > 0)
@@ -128,13 +123,13 @@ class BatchFilters:
         if self.bodies.rounds != self._rounds:
             self._rounds = self.bodies.rounds
             self._batch = Batch(self._view, self.bodies)
-            self._numbers.clear()
+            self._look_ups.clear()
 
-    def _numbers_of(self, index: KeyIndex) -> Codes:
-        """int32[rows]: the number of each row's value in an index of these groups."""
-        found = self._numbers.get(id(index))
+    def _look_up(self, index: FieldIndex) -> LookUp:
+        """An index of these groups over this batch."""
+        found = self._look_ups.get(id(index))
         if found is None:
-            found = self._numbers[id(index)] = index.values.of(self._batch.source(index.ref))
+            found = self._look_ups[id(index)] = index.on(self._batch.source(index.ref))
         return found
 
     def _judged(self, rows: Ints, groups: Codes) -> list[tuple[_Candidates, Truths]]:
@@ -204,23 +199,40 @@ class BatchFilters:
 
     # -- results --------------------------------------------------------------------------------------
 
-    def _collect(self, found: Sequence[tuple[_Candidates, Truths]], truth: int) -> tuple[Ints, Codes, Codes]:
-        """Entries with one truth as members, sorted by pair and member, and the unit of each."""
-        compiled = self._groups
-        chosen = [(block, np.flatnonzero(truths == truth)) for block, truths in found]
-        pair = np.concatenate([block.pair[places] for block, places in chosen] or [np.zeros(0, np.int64)])
-        entry = np.concatenate([block.entry[places] for block, places in chosen] or [np.zeros(0, np.int32)])
-        if compiled.one_to_one:
-            member = compiled.members.entries[entry]
-        else:
-            sizes = compiled.members.sizes(entry)
-            member = compiled.members.entries[ranges(compiled.members.starts[entry], sizes)]
-            pair, entry = np.repeat(pair, sizes), np.repeat(entry, sizes)
-        order = pair * compiled.widest + member
-        if len(order) and (order[1:] < order[:-1]).any():
-            places = np.argsort(order, kind="stable")
-            pair, member, entry = pair[places], member[places], entry[places]
-        return pair, member, entry if truth != _FAILED else compiled.entry_unit[entry]
+    def _collect(self, found: Sequence[tuple[_Candidates, Truths]], truth: int) -> tuple[Ints, Codes]:
+        """Entries with one truth as members, sorted by pair and member."""
+        keys: list[Ints] = [np.zeros(0, np.int64)]
+        for block, truths in found:
+            pair, member, _ = self._members(block, truths, truth)
+            key = pair * self._groups.widest + member
+            if (key[1:] < key[:-1]).any():
+                key.sort()  # blocks are ordered by pair, and small enough for the processor's cache
+            keys.append(key)
+        key = np.concatenate(keys)
+        if (key[1:] < key[:-1]).any():
+            key.sort()
+        pair, member = np.divmod(key, max(self._groups.widest, 1))
+        return pair, member.astype(np.int32)
+
+    def _failures(self, found: Sequence[tuple[_Candidates, Truths]]) -> tuple[Ints, Codes, list[str]]:
+        """Members that failed, sorted by pair and member, and what the defect was."""
+        parts = [self._members(block, truths, _FAILED) for block, truths in found if (truths == _FAILED).any()]
+        if not parts:
+            return np.zeros(0, np.int64), np.zeros(0, np.int32), []
+        pair, member, entry = (np.concatenate(part) for part in zip(*parts, strict=True))
+        places = np.lexsort((member, pair))
+        errors = [self._isolation.errors[unit] for unit in self._groups.entry_unit[entry[places]].tolist()]
+        return pair[places], member[places], errors
+
+    def _members(self, block: _Candidates, truths: Truths, truth: int) -> tuple[Ints, Codes, Codes]:
+        """The members of the entries with one truth: pair, member and entry of each."""
+        members = self._groups.members
+        places = np.flatnonzero(truths == truth)
+        pair, entry = block.pair[places], block.entry[places]
+        if self._groups.one_to_one:
+            return pair, members.entries[entry], entry
+        sizes = members.sizes(entry)
+        return np.repeat(pair, sizes), members.entries[ranges(members.starts[entry], sizes)], np.repeat(entry, sizes)
 
 
 @dataclass(slots=True)

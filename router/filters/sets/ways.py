@@ -1,16 +1,38 @@
-"""Access predicates of filter sets: which values lead a message to a set that it may satisfy."""
+"""Access predicates of filter sets: which values lead a message to a set that it may satisfy.
+
+All conditions of filter sets are two-valued: what is not true is false, an absent field included.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from bindery.router.filters.access import Access, Key, access, access_of, equality
-from bindery.router.filters.ast import Field, Literal
+from bindery.router.columns import Ref
+from bindery.router.filters.access import Access, Key, Word, access, access_of, equality
+from bindery.router.filters.ast import Field, Literal, Node
 from bindery.router.filters.sets.modifiers import EXACT, read_reference
-from bindery.router.filters.sets.nodes import Accepts, Equals, NestedMatches, StartsWith, TextForm, TopicMatches
+from bindery.router.filters.sets.nodes import (
+    Accepts,
+    Equals,
+    NestedMatches,
+    Present,
+    StartsWith,
+    TextForm,
+    TopicMatches,
+)
 from bindery.router.filters.sets.reference import words
 from bindery.router.filters.sets.vectors import form_of, head_of, member_of, word_of
-from bindery.router.values import Table, Value
+from bindery.router.filters.value_sets import (
+    EVERYTHING,
+    PRESENCE,
+    FieldValues,
+    ValueSet,
+    minus,
+    point,
+    values,
+    values_of,
+)
+from bindery.router.values import Opaque, Table, Value
 
 #: One column of heads is made for each length of prefix, up to this many.
 _LONGEST_HEAD: Final = 32
@@ -19,12 +41,43 @@ _WILDCARDS: Final = ("*", "#")
 
 @access(Equals)
 def _equals(node: Equals) -> Access | None:
-    if not isinstance(node.reference, Literal):
+    ref = _compared(node.field)
+    if ref is None or not isinstance(node.reference, Literal):
+        return None
+    return equality(ref, node.reference.value, strict=True)
+
+
+def _compared(field: Node) -> Ref | None:
+    """Where the values stand that a reference is compared with."""
+    if isinstance(field, TextForm):
+        return form_of(field.field.ref, field.forms)
+    return field.ref if isinstance(field, Field) else None
+
+
+@values(Equals)
+def _equal_values(node: Equals, truth: bool) -> FieldValues | None:
+    ref = _compared(node.field)
+    if ref is None or not isinstance(node.reference, Literal):
         return None
     value = node.reference.value
-    if isinstance(node.field, TextForm):
-        return equality(form_of(node.field.field.ref, node.field.forms), value, strict=True)
-    return equality(node.field.ref, value, strict=True) if isinstance(node.field, Field) else None
+    if value is None or isinstance(value, tuple | Table | Opaque):
+        return None
+    return _two_valued(ref, point(value, strict=True), truth)
+
+
+@values(Present)
+def _present_values(node: Present, truth: bool) -> FieldValues:
+    return _two_valued(node.field.ref, PRESENCE, truth)
+
+
+@values(Accepts)
+def _accepted_values(node: Accepts, truth: bool) -> FieldValues | None:
+    found = values_of(node.part)
+    return None if found is None else _two_valued(found.ref, found.values, truth, strict=found.strict)
+
+
+def _two_valued(ref: Ref, true: ValueSet, truth: bool, *, strict: bool = True) -> FieldValues:
+    return FieldValues(ref, true if truth else minus(EVERYTHING, true), strict)
 
 
 @access(StartsWith)
@@ -34,11 +87,8 @@ def _starts_with(node: StartsWith) -> Access | None:
         return None
     prefix = str(node.reference.value)
     head = prefix[:_LONGEST_HEAD]
-    if isinstance(node.field, TextForm):
-        ref = form_of(node.field.field.ref, node.field.forms)
-    elif isinstance(node.field, Field):
-        ref = node.field.ref
-    else:
+    ref = _compared(node.field)
+    if ref is None:
         return None
     return Access((Key(head_of(ref, len(head)), Literal(head), strict=True),), exact=head == prefix)
 
@@ -67,7 +117,7 @@ def _nested_matches(node: NestedMatches) -> Access | None:
 
 @access(TopicMatches)
 def _topic_matches(node: TopicMatches) -> Access | None:
-    """A pattern without wildcards is an equality; others need a word at a place that no `#` moves."""
+    """A pattern without wildcards is an equality; others need a word, best at a place that no `#` moves."""
     if not (isinstance(node.field, Field) and isinstance(node.pattern, Literal)):
         return None
     pattern, ref = str(node.pattern.value), node.field.ref
@@ -84,7 +134,8 @@ def _topic_matches(node: TopicMatches) -> Access | None:
             break
         if part not in _WILDCARDS:
             return Access((Key(word_of(ref, -back), Literal(part), strict=True),), exact=False)
-    return None
+    anywhere = [part for part in parts if part not in _WILDCARDS]
+    return Access((Word(ref, Literal(anywhere[-1])),), exact=False) if anywhere else None
 
 
 @access(Accepts)

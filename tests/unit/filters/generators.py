@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from bindery.router.errors import FilterError
 from bindery.router.filters import DIALECTS, Filter, parse
-from bindery.router.filters.access import entries, plain_number
+from bindery.router.filters.access import Key, entries, plain_number
+from bindery.router.filters.ast import Node
 from bindery.router.filters.sets import parse_filter_set
 from bindery.router.message import Message
 from bindery.router.values import Table, Value
@@ -297,12 +298,18 @@ def _by_kind(members: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]
     return found
 
 
+def _asked(tree: Node) -> set[str]:
+    """The values that the keys of a filter ask for."""
+    keys = [key for entry in entries(tree) for key in entry.keys]
+    return {repr(plain_number(key.value.value)) for key in keys if isinstance(key, Key)}
+
+
 def _by_value(members: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Filters that one value satisfies by different keys."""
     found: dict[str, list[dict[str, Any]]] = {}
     for member in members:
         tree = parse_filter_set({"f": member}).expression
-        for value in {repr(plain_number(key.value.value)) for entry in entries(tree) for key in entry.keys}:
+        for value in _asked(tree):
             found.setdefault("0" if value == "-0.0" else value, []).append(member)
     return [members for _, members in sorted(found.items()) if len(members) > 1]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from bindery.router.columns import Ref
-from bindery.router.filters.access import Key
+from bindery.router.filters.access import Lead, Within, Word
 from bindery.router.filters.pairs import COMPUTED
 from bindery.router.message import Message
 from bindery.router.values import INT64_MAX, INT64_MIN, TIMESTAMP_MAX, TIMESTAMP_MIN, Table, Timestamp, Value
@@ -170,12 +170,17 @@ PLACES: Final[Mapping[str, Place]] = {
 }
 
 
-def key_kind(key: Key) -> str:
+def key_kind(key: Lead) -> str:
     """What the index tells apart: what the key looks into, how strictly, and the type asked for."""
+    if isinstance(key, Within):
+        looks_into = key.ref.section if key.ref.section in COMPUTED else "field"
+        return f"{looks_into} {'strict' if key.strict else 'by number'} within"
     value = key.value.value
     sign = "-" if isinstance(value, float) and value == 0 and math.copysign(1, value) < 0 else ""
     zero = " zero" if isinstance(value, float) and value == 0 else ""
     looks_into = key.ref.section if key.ref.section in COMPUTED else "field"
+    if isinstance(key, Word):
+        looks_into = "any word"
     if looks_into == "text head":
         looks_into += " of a form" if "/text form/" in key.ref.name else ""
     return f"{looks_into} {'strict' if key.strict else 'by number'} {sign}{type(value).__name__}{zero}"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bindery.router.columns import BatchView
-from bindery.router.filters import FilterGroups, evaluate
+from bindery.router.filters import Filter, FilterGroups, evaluate
 from bindery.router.filters.sets import parse_filter_set
 from bindery.router.filters.sets.reference import topic_matches, words
 from bindery.router.filters.text import fold
@@ -84,6 +84,7 @@ KINDS = {
     "direct": lambda n: ("apache.org:legacy-amqp-direct-binding:string", f"news.c{n}.x"),
     "topic": lambda n: ("apache.org:legacy-amqp-topic-binding:string", f"news.c{n}.#"),
     "topic from the end": lambda n: ("apache.org:legacy-amqp-topic-binding:string", f"#.c{n}.*"),
+    "topic of words that move": lambda n: ("apache.org:legacy-amqp-topic-binding:string", f"#.c{n}.#"),
     "headers": lambda n: (
         "apache.org:legacy-amqp-headers-binding:map",
         {"x-match": "all", "customer": f"c{n}", "region": None},
@@ -114,6 +115,25 @@ def test_a_message_meets_only_the_sets_that_it_may_satisfy(kind: str) -> None:
     found = groups.select(view, rows, of_group)
     assert found.member.tolist() == found.pair.tolist() == list(range(40))
     assert groups.candidates(view, rows, of_group) == 40
+
+
+def test_a_topic_that_has_several_words_of_an_or_is_led_to_it_once() -> None:
+    def either(*words: str) -> Filter:
+        members = [
+            {"descriptor": "apache.org:legacy-amqp-topic-binding:string", "value": f"#.{word}.#"} for word in words
+        ]
+        return parse_filter_set({"f": {"descriptor": "amqp:any-filter", "value": members}})
+
+    groups = FilterGroups([[either("a", "b"), either("a"), either("c", "d")], [either("b"), either("c")]])
+    view = BatchView(to_batch([Message(properties={"subject": text}) for text in ("a.b.a", "b", "x", "", "c.a.d")]))
+    rows, of_group = np.repeat(np.arange(5), 2), np.tile(np.array([0, 1], np.int32), 5)
+    found = groups.select(view, rows, of_group)
+    assert list(zip(rows[found.pair].tolist(), of_group[found.pair].tolist(), found.member.tolist(), strict=True)) == [
+        *((0, 0, 0), (0, 0, 1), (0, 1, 0)),
+        *((1, 0, 0), (1, 1, 0)),
+        *((4, 0, 0), (4, 0, 1), (4, 0, 2), (4, 1, 1)),
+    ]
+    assert groups.candidates(view, rows, of_group) == len(found.pair)
 
 
 def test_the_most_selective_member_of_nested_groups_leads() -> None:
