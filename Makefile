@@ -22,7 +22,7 @@ SECOND_OPINION := $(addprefix tests/unit/store/test_,s3_bed.py object_store.py c
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-console bench-files bench-commit bench-endurance bench-stream \
-	bench-deferred bench-latency bench-publish bench-maintenance bench-storage bench-executors docs docs-serve faults fuzz random mutate faults-real pictures compose-check conformance clean
+	bench-deferred bench-latency bench-publish bench-maintenance bench-storage bench-executors bench-peers bench-all docs docs-serve faults fuzz random mutate faults-real pictures compose-check conformance clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,6 +114,12 @@ bench-storage: $(STAMP) ## Small batches on a folder and on an object store: mak
 
 bench-executors: $(STAMP) ## Two executors of one core against one, on a cluster of this machine
 	$(BIN)/python -m benchmarks.bench_executors
+
+bench-peers: $(STAMP) ## The same messages through RabbitMQ, Broker-J, Artemis, Spark without a router, polars and DuckDB: make bench-peers PEERS=rabbitmq,spark
+	$(BIN)/python -m benchmarks.peers $(if $(PEERS),--only $(PEERS)) $(if $(QUICK),--quick)
+
+bench-all: $(STAMP) ## The benchmarks whose answers docs/benchmarks.md shows, into results/latest.json and the page: make bench-all QUICK=1 for a short run beside it
+	$(BIN)/python -m benchmarks.all $(if $(QUICK),--quick)
 
 docs: $(STAMP) ## Build the documentation site into build/site: a warning fails; it is read from the file system, or served
 	$(MKDOCS) build --strict

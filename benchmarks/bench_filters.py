@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from benchmarks.results import Answer, record
 from bindery.router.columns import BatchView, Ref
 from bindery.router.filters import Filter, FilterGroups, parse
 from bindery.router.filters.pairs import Batch, Pairs
@@ -57,12 +58,17 @@ def make_texts(count: int, seed: int = 11) -> list[tuple[str, int]]:
 
 def timed(call: Callable[[], object], repeat: int) -> float:
     """Median seconds."""
+    return statistics.median(times(call, repeat))
+
+
+def times(call: Callable[[], object], repeat: int) -> list[float]:
+    """Seconds of every call."""
     found = []
     for _ in range(repeat):
         start = time.perf_counter()
         call()
         found.append(time.perf_counter() - start)
-    return statistics.median(found)
+    return found
 
 
 def each_with_own_kernels(view: BatchView, filters: list[Filter]) -> int:
@@ -107,7 +113,8 @@ def main() -> None:
         rows, numbers = np.arange(chosen.rows), np.zeros(chosen.rows, np.int32)
         views = [extract() for _ in range(chosen.repeat)]
         pending = iter(views)
-        ours = timed(lambda: groups.select(next(pending), rows, numbers), chosen.repeat)  # noqa: B023  # called here
+        selections = times(lambda: groups.select(next(pending), rows, numbers), chosen.repeat)  # noqa: B023  # called here
+        ours = statistics.median(selections)
         view = extract()
         sample = min(size, SAMPLE)
         scale = size / sample
@@ -125,6 +132,21 @@ def main() -> None:
         print(f"{size:>8,} {'each, own kernels' + note:<38} {own * 1e3:>10.0f} {own / ours:>8.0f}")
         print(f"{size:>8,} {'each, Arrow kernels' + note:<38} {arrow * 1e3:>10.0f} {arrow / ours:>8.0f}")
         print(f"{size:>8,} {'each, own kernels, both with extraction':<49} {with_extraction:>8.0f}\n")
+        for name, theirs in (("each with its own kernels", own), ("each with Arrow's kernels", arrow)):
+            answer = Answer(
+                "Filters",
+                f"{size:,} filters beside {name}",
+                "ms",
+                {"Bindery": ours * 1e3, name: theirs * 1e3},
+                theirs / ours,
+                (theirs / max(selections), theirs / min(selections)),
+                {
+                    "workload": f"{chosen.rows:,} messages, `type = X AND price > n`; columns extracted before" + note,
+                    "rounds": str(chosen.repeat),
+                },
+                f"python -m benchmarks.bench_filters --sizes {size}",
+            )
+            record(f"filters-{size}-{name.split()[2].lower().removesuffix(chr(39) + 's')}", answer)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.results import Answer, record
 from benchmarks.workload import messages as workload_messages
 from benchmarks.workload import topology as workload_topology
 from bindery.router.declarations import TopologyEditor
@@ -35,19 +37,43 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the table; `limit` is what the ratio to the yardstick should stay below."""
+    """One line of the table; `limit` is what the ratio to the yardstick should stay below.
+
+    `ratios` are those of the runs, one to one; `cost` and `base` the microseconds a message that they compare.
+    """
 
     name: str
     measured: str
     yardstick: str
     ratio: float | None = None
     limit: float | None = None
+    cost: float = 0.0
+    base: float = 0.0
+    ratios: tuple[float, ...] = ()
 
     def text(self) -> str:
         ratio = "" if self.ratio is None else f"{self.ratio:5.2f}x"
         limit = "" if self.limit is None else f"<= {self.limit:g}x"
         verdict = "" if self.ratio is None or self.limit is None else ("ok" if self.ratio <= self.limit else "OVER")
         return f"{self.name:46} {self.measured:>14} {self.yardstick:>14} {ratio:>8} {limit:>8} {verdict}"
+
+    def record(self) -> None:
+        """Put the ratio into the results."""
+        if self.ratio is None:
+            return
+        title, _, beside = self.name.partition(" / ")
+        answer = Answer(
+            "Matching",
+            title,
+            "µs/message",
+            {title.rpartition(": ")[2]: self.cost, beside: self.base},
+            self.ratio,
+            (min(self.ratios), max(self.ratios)),
+            {"workload": f"{ROWS:,} messages, processor time of the cheapest run", "rounds": str(len(self.ratios))},
+            "python -m benchmarks.bench_match",
+            at_most=self.limit,
+        )
+        record(f"match-{re.sub(r'[^a-z0-9*#]+', '-', title.lower())}", answer)
 
 
 def best(run: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -61,13 +87,13 @@ def best(run: Callable[[], object], repeats: int = REPEATS) -> float:
     return min(taken)
 
 
-def alternately(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:
-    """Processor seconds of the cheapest run of each, run in turn so that a busy machine slows both."""
+def alternately(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float, tuple[float, ...]]:
+    """Processor seconds of the cheapest run of each, run in turn so that a busy machine slows both; their ratios."""
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(2 * REPEATS):
         taken[0].append(best(first, 1))
         taken[1].append(best(second, 1))
-    return min(taken[0]), min(taken[1])
+    return min(taken[0]), min(taken[1]), tuple(many / few for few, many in zip(*taken, strict=True))
 
 
 # -- one exchange with few or many bindings ---------------------------------------------------------------
@@ -155,8 +181,8 @@ def compare_bindings() -> Iterator[Line]:
         copies = [len(router.route(batch, clock_ms=0).rows) for router in (few, many)]
         if copies[0] != copies[1]:
             raise AssertionError(f"{name}: {copies} copies: not the same matches")
-        base, cost = alternately(lambda: few.route(batch, clock_ms=0), lambda: many.route(batch, clock_ms=0))  # noqa: B023  # run at once
-        yield Line(f"{name}: 100,000 bindings / 100", _micro(cost / ROWS), _micro(base / ROWS), cost / base, 2)
+        base, cost, ratios = alternately(lambda: few.route(batch, clock_ms=0), lambda: many.route(batch, clock_ms=0))  # noqa: B023  # run at once
+        yield _compared(f"{name}: 100,000 bindings / 100", cost, base, ratios, 2)
 
 
 def compare_keys() -> Iterator[Line]:
@@ -167,8 +193,8 @@ def compare_keys() -> Iterator[Line]:
         published(lambda n: Message(exchange="x", routing_key=f"w{n % 2000}.{n}.w{n % 7}"), used)
         for used in (1_000, ROWS)
     )
-    base, cost = alternately(lambda: router.route(few, clock_ms=0), lambda: router.route(many, clock_ms=0))
-    yield Line("topic: 100,000 distinct keys / 1,000", _micro(cost / ROWS), _micro(base / ROWS), cost / base)
+    base, cost, ratios = alternately(lambda: router.route(few, clock_ms=0), lambda: router.route(many, clock_ms=0))
+    yield _compared("topic: 100,000 distinct keys / 1,000", cost, base, ratios)
 
 
 # -- patterns that explode ----------------------------------------------------------------------------------
@@ -243,6 +269,12 @@ def whole_workload() -> Iterator[Line]:
     )
 
 
+def _compared(name: str, cost: float, base: float, ratios: tuple[float, ...], limit: float | None = None) -> Line:
+    """The line of two costs of `ROWS` messages, in seconds."""
+    each, other = cost / ROWS, base / ROWS
+    return Line(name, _micro(each), _micro(other), cost / base, limit, each * 1e6, other * 1e6, ratios)
+
+
 def _micro(seconds: float) -> str:
     return f"{seconds * 1e6:.3f} us"
 
@@ -254,6 +286,7 @@ def main() -> int:
     for part in (compare_bindings, compare_keys, explosive_patterns, published_workload, compiling, whole_workload):
         for line in part():
             print(line.text(), flush=True)
+            line.record()
             over |= line.ratio is not None and line.limit is not None and line.ratio > line.limit
     return int(over)
 

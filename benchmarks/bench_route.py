@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import workload
+from benchmarks import results, workload
 from benchmarks.scratch import scratch
 from bindery.jobs.control.config import JobFile, parse_job
 from bindery.jobs.report import BatchReport
@@ -143,9 +143,32 @@ def run(folder: Path, rows: int, rounds: int) -> None:
     for stage in reports[-1].seconds:
         stages.add_row(stage, f"{statistics.median(report.seconds[stage] for report in reports):.2f}")
     console.print(stages)
+    note(rows, copies, {"append": appends, "route": routes, "with a journal": journaled, "deferred": deferred})
     print(f"ratio route/append: {routed / yardstick:.1f}")
     print(f"ratio deferred/append: {statistics.median(deferred) / yardstick:.2f}")
     print(f"ratio with a journal/without: {statistics.median(journaled) / routed:.2f}")
+
+
+def note(rows: int, copies: int, seconds: dict[str, list[float]]) -> None:
+    """Record each way to route beside the append of the same round."""
+    appended = seconds.pop("append")
+    for way, taken in seconds.items():
+        ratio, spread = results.rounds(appended, taken)
+        answer = results.Answer(
+            "Routing into 100 queues",
+            "a batch into tables" if way == "route" else f"a batch, {way}",
+            "s",
+            {"Bindery": statistics.median(taken), "Spark's append": statistics.median(appended)},
+            ratio,
+            spread,
+            {
+                "workload": f"{rows:,} messages, 1,300 bindings, {copies:,} copies",
+                "beside it": "Spark's plain append of the same messages to one Delta table, without routing",
+                "rounds": str(len(taken)),
+            },
+            f"python -m benchmarks.bench_route --rows {rows}",
+        )
+        results.record(f"route-{way.replace(' ', '-')}", answer)
 
 
 if __name__ == "__main__":

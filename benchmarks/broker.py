@@ -23,18 +23,19 @@ from tests.servers.ports import free_ports
 URL_VARIABLE = "BINDERY_BENCH_BROKER"
 #: Debian's program beside the wrapper that changes the user.
 _PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-_STARTED_WITHIN = 90.0
+_STARTED_WITHIN = 180.0
 
 
 @dataclass(frozen=True)
 class Service:
-    """Where a management API answers."""
+    """Where a management API answers; `amqp` is the port of its messages, of a node of our own."""
 
     name: str
     host: str
     port: int
     user: str
     password: str
+    amqp: int | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -45,29 +46,39 @@ class Service:
 @contextmanager
 def yardstick(url: str | None) -> Iterator[Service | None]:
     """The broker at that URL, else one of our own; None, and a line that says so, where there is neither."""
-    program = str(_PROGRAM) if _PROGRAM.exists() else shutil.which("rabbitmq-server")
-    epmd = shutil.which("epmd")
     if url is not None:
         at = urlsplit(url)
         if at.scheme != "http" or at.hostname is None:
             raise SystemExit(f"{url!r} is no management URL such as http://guest:guest@localhost:15672")
         user, password = unquote(at.username or "guest"), unquote(at.password or "guest")
         yield Service("RabbitMQ", at.hostname, at.port or 15672, user, password)
-    elif program is None or epmd is None:
+    elif not is_here():
         print(f"no broker beside: neither rabbitmq-server nor {URL_VARIABLE} is there")
         yield None
     else:
-        with scratch() as folder, _node(program, epmd, folder) as service:
+        with scratch() as folder, node(folder) as service:
             yield service
 
 
+def is_here() -> bool:
+    """Whether a node of our own can be started."""
+    return _program() is not None and shutil.which("epmd") is not None
+
+
+def _program() -> str | None:
+    return str(_PROGRAM) if _PROGRAM.exists() else shutil.which("rabbitmq-server")
+
+
 @contextmanager
-def _node(program: str, epmd: str, folder: Path) -> Iterator[Service]:
+def node(folder: Path) -> Iterator[Service]:
     """A node on loopback ports and in a folder of its own, with a port mapper of its own."""
-    management, distribution, mapper = free_ports(3)
-    service = Service("RabbitMQ", "127.0.0.1", management, "bench", secrets.token_hex(12))
+    program, epmd = _program(), shutil.which("epmd")
+    if program is None or epmd is None:
+        raise SystemExit("rabbitmq-server is not installed")
+    management, amqp, distribution, mapper = free_ports(4)
+    service = Service("RabbitMQ", "127.0.0.1", management, "bench", secrets.token_hex(12), amqp)
     settings = {
-        "listeners.tcp": "none",
+        "listeners.tcp.1": f"127.0.0.1:{amqp}",
         "management.tcp.ip": "127.0.0.1",
         "management.tcp.port": management,
         "default_user": service.user,
@@ -92,7 +103,7 @@ def _node(program: str, epmd: str, folder: Path) -> Iterator[Service]:
     with _child([epmd, "-port", str(mapper), "-address", "127.0.0.1"], environment):
         started = time.perf_counter()
         with _child([program], environment) as process:
-            while not _answers(management):
+            while not (_answers(management) and _answers(amqp)):
                 if process.poll() is not None or time.perf_counter() - started > _STARTED_WITHIN:
                     raise SystemExit(f"{program} did not start within {_STARTED_WITHIN:.0f} s")
                 time.sleep(0.2)

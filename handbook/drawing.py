@@ -117,6 +117,10 @@ class Drawing:
             self._above.append(_text(x + width / 2, y + 23 + 16 * place, line, f"{look} middle"))
         return Box(x, y, width, height)
 
+    def bar(self, x: float, y: float, width: float, height: float, *, kind: Kind = "box") -> None:
+        """A rectangle without words."""
+        self._above.append(f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"/>')
+
     def words(self, x: float, y: float, lines: Sequence[str], look: str = "small quiet") -> None:
         """Lines of text from a place on."""
         self._above += [_text(x, y + 16 * place, line, look) for place, line in enumerate(lines)]

@@ -3,7 +3,8 @@
     python -m handbook.pictures
 
 writes those of `docs/pictures` anew. Pictures of routing are drawn from the topology and the message that a page
-prints, as the engine routes it; the others are drawn by hand, in `handbook/scenes.py` and `handbook/lives.py`.
+prints, as the engine routes it; charts are drawn from what was measured (`handbook/figures.py`); the others are drawn
+by hand, in `handbook/scenes.py` and `handbook/lives.py`.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from bindery.router.message import Message, to_batch
 from bindery.router.model import Binding, Divert, Topology
 from bindery.router.proposal import read_change
 from handbook.drawing import Box, Drawing, Kind, width_of
+from handbook.figures import FOLDER, charts
 from handbook.hooks import ROOT
 from handbook.lives import LIVES
 from handbook.scenes import SCENES
 
-FOLDER: Final = ROOT / "docs" / "pictures"
 #: Pixels: margins, the width and height of an object, and the least distance between two of them.
 _TOP, _LEFT, _BOX, _HIGH, _GAP = 16, 4, 118, 52, 22
 
@@ -55,7 +56,7 @@ ROUTED: Final[Mapping[str, Routed]] = {
 def pictures() -> dict[str, str]:
     """Name -> SVG of every picture."""
     drawn = {name: _Route(one).drawing().svg() for name, one in ROUTED.items()}
-    return {**drawn, **{name: scene().svg() for name, scene in {**SCENES, **LIVES}.items()}}
+    return {**drawn, **{name: scene().svg() for name, scene in {**SCENES, **LIVES}.items()}, **charts()}
 
 
 def block(page: str, name: str) -> str:

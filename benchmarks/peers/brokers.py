@@ -1,0 +1,152 @@
+"""Brokers: the same messages published to the same bindings, in the fastest durable and the fastest volatile form."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.broker import is_here, node
+from benchmarks.peers import cases
+from benchmarks.peers.asked import Options, Question, differences, measured
+from benchmarks.peers.java import THREADS, Missing, driver
+from benchmarks.peers.ours import Ours, Spark
+from benchmarks.scratch import scratch
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A question about a broker: its form, and the part of the workload that it can express."""
+
+    peer: str
+    name: str
+    form: str
+    case: Callable[[], cases.Case]
+    settings: str
+    at_least: float | None = None
+
+    @property
+    def ours(self) -> tuple[str, ...]:
+        return ("tables", "deferred") if self.form == "durable" else ("memory",)
+
+
+_RABBITMQ: Final = "Java client, two connections, bindings without their selectors"
+_BROKER_J: Final = "in one process with the publisher, which calls its exchanges"
+_ARTEMIS: Final = "in one process with the publisher, which calls its post office; a queue for each binding"
+BROKERS: Final = (
+    Broker(
+        "rabbitmq",
+        "RabbitMQ, durable",
+        "durable",
+        cases.without_selectors,
+        f"durable queues, persistent messages, confirms for every 1,000; {_RABBITMQ}",
+        50,
+    ),
+    Broker(
+        "rabbitmq",
+        "RabbitMQ, volatile",
+        "volatile",
+        cases.without_selectors,
+        f"transient queues and messages, no confirms; {_RABBITMQ}",
+    ),
+    Broker(
+        "broker-j",
+        "Broker-J, durable",
+        "durable",
+        cases.keys_apart,
+        f"BDB store, transactions of 1,000 messages; {_BROKER_J}",
+    ),
+    Broker("broker-j", "Broker-J, in memory", "volatile", cases.keys_apart, f"Memory store; {_BROKER_J}", 5),
+    Broker(
+        "artemis",
+        "Artemis, durable",
+        "durable",
+        cases.queue_each,
+        f"mapped journal, transactions of 1,000 messages; {_ARTEMIS}",
+    ),
+    Broker("artemis", "Artemis, in memory", "volatile", cases.queue_each, f"no persistence; {_ARTEMIS}"),
+    Broker(
+        "artemis",
+        "Artemis with 1,000 filters, in memory",
+        "volatile",
+        cases.filters,
+        "no persistence; 1,000 queues with a filter each at one address; in one process with the publisher",
+        30,
+    ),
+)
+
+
+@dataclass
+class Node:
+    """A RabbitMQ that starts when it is first asked for, and is there for all its forms."""
+
+    _stack: ExitStack
+    _address: str | None = None
+
+    def address(self) -> str:
+        """Where it takes messages; raises Missing where it cannot be had."""
+        if not is_here():
+            raise Missing("rabbitmq-server is not installed")
+        if self._address is None:
+            service = self._stack.enter_context(node(self._stack.enter_context(scratch())))
+            self._address = f"amqp://{service.user}:{service.password}@127.0.0.1:{service.amqp}"
+        return self._address
+
+
+def questions(broker: Broker, options: Options, spark: Spark, rabbitmq: Node) -> Iterator[Question]:
+    """Ask about one broker; raises Missing where it cannot be had."""
+    with scratch() as folder, ExitStack() as stack:
+        case = broker.case()
+        ours = Ours(case, case.messages(options.messages), folder)
+        expected = sum(ours.counts.values())
+        (folder / "place").mkdir()
+        place = rabbitmq.address() if broker.peer == "rabbitmq" else str(folder / "place")
+        files = case.write(folder, ours.messages)
+        peer = stack.enter_context(driver(broker.peer, broker.form, files, place, folder))
+        seconds: dict[str, list[float]] = {name: [] for name in (broker.name, *broker.ours)}
+        notes: list[str] = []
+        until = time.monotonic() + 60 * options.minutes
+        for number in itertools.count():
+            theirs = peer.publish(expected, 60 * options.minutes + 60)
+            notes = differences(ours.counts, theirs.counts)
+            print(f"{broker.name}: {'warm-up' if number == 0 else f'round {number}'}: {theirs.seconds:.2f} s", end="")
+            for form in broker.ours:
+                took, copies = ours.in_memory() if form == "memory" else ours.durable(spark(), form)
+                if copies != expected:
+                    notes.append(f"Bindery's {form} have {copies:,} copies, its router made {expected:,}")
+                print(f", Bindery ({form}) {took:.2f} s", end="")
+                if number:
+                    seconds[form].append(took)
+            print(f"; {sum(theirs.counts.values()):,} copies of {expected:,}", flush=True)
+            if number:
+                seconds[broker.name].append(theirs.seconds)
+            if number == options.rounds or (number and time.monotonic() > until):
+                break
+        for form in broker.ours:
+            yield measured(
+                broker.name if form != "deferred" else f"{broker.name}, Bindery deferred",
+                "Peers: brokers",
+                (f"Bindery ({form})", seconds[form]),
+                (f"{broker.name.partition(',')[0].partition(' with')[0]} {peer.version}", seconds[broker.name]),
+                messages=options.messages,
+                copies=expected,
+                notes=notes,
+                at_least=broker.at_least if form != "deferred" else None,
+                settings={
+                    "peer": f"{broker.settings}; {THREADS} threads",
+                    "Bindery": _FORMS[form],
+                    "workload": f"{len(case.bindings()):,} bindings, {len(case.queues()):,} queues",
+                },
+                command=options.command(broker.peer),
+                versions={broker.peer: peer.version},
+            )
+
+
+_FORMS: Final = {
+    "tables": "micro-batch of a job from Parquet files into a Delta table per queue, from its pin to its last commit",
+    "deferred": "the same into the journal, as queues with `x-freshness`",
+    "memory": "Router.route over Arrow batches, one thread: the rows of every queue, not written",
+}
