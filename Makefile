@@ -21,7 +21,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 SECOND_OPINION := $(addprefix tests/unit/store/test_,s3_bed.py object_store.py commit.py log.py) -k "s3 or object_store"
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-console bench-files bench-commit bench-endurance bench-stream \
+.PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-console bench-files bench-commit bench-write bench-endurance bench-stream \
 	bench-maintenance bench-storage bench-executors docs docs-serve faults fuzz random mutate faults-real pictures compose-check conformance clean
 
 help: ## Show this help
@@ -90,6 +90,9 @@ bench-files: $(STAMP) ## What remembering 100,000 files costs a stream
 
 bench-commit: $(STAMP) ## What a commit costs as a table's log grows
 	$(BIN)/python -m benchmarks.bench_commit
+
+bench-write: $(STAMP) ## Writing the copies of 100,000 messages against pyarrow alone, without Spark
+	$(BIN)/python -m benchmarks.bench_write
 
 bench-endurance: $(STAMP) ## 2,000 small batches into 100 queues and a journal, without Spark (BATCHES=2000, MINUTES=30)
 	$(BIN)/python -m benchmarks.bench_endurance --batches $(or $(BATCHES),2000) $(if $(MINUTES),--minutes $(MINUTES))

@@ -115,15 +115,14 @@ def append_line(place: LocalPlace, line: str, *, mode: int = 0o600) -> None:
             os.close(descriptor)
 
 
-def write_parquet(place: Place, rows: pa.Table, *, durable: bool = True, **options: Any) -> int:
+def write_parquet(place: Place, rows: pa.Table, **options: Any) -> int:
     """Write a Parquet file under a name that nothing refers to yet; its size in bytes. Raises StorageFailed.
 
-    What is left of a file that could not be written is removed at once: a full disk needs the room. Without
-    `durable` the caller will `sync` it, together with others.
+    What is left of a file that could not be written is removed at once: a full disk needs the room.
     """
     with _effect("write", place), _output(place) as output:
         pq.write_table(rows, output.sink, **options)
-        return output.finish(durable=durable)
+        return output.finish()
 
 
 def put_parquet(place: Place, rows: pa.Table) -> None:
@@ -175,8 +174,8 @@ def _output(place: Place) -> Iterator[Output]:
 class ParquetFiles:
     """Parquet files that are written together, several of them on their way at a time; durable with `finish`.
 
-    Local ones are written one after the other and synced together at the end. Others are encoded in memory
-    and put by threads: what is on its way is bounded by `IN_FLIGHT_BYTES` beside one file.
+    Local ones are written one after the other and synced together at the end. Others are put by threads: what is on
+    its way is bounded by `IN_FLIGHT_BYTES` beside one file.
     """
 
     def __init__(self) -> None:
@@ -187,24 +186,31 @@ class ParquetFiles:
         self._in_flight = 0
 
     def write(self, place: Place, rows: pa.Table, **options: Any) -> int:
-        """Write a file under a name that nothing refers to yet; its size in bytes. Raises StorageFailed."""
+        """Write rows under a name that nothing refers to yet; the size of the file in bytes. Raises StorageFailed."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(rows, sink, **options)
+        content = sink.getvalue()
+        self.put(place, memoryview(content).cast("B"))
+        return int(content.size)
+
+    def put(self, place: Place, content: bytes | memoryview) -> None:
+        """Write a file under a name that nothing refers to yet. Raises StorageFailed."""
         if isinstance(place, LocalPlace):
-            size = write_parquet(place, rows, durable=False, **options)
+            with _effect("write", place), _output(place) as output:
+                output.sink.write(content)
+                output.finish(durable=False)
             self._local.append(place)
-            return size
+            return
         for sent in [sent for sent in self._sent if sent.done()]:
             self._sent.remove(sent)
             sent.result()  # what failed ends the whole
-        output = place.output()
-        pq.write_table(rows, output.sink, **options)
-        size = int(output.sink.tell())
+        size = len(content)
         with self._room:
             self._room.wait_for(lambda: not self._in_flight or self._in_flight + size <= IN_FLIGHT_BYTES)
             self._in_flight += size
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_AT_ONCE, "put")
-        self._sent.append(self._pool.submit(self._send, place, output, size))
-        return size
+        self._sent.append(self._pool.submit(self._send, place, content))
 
     def finish(self) -> None:
         """Wait until everything is durable. Raises StorageFailed."""
@@ -229,13 +235,14 @@ class ParquetFiles:
             self._pool = None
         self._sent = []
 
-    def _send(self, place: Place, output: Output, size: int) -> None:
+    def _send(self, place: Place, content: bytes | memoryview) -> None:
         try:
-            with _effect("write", place):
+            with _effect("write", place), _output(place) as output:
+                output.sink.write(content)
                 output.finish()
         finally:
             with self._room:
-                self._in_flight -= size
+                self._in_flight -= len(content)
                 self._room.notify()
 
 
