@@ -3,7 +3,8 @@
 One flush writes one file per queue that has copies, and one for the journal where there is one. All work that is
 the same for every copy of a message is done once per flush, on the messages: they are encoded as Parquet has them
 (`bindery.store.pages`), and columns that hold nothing are left out of the files (a Delta reader gives null for them).
-What remains per queue is to put encoded values together.
+What remains per queue is to put encoded values together. Queues that get the same rows, such as those of a fanout,
+share one file: it has a name in the folder of each table.
 
 Memory of a `QueueWriter` is bounded: `add` buffers at most `buffer_bytes` of messages plus one batch
 before it flushes, and a flush holds, beside that buffer, one joined copy of it, one that is encoded, and the file of
@@ -190,9 +191,13 @@ class QueueWriter:
     def _write_queues(self, columns: Mapping[str, pa.Array], joined: Mapping[str, pa.Array], lineage: pa.Array) -> None:
         seq = joined[SEQ].to_numpy()
         copies = self._copies(self._stamped(columns, joined, lineage))
+        # queues that get the same rows share a file: what differs between copies of a message are their tables alone
+        alike: dict[bytes, tuple[npt.NDArray[np.uint32], list[str]]] = {}
         for queue, parts in sorted(self._rows.items()):
-            rows = (parts[0] if len(parts) == 1 else np.concatenate(parts)).view(np.uint32)
-            self._write(copies.file(rows), seq[rows], "queue", self._queues[queue])
+            rows = np.concatenate(parts).view(np.uint32)
+            alike.setdefault(rows.tobytes(), (rows, []))[1].append(self._queues[queue])
+        for rows, queues in alike.values():
+            self._write(copies.file(rows), seq[rows], "queue", *queues)
 
     def _write_lost(self) -> None:
         joined = _joined([lost.batch for lost in self._lost])
@@ -217,7 +222,7 @@ class QueueWriter:
         # a stream's journal is created by its first commit, or by whoever drives the stream
         effects.make_folder(at(self._data.journal(self._stamp.stream)))
         file = self._copies(self._stamped(columns, joined, lineage, beside)).file(order, group_rows=_JOURNAL_GROUP)
-        self._write(file, seq, "journal", self._stamp.stream, deferred)
+        self._write(file, seq, "journal", self._stamp.stream, deferred=deferred)
 
     def _copies(self, table: pa.Table) -> Copies:
         return Copies(table, delta=_DELTA_ENCODED, bounded=_WITH_STATISTICS)
@@ -278,14 +283,30 @@ class QueueWriter:
         content: bytes,
         seq: Numbers,
         kind: Literal["queue", "unroutable", "journal"],
-        name: str,
+        *names: str,
         deferred: int | None = None,
     ) -> None:
-        """Write a file of the rows of these numbers; of a journal with how many say nothing of deferred queues."""
-        file = f"{self._prefix}-{len(self._files)}-{secrets.token_hex(4)}.parquet"
-        self._writing.put(at(self._data.routed(kind, self._vhost, name), file), content)
+        """Write a file of the rows of these numbers into the tables of these names, which share it.
+
+        Of a journal it says how many rows say nothing of deferred queues.
+        """
         stats = self._statistics(seq, deferred)
-        self._files.append(WrittenFile(kind, self._vhost, name, file, len(content), len(seq), stats))
+        files = [
+            WrittenFile(
+                kind=kind,
+                vhost=self._vhost,
+                name=name,
+                path=f"{self._prefix}-{number}-{secrets.token_hex(4)}.parquet",
+                size=len(content),
+                rows=len(seq),
+                stats=stats,
+            )
+            for number, name in enumerate(names, len(self._files))
+        ]
+        # known before they are there: whoever gives up removes them, also when the answer to the last effect was lost
+        self._files += files
+        first, *others = (at(self._data.routed(file.kind, file.vhost, file.name), file.path) for file in files)
+        self._writing.put(first, content, *others)
 
     def _statistics(self, seq: Numbers, deferred: int | None) -> str:
         stamp = self._stamp

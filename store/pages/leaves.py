@@ -264,7 +264,7 @@ class Column:
         if self.kind is Physical.BOOLEAN:
             return _Flags(values.to_numpy(zero_copy_only=False).astype(np.uint8), self._spans)
         if values.type in _FIXED:
-            return (_Deltas if self._delta and len(values) else _Numbers)(values.to_numpy(), self._spans)
+            return (_Deltas if self._delta and len(values) else _Numbers)(_integers(values.to_numpy()), self._spans)
         return _Texts(values, self._starts)
 
 
@@ -302,6 +302,11 @@ class _Order:
 def _storage(values: pa.Array) -> pa.Array:
     """Values by their physical type; texts stay what they are."""
     return values.view(pa.int64()) if pa.types.is_timestamp(values.type) else values
+
+
+def _integers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Numbers as integers of their size: kernels are compiled for each type, and move bits alone."""
+    return values.view(f"i{values.itemsize}")
 
 
 def _lengths_and_bytes(values: pa.Array) -> tuple[npt.NDArray[np.uint8], Places]:

@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from bindery.store.pages.thrift import Value, binary, flag, i32, i64, many, structure
+from bindery.store.pages.thrift import Value, binary, fields_of, flag, i32, i64, many, structure
 
 MAGIC: Final = b"PAR1"
 _CREATED_BY: Final = b"bindery"
@@ -111,9 +111,14 @@ def _group(
 
 def data_page(slots: int, encoding: Encoding, size: int, compressed: int) -> bytes:
     """The header of a page of so many slots; sizes in bytes."""
-    levels = i32(Encoding.RLE)
-    page = structure({1: i32(slots), 2: i32(encoding), 3: levels, 4: levels})
+    page = _data_page(slots, encoding)
     return structure({1: i32(_DATA_PAGE), 2: i32(size), 3: i32(compressed), 5: page})[1]
+
+
+@lru_cache(maxsize=1024)
+def _data_page(slots: int, encoding: Encoding) -> Value:
+    levels = i32(Encoding.RLE)
+    return structure({1: i32(slots), 2: i32(encoding), 3: levels, 4: levels})
 
 
 def dictionary_page(values: int, size: int, compressed: int) -> bytes:
@@ -157,29 +162,30 @@ class Chunk:
             known = structure({3: i64(bounds.nulls), 5: binary(bounds.greatest), 6: binary(bounds.least)})
         described = structure(
             {
-                1: i32(self.kind),
-                2: _encodings(self.encodings),
-                3: _path(self.path),
-                4: i32(self.codec),
                 5: i64(self.slots),
                 6: i64(self.size),
                 7: i64(self.compressed),
                 9: i64(self.data),
                 11: i64(self.start) if self.data != self.start else None,
                 12: known,
-            }
+            },
+            start=_column(self.kind, self.encodings, self.path, self.codec),
+            before=4,
         )
         return structure({2: i64(self.start), 3: described})
 
 
-@lru_cache
-def _encodings(encodings: tuple[Encoding, ...]) -> Value:
-    return many([i32(encoding) for encoding in encodings])
-
-
-@lru_cache
-def _path(path: tuple[str, ...]) -> Value:
-    return many([binary(name.encode()) for name in path])
+@lru_cache(maxsize=1024)
+def _column(kind: Physical, encodings: tuple[Encoding, ...], path: tuple[str, ...], codec: Codec) -> bytes:
+    """What chunks of the same column begin with."""
+    return fields_of(
+        {
+            1: i32(kind),
+            2: many([i32(encoding) for encoding in encodings]),
+            3: many([binary(name.encode()) for name in path]),
+            4: i32(codec),
+        }
+    )
 
 
 def footer(columns: Value, groups: Sequence[tuple[int, Sequence[Chunk]]]) -> bytes:

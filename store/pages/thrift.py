@@ -27,6 +27,8 @@ def varint(number: int) -> bytes:
     """A number from 0 on, seven bits a byte, the lowest first."""
     if number < 0x80:
         return _ONE_BYTE[number]
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -36,6 +38,7 @@ def varint(number: int) -> bytes:
 
 
 _ONE_BYTE: Final = [bytes([number]) for number in range(0x80)]
+_ONE_HEADER: Final = [bytes([number]) for number in range(0x100)]
 
 
 def i32(number: int) -> Value:
@@ -58,24 +61,26 @@ def flag(value: bool) -> Value:
     return (_TRUE if value else _FALSE), b""
 
 
-def structure(fields: Mapping[int, Value | None]) -> Value:
-    """A struct, or a union, by the numbers of its fields, ascending; those that are None are absent."""
+def structure(fields: Mapping[int, Value | None], *, start: bytes = b"", before: int = 0) -> Value:
+    """A struct, or a union, by the numbers of its fields, ascending; those that are None are absent.
+
+    `start` are `fields_of` those up to the number `before`.
+    """
+    return _STRUCT, start + fields_of(fields, before) + b"\0"
+
+
+def fields_of(fields: Mapping[int, Value | None], before: int = 0) -> bytes:
+    """Fields of a struct that come after the one of that number."""
     out = []
-    before = 0
     for number, value in fields.items():
         if value is None:
             continue
+        kind, content = value
         step = number - before
-        out.append(
-            _ONE_HEADER[step << 4 | value[0]] if step <= _SHORT_STEP else _ONE_HEADER[value[0]] + varint(number << 1)
-        )
-        out.append(value[1])
+        out.append(_ONE_HEADER[step << 4 | kind] if step <= _SHORT_STEP else _ONE_HEADER[kind] + varint(number << 1))
+        out.append(content)
         before = number
-    out.append(b"\0")
-    return _STRUCT, b"".join(out)
-
-
-_ONE_HEADER: Final = [bytes([number]) for number in range(0x100)]
+    return b"".join(out)
 
 
 def many(values: Sequence[Value]) -> Value:
