@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -84,7 +84,7 @@ class Copies:
         parts: list[bytes] = []
         size, data = 0, start
         for page in pages:
-            packed = page.content if codec is Codec.UNCOMPRESSED else _SNAPPY.compress(page.content, asbytes=True)
+            packed = page.content if codec is Codec.UNCOMPRESSED else page.compressed
             head = page.head(len(page.content), len(packed))
             parts += [head, packed]
             size += len(head) + len(page.content)
@@ -106,19 +106,31 @@ class Copies:
         return chunk, parts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Page:
     """The content of a page, and what gives its header for the sizes of the content and of what is stored."""
 
     content: bytes
     head: Callable[[int, int], bytes]
 
+    @cached_property
+    def compressed(self) -> bytes:
+        """The content, compressed."""
+        return _compressed(self.content)
+
 
 def _codec_of(pages: Sequence[_Page]) -> Codec:
     """How a column is stored: the beginning of its largest page decides."""
-    content = memoryview(max((page.content for page in pages), key=len))[:_SAMPLE]
-    worth = len(_SNAPPY.compress(content, asbytes=True)) <= _WORTH * len(content)
-    return Codec.SNAPPY if worth else Codec.UNCOMPRESSED
+    page = max(pages, key=lambda page: len(page.content))
+    content = page.content
+    sample = memoryview(content)[:_SAMPLE]
+    packed = page.compressed if len(sample) == len(content) else _compressed(sample)
+    return Codec.SNAPPY if len(packed) <= _WORTH * len(sample) else Codec.UNCOMPRESSED
+
+
+def _compressed(content: bytes | memoryview) -> bytes:
+    packed: bytes = _SNAPPY.compress(content, asbytes=True)
+    return packed
 
 
 def _cuts(values: Values, rows: Rows) -> Iterator[tuple[int, int]]:

@@ -2,7 +2,8 @@
 
 Packed values are bits, the lowest of each byte first, in words of 64 bits (little-endian); behind the last word that
 holds any there is one more, so that whoever reads across two words needs not look. Positions of what is gathered are
-unsigned (offsets uint64, rows uint32): for others numba asks at every access whether they count from the end.
+unsigned (offsets uint64, rows uint32): for others numba asks at every access whether they count from the end. Where
+all rows have as much (`each`, uint64, otherwise 0) the offsets are not looked at.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -39,7 +40,7 @@ def pack(values, width):
 
 
 @kernel
-def gather_bits(words, offsets, rows, size):
+def gather_bits(words, offsets, each, rows, size):
     """The bits `offsets[row]` to `offsets[row + 1]` of each row, one after the other, as `size` words."""
     out = np.empty(size, np.uint64)
     one = np.uint64(1)
@@ -49,8 +50,8 @@ def gather_bits(words, offsets, rows, size):
     fill = np.uint64(0)
     place = np.uint64(0)
     for row in rows:
-        start = offsets[row]
-        left = offsets[row + one] - start
+        start = row * each if each else offsets[row]
+        left = each if each else offsets[row + one] - start
         while left:
             count = min(left, full)
             word = start >> np.uint64(6)
@@ -76,13 +77,13 @@ def gather_bits(words, offsets, rows, size):
 
 
 @kernel
-def gather_bytes(content, offsets, rows, size):
+def gather_bytes(content, offsets, each, rows, size):
     """The bytes `offsets[row]` to `offsets[row + 1]` of each row, one after the other: `size` bytes."""
     out = np.empty(size, np.uint8)
     place = np.uint64(0)
     for row in rows:
-        start = offsets[row]
-        count = offsets[row + np.uint64(1)] - start
+        start = row * each if each else offsets[row]
+        count = each if each else offsets[row + np.uint64(1)] - start
         _copy(content, start, out, place, count)  # type: ignore[call-arg]  # the first argument is numba's
         place += count
     return out
@@ -104,12 +105,14 @@ def _copy(typing, content, start, out, place, count):
 
 
 @kernel
-def gather_values(values, offsets, rows, size):
+def gather_values(values, offsets, each, rows, size):
     """The values `offsets[row]` to `offsets[row + 1]` of each row, one after the other: `size` values."""
     out = np.empty(size, values.dtype)
     place = np.uint64(0)
     for row in rows:
-        for n in range(offsets[row], offsets[row + np.uint64(1)]):
+        start = row * each if each else offsets[row]
+        end = start + each if each else offsets[row + np.uint64(1)]
+        for n in range(start, end):
             out[place] = values[n]
             place += np.uint64(1)
     return out

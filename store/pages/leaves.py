@@ -46,6 +46,8 @@ class Spans:
         lengths = np.diff(offsets)
         self.widest = int(lengths.max(initial=0))
         self._same = bool((lengths == self.widest).all())
+        #: What each row has, 0 where they differ; as kernels take it.
+        self.each = np.uint64(self.widest if self._same else 0)
 
     def total(self, rows: Rows) -> int:
         """How much the rows have together."""
@@ -65,11 +67,11 @@ class Bits:
 
     def __init__(self, values: npt.NDArray[Any], width: int, spans: Spans) -> None:
         self._words = _kernels().pack(values, width)
-        self._offsets = (spans * width).offsets
+        self._spans = spans * width
 
     def gather(self, rows: Rows, size: int) -> memoryview:
         """The bits of the rows one after the other, as so many bytes, zeros at the end."""
-        words = _kernels().gather_bits(self._words, self._offsets, rows, size // 8 + 1)
+        words = _kernels().gather_bits(self._words, self._spans.offsets, self._spans.each, rows, size // 8 + 1)
         return memoryview(words.view(np.uint8))[:size]
 
 
@@ -149,7 +151,7 @@ class _Texts(Values):
 
     def page(self, rows: Rows) -> memoryview:
         size = self.spans.total(rows)
-        return memoryview(_kernels().gather_bytes(self._content, self.spans.offsets, rows, size))
+        return memoryview(_kernels().gather_bytes(self._content, self.spans.offsets, self.spans.each, rows, size))
 
 
 class _Numbers(Values):
@@ -161,8 +163,11 @@ class _Numbers(Values):
         self.unit = 8 * values.itemsize
 
     def page(self, rows: Rows) -> memoryview:
-        found = _kernels().gather_values(self._values, self.spans.offsets, rows, self.spans.total(rows))
-        return memoryview(found.view(np.uint8))
+        return memoryview(self._gathered(rows).view(np.uint8))
+
+    def _gathered(self, rows: Rows) -> Any:
+        spans = self.spans
+        return _kernels().gather_values(self._values, spans.offsets, spans.each, rows, spans.total(rows))
 
 
 class _Deltas(_Numbers):
@@ -171,8 +176,7 @@ class _Deltas(_Numbers):
     encoding = Encoding.DELTA_BINARY_PACKED
 
     def page(self, rows: Rows) -> memoryview:
-        found = _kernels().gather_values(self._values, self.spans.offsets, rows, self.spans.total(rows))
-        return memoryview(_kernels().delta_packed(found))
+        return memoryview(_kernels().delta_packed(self._gathered(rows)))
 
 
 class _Flags(Values):
@@ -274,20 +278,26 @@ class _Order:
     def __init__(self, values: pa.Array, spans: Spans) -> None:
         self._spans = spans
         self._texts: pa.Array | None = None
-        if not pa.types.is_string(values.type):
+        if pa.types.is_string(values.type):
+            distinct = values.dictionary_encode()
+            places = pc.sort_indices(distinct.dictionary).to_numpy()
+            self._texts = distinct.dictionary.take(pa.array(places))
+            rank = np.empty(len(places), np.int64)
+            rank[places] = np.arange(len(places))
+            self._ranks = rank[distinct.indices.to_numpy()]
+        else:
             self._size = values.type.bit_width // 8
             self._ranks = values.to_numpy().astype(np.int64)
-            return
-        distinct = values.dictionary_encode()
-        places = pc.sort_indices(distinct.dictionary).to_numpy()
-        self._texts = distinct.dictionary.take(pa.array(places))
-        rank = np.empty(len(places), np.int64)
-        rank[places] = np.arange(len(places))
-        self._ranks = rank[distinct.indices.to_numpy()]
+        # such as the number of the batch
+        ranks = self._ranks
+        self._only = int(ranks[0]) if len(ranks) and (ranks == ranks[0]).all() else None
 
     def bounds(self, rows: Rows, slots: int) -> Bounds | None:
         """What is stated of rows with so many slots; None when there is no value, or a long one."""
-        least, greatest, count = _kernels().bounds(self._ranks, self._spans.offsets, rows)
+        if self._only is not None:
+            least, greatest, count = self._only, self._only, self._spans.total(rows)
+        else:
+            least, greatest, count = _kernels().bounds(self._ranks, self._spans.offsets, rows)
         if not count:
             return None
         low, high = self._bytes(least), self._bytes(greatest)
