@@ -22,7 +22,7 @@ SECOND_OPINION := $(addprefix tests/unit/store/test_,s3_bed.py object_store.py c
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-console bench-files bench-commit bench-endurance bench-stream \
-	bench-deferred bench-latency bench-publish bench-maintenance bench-storage bench-executors bench-peers bench-all docs docs-serve faults fuzz random mutate faults-real pictures compose-check conformance clean
+	bench-write bench-deferred bench-latency bench-publish bench-maintenance bench-storage bench-executors bench-peers bench-all docs docs-serve faults fuzz random mutate faults-real pictures compose-check conformance clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ bench-files: $(STAMP) ## What remembering 100,000 files costs a stream
 
 bench-commit: $(STAMP) ## What a commit costs as a table's log grows
 	$(BIN)/python -m benchmarks.bench_commit
+
+bench-write: $(STAMP) ## Writing the copies of 100,000 messages against pyarrow alone, without Spark
+	$(BIN)/python -m benchmarks.bench_write
 
 bench-endurance: $(STAMP) ## 2,000 small batches into 100 queues, 1,000 deferred ones and a journal, without Spark (BATCHES=2000, MINUTES=30)
 	$(BIN)/python -m benchmarks.bench_endurance --batches $(or $(BATCHES),2000) $(if $(MINUTES),--minutes $(MINUTES))

@@ -115,15 +115,14 @@ def append_line(place: LocalPlace, line: str, *, mode: int = 0o600) -> None:
             os.close(descriptor)
 
 
-def write_parquet(place: Place, rows: pa.Table, *, durable: bool = True, **options: Any) -> int:
+def write_parquet(place: Place, rows: pa.Table, **options: Any) -> int:
     """Write a Parquet file under a name that nothing refers to yet; its size in bytes. Raises StorageFailed.
 
-    What is left of a file that could not be written is removed at once: a full disk needs the room. Without
-    `durable` the caller will `sync` it, together with others.
+    What is left of a file that could not be written is removed at once: a full disk needs the room.
     """
     with _effect("write", place), _output(place) as output:
         pq.write_table(rows, output.sink, **options)
-        return output.finish(durable=durable)
+        return output.finish()
 
 
 def put_parquet(place: Place, rows: pa.Table) -> None:
@@ -175,41 +174,51 @@ def _output(place: Place) -> Iterator[Output]:
 class ParquetFiles:
     """Parquet files that are written together, several of them on their way at a time; durable with `finish`.
 
-    Local ones are written one after the other and synced together at the end. Others are encoded in memory
-    and put by threads: what is on its way is bounded by `IN_FLIGHT_BYTES` beside one file.
+    Local ones are written one after the other and synced together at the end. Others are put by threads: what is on
+    its way is bounded by `IN_FLIGHT_BYTES` beside one file.
     """
 
     def __init__(self) -> None:
         self._local: list[LocalPlace] = []
+        self._shared: list[Place] = []
         self._pool: ThreadPoolExecutor | None = None
         self._sent: list[Future[None]] = []
         self._room = threading.Condition()
         self._in_flight = 0
 
     def write(self, place: Place, rows: pa.Table, **options: Any) -> int:
-        """Write a file under a name that nothing refers to yet; its size in bytes. Raises StorageFailed."""
+        """Write rows under a name that nothing refers to yet; the size of the file in bytes. Raises StorageFailed."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(rows, sink, **options)
+        content = sink.getvalue()
+        self.put(place, memoryview(content).cast("B"))
+        return int(content.size)
+
+    def put(self, place: Place, content: bytes | memoryview, *others: Place) -> None:
+        """Write a file under names that nothing refers to yet, once: the `others` share it. Raises StorageFailed."""
         if isinstance(place, LocalPlace):
-            size = write_parquet(place, rows, durable=False, **options)
-            self._local.append(place)
-            return size
+            self._write(place, content)
+            for other in others:
+                self._share(place, other, content)
+            return
         for sent in [sent for sent in self._sent if sent.done()]:
             self._sent.remove(sent)
             sent.result()  # what failed ends the whole
-        output = place.output()
-        pq.write_table(rows, output.sink, **options)
-        size = int(output.sink.tell())
+        size = len(content)
         with self._room:
             self._room.wait_for(lambda: not self._in_flight or self._in_flight + size <= IN_FLIGHT_BYTES)
             self._in_flight += size
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_AT_ONCE, "put")
-        self._sent.append(self._pool.submit(self._send, place, output, size))
-        return size
+        whole = self._pool.submit(self._send, place, content)
+        self._sent.append(whole)
+        # threads take what there is to do in this order: who waits for the first one waits for what has begun
+        self._sent += [self._pool.submit(self._send_shared, whole, place, other) for other in others]
 
     def finish(self) -> None:
         """Wait until everything is durable. Raises StorageFailed."""
-        sync(self._local)
-        self._local = []
+        sync(self._local, named=self._shared)
+        self._local, self._shared = [], []
         try:
             for sent in self._sent:
                 sent.result()
@@ -220,7 +229,7 @@ class ParquetFiles:
         """Give up what is not written yet; what is written is for the caller to remove."""
         for sent in self._sent:
             sent.cancel()
-        self._local = []
+        self._local, self._shared = [], []
         self._end()
 
     def _end(self) -> None:
@@ -229,13 +238,34 @@ class ParquetFiles:
             self._pool = None
         self._sent = []
 
-    def _send(self, place: Place, output: Output, size: int) -> None:
+    def _write(self, place: LocalPlace, content: bytes | memoryview) -> None:
+        with _effect("write", place), _output(place) as output:
+            output.sink.write(content)
+            output.finish(durable=False)
+        self._local.append(place)
+
+    def _share(self, place: LocalPlace, other: Place, content: bytes | memoryview) -> None:
+        assert isinstance(other, LocalPlace), other  # noqa: S101  # all of a data directory is in one place
+        with _effect("link", other):
+            shared = place.share(other)
+        if shared:
+            self._shared.append(other)
+        else:
+            self._write(other, content)
+
+    def _send_shared(self, whole: Future[None], place: Place, other: Place) -> None:
+        whole.result()
+        with _effect("link", other):
+            place.share(other)
+
+    def _send(self, place: Place, content: bytes | memoryview) -> None:
         try:
-            with _effect("write", place):
+            with _effect("write", place), _output(place) as output:
+                output.sink.write(content)
                 output.finish()
         finally:
             with self._room:
-                self._in_flight -= size
+                self._in_flight -= len(content)
                 self._room.notify()
 
 
@@ -286,21 +316,24 @@ class ParquetDraft:
                 raise
 
 
-def sync(places: Sequence[Place]) -> None:
+def sync(places: Sequence[Place], *, named: Sequence[Place] = ()) -> None:
     """Make files and their names durable, several at a time: each waits for the disk. Raises StorageFailed.
 
-    Objects of a store are durable already.
+    Of those in `named` the names alone: what they hold is that of another file. Objects of a store are durable already.
     """
     paths = [place.path for place in places if isinstance(place, LocalPlace)]
     if not paths:
         return
     with _effect("sync", places[0].parent):
-        if len(paths) == 1:  # starting threads costs more than waiting for two syncs, of which the first does most
+        if len(paths) == 1 and not named:  # threads cost more than waiting for two syncs, of which the first does most
             sync_file(paths[0])
             sync_file(paths[0].parent)
             return
+        folders = {path.parent for path in paths} | {
+            place.path.parent for place in named if isinstance(place, LocalPlace)
+        }
         with ThreadPoolExecutor(_AT_ONCE, "sync") as pool:
-            for _ in pool.map(sync_file, [*paths, *{path.parent for path in paths}]):
+            for _ in pool.map(sync_file, [*paths, *folders]):
                 pass
 
 

@@ -1,13 +1,14 @@
 """Routed messages as Parquet files in the folders of queue tables: the hot path of every job.
 
 One flush writes one file per queue that has copies, and one for the journal where there is one. All work that is
-the same for every copy of a message is done once per flush, on the messages: strings of few distinct values become
-dictionaries, map entries are flattened, columns that hold nothing are left out of the files (a Delta reader gives
-null for them). What remains per queue is one gather per leaf column and its encoding.
+the same for every copy of a message is done once per flush, on the messages: they are encoded as Parquet has them
+(`bindery.store.pages`), and columns that hold nothing are left out of the files (a Delta reader gives null for them).
+What remains per queue is to put encoded values together. Queues that get the same rows, such as those of a fanout,
+share one file: it has a name in the folder of each table.
 
 Memory of a `QueueWriter` is bounded: `add` buffers at most `buffer_bytes` of messages plus one batch
-before it flushes, and a flush holds, beside that buffer, one joined copy of it, the copies of one
-queue at a time (at most the buffer again) and their encoded file (smaller): four times
+before it flushes, and a flush holds, beside that buffer, one joined copy of it, one that is encoded, and the file of
+one queue at a time (its columns before and after they are joined; all smaller than the buffer): five times
 `buffer_bytes` plus the size of one batch in all. On an object store up to 32 MiB of encoded files are on
 their way beside that.
 """
@@ -20,6 +21,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final, Literal
 
 import numpy as np
@@ -33,7 +35,7 @@ from bindery.router.message import JOURNAL_ROUTING, MESSAGE_SCHEMA, ROUTING, SEN
 from bindery.store import effects
 from bindery.store.commit import WrittenFile
 from bindery.store.data_files import drop_unused
-from bindery.store.gathers import Gathers
+from bindery.store.pages import Copies
 from bindery.store.paths import DataDir
 from bindery.store.places import at
 
@@ -47,6 +49,7 @@ NUMBERS_PER_TASK: Final = 1 << 40
 BATCH_SCHEMA: Final = pa.schema([*SENT_SCHEMA, ("source", SOURCE), (SEQ, pa.int64())])
 
 Rows = npt.NDArray[np.int32]
+Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,6 @@ class QueueWriter:
         stamp: BatchStamp,
         attempt: str = "0",
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
-        compression: str = "snappy",
         journal: Rows | None = None,
         deferred: Flags | None = None,
     ) -> None:
@@ -107,7 +109,6 @@ class QueueWriter:
         self._vhost = vhost
         self._queues = queues
         self._stamp = stamp
-        self._compression = compression
         assert deferred is None or journal is not None  # noqa: S101  # a copy that waits nowhere would be lost
         self._journal = None if journal is None else pa.array(journal)
         self._deferred = deferred if deferred is not None and deferred.any() else None
@@ -178,16 +179,25 @@ class QueueWriter:
         if self._rows or self._noted:
             joined = _joined(self._batches)
             columns = {name: joined[name] for name in MESSAGE_SCHEMA.names if name != "bcc"}
-            flush = _Flush(columns, joined["source"], joined[SEQ], _concatenated(self._lineage), self._stamp)
-            for queue, parts in sorted(self._rows.items()):
-                rows = pa.array(parts[0] if len(parts) == 1 else np.concatenate(parts))
-                name = self._queues[queue]
-                self._write(*flush.table(rows), flush.dictionaries, "queue", name)
-            if self._noted:
-                self._write_journal(flush, joined)
+            lineage = _concatenated(self._lineage)
+            if self._rows:
+                self._write_queues(columns, joined, lineage)
+            if self._noted and len(lineage):
+                self._write_journal(columns, joined, lineage)
         if self._lost:
             self._write_lost()
         self._clear()
+
+    def _write_queues(self, columns: Mapping[str, pa.Array], joined: Mapping[str, pa.Array], lineage: pa.Array) -> None:
+        seq = joined[SEQ].to_numpy()
+        copies = self._copies(self._stamped(columns, joined, lineage))
+        # queues that get the same rows share a file: what differs between copies of a message are their tables alone
+        alike: dict[bytes, tuple[npt.NDArray[np.uint32], list[str]]] = {}
+        for queue, parts in sorted(self._rows.items()):
+            rows = np.concatenate(parts).view(np.uint32)
+            alike.setdefault(rows.tobytes(), (rows, []))[1].append(self._queues[queue])
+        for rows, queues in alike.values():
+            self._write(copies.file(rows), seq[rows], "queue", *queues)
 
     def _write_lost(self) -> None:
         joined = _joined([lost.batch for lost in self._lost])
@@ -196,18 +206,57 @@ class QueueWriter:
             for name in ("reason", "disposition", "detail", "raw")
         }
         lineage = _concatenated([lost.lineage for lost in self._lost])
-        flush = _Flush(columns, joined["source"], joined[SEQ], lineage, self._stamp)
-        everything = pa.array(np.arange(len(lineage), dtype=np.int32))
+        copies = self._copies(self._stamped(columns, joined, lineage))
         # an unroutable table is created by the first commit that has rows for it
         effects.make_folder(at(self._data.unroutable(self._vhost)))
-        self._write(*flush.table(everything), flush.dictionaries, "unroutable", "")
+        self._write(copies.file(np.arange(len(lineage), dtype=np.uint32)), joined[SEQ].to_numpy(), "unroutable", "")
 
-    def _write_journal(self, flush: _Flush, joined: Mapping[str, pa.Array]) -> None:
+    def _write_journal(
+        self, columns: Mapping[str, pa.Array], joined: Mapping[str, pa.Array], lineage: pa.Array
+    ) -> None:
         noted = pa.concat_tables(self._noted).combine_chunks()
         beside = {name: noted[name].chunk(0) for name in noted.column_names} | {"bcc": joined["bcc"]}
+        seq = joined[SEQ].to_numpy()
+        order = np.argsort(seq, kind="stable").astype(np.uint32)
+        deferred = beside["deferred"].null_count
         # a stream's journal is created by its first commit, or by whoever drives the stream
         effects.make_folder(at(self._data.journal(self._stamp.stream)))
-        self._write(*flush.journal(beside), flush.dictionaries, "journal", self._stamp.stream)
+        file = self._copies(self._stamped(columns, joined, lineage, beside)).file(order, group_rows=_JOURNAL_GROUP)
+        self._write(file, seq, "journal", self._stamp.stream, deferred=deferred)
+
+    def _copies(self, table: pa.Table) -> Copies:
+        return Copies(table, delta=_DELTA_ENCODED, bounded=_WITH_STATISTICS)
+
+    def _stamped(
+        self,
+        columns: Mapping[str, pa.Array],
+        joined: Mapping[str, pa.Array],
+        lineage: pa.Array,
+        beside: Mapping[str, pa.Array] = MappingProxyType({}),
+    ) -> pa.Table:
+        """Rows with what the batch says of each; columns that hold nothing are left out.
+
+        `beside` is what only a journal says.
+        """
+        count = len(lineage)
+        stamp = self._stamp
+        members = [
+            pa.array(np.full(count, stamp.topology_version)),
+            pa.repeat(stamp.stream, count),
+            pa.array(np.full(count, stamp.batch_id)),
+            joined[SEQ],
+            lineage,
+            *(beside[name] for name in _OF_QUEUES if beside),
+        ]
+        fields = list(JOURNAL_ROUTING if beside else ROUTING)
+        kept = {
+            **columns,
+            "routing": pa.StructArray.from_arrays(members, fields=fields),
+            "routed_at": pa.array(np.full(count, stamp.clock_ms * 1000)).view(TIMESTAMP),
+            "source": joined["source"],
+            **{name: array for name, array in beside.items() if name not in _OF_QUEUES},
+        }
+        return pa.table({name: array for name, array in kept.items() if array.null_count < count})
 
     def close(self) -> list[WrittenFile]:
         """Flush, and give every file written, durable: what is committed must outlive the machine."""
@@ -231,75 +280,61 @@ class QueueWriter:
 
     def _write(
         self,
-        table: pa.Table,
-        seq: pa.Array,
-        dictionaries: Sequence[str],
+        content: bytes,
+        seq: Numbers,
         kind: Literal["queue", "unroutable", "journal"],
-        name: str,
+        *names: str,
+        deferred: int | None = None,
     ) -> None:
-        rows = table.num_rows
-        file = f"{self._prefix}-{len(self._files)}-{secrets.token_hex(4)}.parquet"
-        size = self._writing.write(
-            at(self._data.routed(kind, self._vhost, name), file),
-            table,
-            compression=self._compression,
-            use_dictionary=[*dictionaries, *_CONSTANT],
-            column_encoding=_DELTA_ENCODED,
-            write_statistics=_WITH_STATISTICS,
-            row_group_size=_JOURNAL_GROUP if kind == "journal" else None,
-            store_schema=False,
-        )
-        self._files.append(
+        """Write a file of the rows of these numbers into the tables of these names, which share it.
+
+        Of a journal it says how many rows say nothing of deferred queues.
+        """
+        stats = self._statistics(seq, deferred)
+        files = [
             WrittenFile(
                 kind=kind,
                 vhost=self._vhost,
                 name=name,
-                path=file,
-                size=size,
-                rows=rows,
-                stats=self._stamp_stats(table, seq),
+                path=f"{self._prefix}-{number}-{secrets.token_hex(4)}.parquet",
+                size=len(content),
+                rows=len(seq),
+                stats=stats,
             )
-        )
+            for number, name in enumerate(names, len(self._files))
+        ]
+        # known before they are there: whoever gives up removes them, also when the answer to the last effect was lost
+        self._files += files
+        first, *others = (at(self._data.routed(file.kind, file.vhost, file.name), file.path) for file in files)
+        self._writing.put(first, content, *others)
 
-    def _stamp_stats(self, table: pa.Table, seq: pa.Array) -> str:
+    def _statistics(self, seq: Numbers, deferred: int | None) -> str:
         stamp = self._stamp
-        rows = table.num_rows
-        low, high = pc.min_max(seq).values()
         same = {"topology_version": stamp.topology_version, "batch_id": stamp.batch_id}
         at = datetime.fromtimestamp(stamp.clock_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         nulls: dict[str, int] = dict.fromkeys((*same, "seq"), 0)
-        routing = table.schema.field("routing").type
-        if routing.get_field_index("deferred") >= 0:
-            nulls["deferred"] = pc.struct_field(table["routing"], "deferred").null_count
+        if deferred is not None:
+            nulls["deferred"] = deferred
         return json.dumps(
             {
-                "numRecords": rows,
-                "minValues": {"routed_at": at, "routing": same | {"seq": low.as_py()}},
-                "maxValues": {"routed_at": at, "routing": same | {"seq": high.as_py()}},
+                "numRecords": len(seq),
+                "minValues": {"routed_at": at, "routing": same | {"seq": int(seq.min())}},
+                "maxValues": {"routed_at": at, "routing": same | {"seq": int(seq.max())}},
                 "nullCount": {"routed_at": 0, "routing": nulls},
             },
             separators=(",", ":"),
         )
 
 
-#: Leaf columns with one value per batch, beside those found to repeat.
-_CONSTANT: Final = (
-    "routing.topology_version",
-    "routing.stream",
-    "routing.batch_id",
-    "routed_at",
-    "mandatory",
-    "reason",
-    "disposition",
-    "detail",
+#: Sorted or slowly changing integers, from 0 on.
+_DELTA_ENCODED: Final = frozenset(
+    {
+        "routing.seq",
+        "routing.bindings.list.element",
+        "routing.queues.list.element",
+        "routing.deferred.list.element",
+    }
 )
-#: Sorted or slowly changing integers.
-_DELTA_ENCODED: Final = {
-    "routing.seq": "DELTA_BINARY_PACKED",
-    "routing.bindings.list.element": "DELTA_BINARY_PACKED",
-    "routing.queues.list.element": "DELTA_BINARY_PACKED",
-    "routing.deferred.list.element": "DELTA_BINARY_PACKED",
-}
 _WITH_STATISTICS: Final = [
     "exchange",
     "routing_key",
@@ -366,68 +401,6 @@ def _waiting(reached: pa.ListArray, ids: pa.Array, deferred: Flags) -> pa.ListAr
     absent = pa.array(offsets[1:] == offsets[:-1])
     kept = ids.take(pa.array(reached.values.to_numpy()[chosen]))
     return pa.ListArray.from_arrays(pa.array(offsets), kept, mask=absent)
-
-
-class _Flush:
-    """The columns of one flush, ready to be gathered."""
-
-    def __init__(
-        self,
-        columns: Mapping[str, pa.Array],
-        source: pa.Array,
-        seq: pa.Array,
-        lineage: pa.Array,
-        stamp: BatchStamp,
-    ) -> None:
-        shared = Gathers()
-        self._gathers = {
-            name: gather for name, array in columns.items() if (gather := shared.gather(array, name)) is not None
-        }
-        self._source = shared.gather(source, "source")
-        self._seq = seq
-        self._lineage = lineage
-        self._stamp = stamp
-        self.dictionaries = shared.dictionaries
-        self._stream = pa.array([stamp.stream])
-
-    def table(self, rows: pa.Array) -> tuple[pa.Table, pa.Array]:
-        """The copies of the given rows, and their numbers."""
-        count = len(rows)
-        stamp = self._stamp
-        seq = self._seq.take(rows)
-        gathered = {name: gather(rows) for name, gather in self._gathers.items()}
-        stream = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), self._stream)
-        members = [
-            pa.array(np.full(count, stamp.topology_version)),
-            stream,
-            pa.array(np.full(count, stamp.batch_id)),
-            seq,
-            self._lineage.take(rows),
-        ]
-        fields = [member.with_type(array.type) for member, array in zip(ROUTING, members, strict=True)]
-        gathered["routing"] = pa.StructArray.from_arrays(members, fields=fields)
-        gathered["routed_at"] = pa.array(np.full(count, stamp.clock_ms * 1000)).view(TIMESTAMP)
-        if self._source is not None:
-            gathered["source"] = self._source(rows)
-        return pa.table(gathered), seq
-
-    def journal(self, beside: Mapping[str, pa.Array]) -> tuple[pa.Table, pa.Array]:
-        """Every message once, in the order of their numbers, and these; `beside` is what only a journal says."""
-        numbers = self._seq.to_numpy()
-        order = np.arange(len(numbers))
-        if not (numbers[1:] > numbers[:-1]).all():
-            order = np.argsort(numbers, kind="stable")
-        rows = pa.array(order.astype(np.int32))
-        table, seq = self.table(rows)
-        routing = table["routing"].chunk(0)
-        members = [*routing.flatten(), *(beside[name].take(rows) for name in _OF_QUEUES)]
-        fields = [member.with_type(array.type) for member, array in zip(JOURNAL_ROUTING, members, strict=True)]
-        place = table.schema.get_field_index("routing")
-        table = table.set_column(place, "routing", pa.StructArray.from_arrays(members, fields=fields))
-        for name, array in beside.items():
-            if name not in _OF_QUEUES and array.null_count < len(array):
-                table = table.append_column(name, array.take(rows))
-        return table, seq
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> Mapping[str, pa.Array]:

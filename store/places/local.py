@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +19,9 @@ from bindery.store.places.place import Output, Place, Stat
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
+
+#: What a file system says that has no links, none to another one, or no more of them to this file.
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 
 class LocalPlace(Place):
@@ -145,6 +149,15 @@ class LocalPlace(Place):
 
     def make_folder(self, *, mode: int = 0o777) -> None:
         self.path.mkdir(mode=mode, parents=True, exist_ok=True)
+
+    def share(self, to: Self) -> bool:
+        try:
+            os.link(self.address, to.address)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return False
+        return True
 
     def rename(self, to: Self) -> None:
         with suppress(FileNotFoundError):

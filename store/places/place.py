@@ -204,6 +204,15 @@ class Place(ABC):
         """Make a folder and those above it, unless they are there."""
 
     @abstractmethod
+    def share(self, to: Self) -> bool:
+        """Give a file that never changes a second place, without its content being sent: False, and nothing done, where
+        that cannot be.
+
+        On a file system it is a link, as durable as the folder that it is in; on an object store a copy. Whichever is
+        removed, the other one stays.
+        """
+
+    @abstractmethod
     def rename(self, to: Self) -> None:
         """Give a file another name, over what has it; nothing when it is gone.
 

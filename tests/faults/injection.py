@@ -32,7 +32,7 @@ _ON_THE_WIRE: Final = ("again", "half")
 #: Kinds that happen before the effect that they meet.
 _BEFORE: Final = ("died before", "full", "rival", "again", "half")
 #: Effects that need room on the disk, or in the store.
-_NEED_ROOM: Final = ("put", "copy", "write", "replace", "append", "make", "checkpoint")
+_NEED_ROOM: Final = ("put", "copy", "write", "link", "replace", "append", "make", "checkpoint")
 #: Requests that change an object store.
 _CHANGES: Final = ("put", "copy", "delete")
 #: What a path below the data directory is, by its folder.
