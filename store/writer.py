@@ -16,9 +16,10 @@ their way beside that.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -126,7 +127,8 @@ class QueueWriter:
         for n, queue in enumerate(deliveries.queue.tolist()):
             if len(waiting) and waiting[queue]:
                 continue
-            self._rows.setdefault(queue, []).append(deliveries.rows[bounds[n] : bounds[n + 1]] + base)
+            rows = deliveries.rows[bounds[n] : bounds[n + 1]]
+            self._rows.setdefault(queue, []).append(rows + base if base else rows)
         self._lineage.append(deliveries.lineage)
         if self._journal is not None:
             self._noted.append(_noted(batch.num_rows, deliveries, self._journal, self._deferred))
@@ -191,13 +193,20 @@ class QueueWriter:
     def _write_queues(self, columns: Mapping[str, pa.Array], joined: Mapping[str, pa.Array], lineage: pa.Array) -> None:
         seq = joined[SEQ].to_numpy()
         copies = self._copies(self._stamped(columns, joined, lineage))
-        # queues that get the same rows share a file: what differs between copies of a message are their tables alone
-        alike: dict[bytes, tuple[npt.NDArray[np.uint32], list[str]]] = {}
-        for queue, parts in sorted(self._rows.items()):
-            rows = np.concatenate(parts).view(np.uint32)
-            alike.setdefault(rows.tobytes(), (rows, []))[1].append(self._queues[queue])
-        for rows, queues in alike.values():
+        for rows, queues in self._alike():
             self._write(copies.file(rows), seq[rows], "queue", *queues)
+
+    def _alike(self) -> Iterator[tuple[npt.NDArray[np.uint32], list[str]]]:
+        """The rows of queues, each with all that get the same: copies of a message differ by their tables alone."""
+        found: dict[tuple[int, int], list[tuple[npt.NDArray[np.uint32], list[str]]]] = {}
+        for queue, parts in sorted(self._rows.items()):
+            rows = (parts[0] if len(parts) == 1 else np.concatenate(parts)).view(np.uint32)
+            seen = found.setdefault((len(rows), int(rows.sum(dtype=np.int64))), [])
+            same = next((queues for others, queues in seen if np.array_equal(rows, others)), None)
+            if same is None:
+                seen.append((rows, same := []))
+            same.append(self._queues[queue])
+        return itertools.chain.from_iterable(found.values())
 
     def _write_lost(self) -> None:
         joined = _joined([lost.batch for lost in self._lost])
