@@ -21,7 +21,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 SECOND_OPINION := $(addprefix tests/unit/store/test_,s3_bed.py object_store.py commit.py log.py) -k "s3 or object_store"
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-console bench-files bench-commit bench-endurance bench-stream \
+.PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-growth bench-api bench-console bench-files bench-commit bench-endurance bench-stream \
 	bench-maintenance bench-storage bench-executors docs docs-serve faults fuzz random mutate faults-real pictures compose-check conformance clean
 
 help: ## Show this help
@@ -78,6 +78,9 @@ bench-match: $(STAMP) ## Exchange matchers at scale
 bench-filters: $(STAMP) ## Text filters and filter sets
 	$(BIN)/python -m benchmarks.bench_filters
 	$(BIN)/python -m benchmarks.bench_filter_sets
+
+bench-growth: $(STAMP) ## What must not grow: bindings, ranges, negations, distinct keys, wide and long messages, memory of a task
+	$(BIN)/python -m benchmarks.bench_growth
 
 bench-api: $(STAMP) ## The REST control plane, beside a RabbitMQ if there is one (BINDERY_BENCH_BROKER=http://…)
 	$(BIN)/python -m benchmarks.bench_api
