@@ -22,7 +22,7 @@ SECOND_OPINION := $(addprefix tests/unit/store/test_,s3_bed.py object_store.py c
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test nightly test-oldest constraints lint format bench bench-match bench-filters bench-api bench-console bench-files bench-commit bench-endurance bench-stream \
-	bench-write bench-deferred bench-latency bench-publish bench-maintenance bench-storage bench-executors bench-peers bench-all docs docs-serve faults fuzz random mutate faults-real pictures compose-check conformance clean
+	bench-write bench-growth bench-deferred bench-latency bench-publish bench-maintenance bench-storage bench-executors bench-peers bench-all docs docs-serve faults fuzz random mutate faults-real pictures compose-check conformance clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ bench-match: $(STAMP) ## Exchange matchers at scale
 bench-filters: $(STAMP) ## Text filters and filter sets
 	$(BIN)/python -m benchmarks.bench_filters
 	$(BIN)/python -m benchmarks.bench_filter_sets
+
+bench-growth: $(STAMP) ## What must not grow: bindings, ranges, negations, distinct keys, wide and long messages, memory of a task
+	$(BIN)/python -m benchmarks.bench_growth
 
 bench-api: $(STAMP) ## The REST control plane, beside a RabbitMQ if there is one (BINDERY_BENCH_BROKER=http://…)
 	$(BIN)/python -m benchmarks.bench_api

@@ -21,11 +21,12 @@ import pyarrow as pa
 from benchmarks.results import Answer, record
 from benchmarks.workload import messages as workload_messages
 from benchmarks.workload import topology as workload_topology
+from bindery.router.arguments import decode_arguments
 from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.matching.trie import TopicMatcher
 from bindery.router.message import Message, to_batch
-from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology
+from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
 from bindery.router.values import Table
 
 ROWS = 100_000
@@ -124,6 +125,58 @@ class Comparison:
     binding: Callable[[int], tuple[str, dict[str, object]]]
     message: Callable[[int], Message]
 
+    def topology(self, count: int) -> Topology:
+        """The topology with so many bindings."""
+        return one_exchange(self.kind, map(self.binding, range(count)))
+
+
+@dataclass(frozen=True)
+class QueueFilters:
+    """Queues on one fanout exchange that each take messages of one customer (x-queue-filter, dialect artemis)."""
+
+    message: Callable[[int], Message]
+
+    def topology(self, count: int) -> Topology:
+        """The topology with so many queues."""
+        editor = TopologyEditor(Topology.empty())
+        editor.declare_exchange(Exchange(DEFAULT_VHOST, "x", "fanout"))
+        for number in range(count):
+            arguments = Table({"x-queue-filter": f"customer = 'c{number}' AND price > 10"})
+            editor.declare_queue(Queue(DEFAULT_VHOST, f"q{number}", arguments=arguments))
+            editor.bind(Binding(0, DEFAULT_VHOST, "x", f"q{number}", "queue", "", Table()))
+        return editor.topology
+
+
+@dataclass(frozen=True)
+class Diverts:
+    """Diverts of one exchange, each for the messages of one customer (dialect artemis), to one other exchange."""
+
+    message: Callable[[int], Message]
+
+    def topology(self, count: int) -> Topology:
+        """The topology with so many diverts."""
+        editor = TopologyEditor(one_exchange("fanout", iter([("", {})])))
+        editor.declare_exchange(Exchange(DEFAULT_VHOST, "y", "fanout"))
+        editor.bind(Binding(0, DEFAULT_VHOST, "y", "q1", "queue", "", Table()))
+        for number in range(count):
+            text = f"customer = 'c{number}' AND price > 10"
+            editor.declare_divert(Divert(0, DEFAULT_VHOST, f"d{number}", "x", "y", text))
+        return editor.topology
+
+
+@dataclass(frozen=True)
+class DefaultExchange:
+    """Queues that messages reach by their names."""
+
+    message: Callable[[int], Message]
+
+    def topology(self, count: int) -> Topology:
+        """The topology with so many queues."""
+        editor = TopologyEditor(Topology.empty())
+        for number in range(count):
+            editor.declare_queue(Queue(DEFAULT_VHOST, f"q{number}"))
+        return editor.topology
+
 
 def _headers(**properties: object) -> Callable[[int], Message]:
     return lambda n: Message(
@@ -131,7 +184,18 @@ def _headers(**properties: object) -> Callable[[int], Message]:
     )
 
 
-COMPARISONS: dict[str, Comparison] = {
+def _selector(number: int) -> dict[str, object]:
+    return {"x-filter-jms-selector": f"customer = 'c{number}' AND price > 10"}
+
+
+def _set(descriptor: str, value: object) -> dict[str, object]:
+    return dict(decode_arguments({"x-filters": {"f": {"descriptor": descriptor, "value": value}}}))
+
+
+OF_CUSTOMER = _headers(customer=lambda n: f"c{n}", price=20)
+
+COMPARISONS: dict[str, Comparison | Diverts | DefaultExchange] = {
+    "default exchange": DefaultExchange(lambda n: Message(routing_key=f"q{n}")),
     "direct": Comparison(
         "direct", lambda n: (f"order.{n}", {}), lambda n: Message(exchange="x", routing_key=f"order.{n}")
     ),
@@ -155,11 +219,28 @@ COMPARISONS: dict[str, Comparison] = {
     "headers, all over pairs of values": Comparison(
         "headers", lambda n: ("", {"a": n % 317, "b": n // 317}), _headers(a=lambda n: n % 317, b=lambda n: n // 317)
     ),
-    "selectors on a fanout": Comparison(
-        "fanout",
-        lambda n: ("", {"x-filter-jms-selector": f"customer = 'c{n}' AND price > 10"}),
-        _headers(customer=lambda n: f"c{n}", price=20),
+    "selectors on a fanout": Comparison("fanout", lambda n: ("", _selector(n)), OF_CUSTOMER),
+    "selectors on a topic": Comparison("topic", lambda n: ("#", _selector(n)), OF_CUSTOMER),
+    "selectors on a headers exchange": Comparison(
+        "headers", lambda n: ("", {"price": 20, **_selector(n)}), OF_CUSTOMER
     ),
+    "ranges on a fanout": Comparison(
+        "fanout",
+        lambda n: ("", {"x-filter-jms-selector": f"price BETWEEN {n} AND {n}.5"}),
+        _headers(price=lambda n: n),
+    ),
+    "filter sets, apache-selector": Comparison(
+        "fanout",
+        lambda n: ("", _set("apache.org:selector-filter:string", f"customer = 'c{n}' AND amqp.priority > 3")),
+        OF_CUSTOMER,
+    ),
+    "filter sets, amqp-sql": Comparison(
+        "fanout", lambda n: ("", _set("amqp:sql-filter", f"a.customer = 'c{n}' AND price > 10")), OF_CUSTOMER
+    ),
+    "filter sets, property filters": Comparison(
+        "fanout", lambda n: ("", _set("amqp:application-properties-filter", {"customer": f"c{n}"})), OF_CUSTOMER
+    ),
+    "diverts, artemis": Diverts(OF_CUSTOMER),
     "selectors on one direct key": Comparison(
         "direct",
         lambda n: ("k", {"x-filter-jms-selector": f"customer = 'c{n}' AND price > {n % 50}"}),
@@ -174,15 +255,12 @@ def compare_bindings() -> Iterator[Line]:
     """Cost per message with many bindings against few."""
     for name, case in COMPARISONS.items():
         batch = published(case.message)
-        few, many = (
-            Router.compile(one_exchange(case.kind, map(case.binding, range(count))), DEFAULT_VHOST)
-            for count in (USED, MANY)
-        )
+        few, many = (Router.compile(case.topology(count), DEFAULT_VHOST) for count in (USED, MANY))
         copies = [len(router.route(batch, clock_ms=0).rows) for router in (few, many)]
         if copies[0] != copies[1]:
             raise AssertionError(f"{name}: {copies} copies: not the same matches")
         base, cost, ratios = alternately(lambda: few.route(batch, clock_ms=0), lambda: many.route(batch, clock_ms=0))  # noqa: B023  # run at once
-        yield _compared(f"{name}: 100,000 bindings / 100", cost, base, ratios, 2)
+        yield _compared(f"{name}: 100,000 bindings / 100", cost, base, ratios, 1.5)
 
 
 def compare_keys() -> Iterator[Line]:
