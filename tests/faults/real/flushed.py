@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
+from bindery.router.model import Topology
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 
@@ -42,20 +43,30 @@ class Noted:
     deferred: frozenset[str]
 
 
-def noted(data: DataDir, topologies: TopologyStore, stream: str) -> Iterator[Noted]:
-    """The rows of the journal; ids of queues are those of the version that a message was routed by."""
+#: Topology version -> id of a queue -> its name.
+Names = dict[int, dict[int, str]]
+
+
+def names_in(topology: Topology) -> dict[int, str]:
+    """The queues of a version by their ids."""
+    return {queue.id: queue.name for queue in topology.in_vhost("/")[1]}
+
+
+def noted(data: DataDir, topologies: TopologyStore, stream: str, names: Names) -> Iterator[Noted]:
+    """The rows of the journal; ids of queues are those of the version that a message was routed by.
+
+    `names` has those of versions that were loaded before.
+    """
     path = data.journal(stream)
     if not DeltaTable.is_deltatable(path):
         return
     rows = dataset(path).to_table(columns=["application_properties", "routing", "routed_at"]).combine_chunks()
-    names: dict[int, dict[int, str]] = {}
     for name, routing, clock in zip(
         ids_of(rows) if rows.num_rows else [], rows["routing"].to_pylist(), rows["routed_at"].to_pylist(), strict=True
     ):
         version = routing["topology_version"]
         if version not in names:
-            queues = topologies.load(version=version).in_vhost("/")[1]
-            names[version] = {queue.id: queue.name for queue in queues}
+            names[version] = names_in(topologies.load(version=version))
         yield Noted(
             id=name,
             identity=(routing["stream"], routing["batch_id"], routing["seq"]),

@@ -20,7 +20,7 @@ from bindery.router.message import to_batch
 from bindery.store.deferred import any_waiting
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
-from tests.faults.real.flushed import Commits, Noted, dataset, ids_of, noted
+from tests.faults.real.flushed import Commits, Names, Noted, dataset, ids_of, names_in, noted
 from tests.faults.real.ledger import Ledger
 from tests.faults.real.traffic import STREAM, TRANSIENT
 
@@ -114,10 +114,11 @@ def judge(data: DataDir, ledger: Ledger) -> Verdict:
     for copy in copies:
         by_id[copy.id].append(copy)
     _check_identities(verdict, copies)
-    expected = _expected(topologies, ledger, by_id)
+    names: Names = {}
+    expected = _expected(topologies, ledger, by_id, names)
     born = _born(topologies, queues & set(TRANSIENT))
     _check_messages(verdict, ledger, by_id, expected, queues, born)
-    journal = list(noted(data, topologies, STREAM))
+    journal = list(noted(data, topologies, STREAM, names))
     _check_journal(verdict, ledger, journal, expected)
     if any_waiting(data, STREAM):
         verdict.find("copies that wait in the journal", STREAM)
@@ -170,16 +171,18 @@ def _check_identities(verdict: Verdict, copies: Iterable[Copy]) -> None:
 
 
 def _expected(
-    topologies: TopologyStore, ledger: Ledger, by_id: dict[str, list[Copy]]
+    topologies: TopologyStore, ledger: Ledger, by_id: dict[str, list[Copy]], names_of: Names
 ) -> dict[str, tuple[set[str], tuple[int, ...]]]:
-    """Message -> the queues of its version that must hold it, and its lineage."""
+    """Message -> the queues of its version that must hold it, and its lineage; notes the names of each version."""
     by_version: dict[int, list[str]] = defaultdict(list)
     for name, copies in by_id.items():
         if ledger.sent(name) is not None:
             by_version[copies[0].version].append(name)
     expected = {}
     for version, names in sorted(by_version.items()):
-        router = Router.compile(topologies.load(version=version), "/")
+        topology = topologies.load(version=version)
+        names_of[version] = names_in(topology)
+        router = Router.compile(topology, "/")
         sent = [one for name in names if (one := ledger.sent(name)) is not None]
         deliveries = router.route(to_batch(one.message for one in sent), clock_ms=0)
         lineages = deliveries.lineage.to_pylist()
