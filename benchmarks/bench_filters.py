@@ -142,6 +142,7 @@ def main() -> None:
                 (theirs / max(selections), theirs / min(selections)),
                 {
                     "workload": f"{chosen.rows:,} messages, `type = X AND price > n`; columns extracted before" + note,
+                    "ratio": "how many times as fast Bindery is",
                     "rounds": str(chosen.repeat),
                 },
                 f"python -m benchmarks.bench_filters --sizes {size}",

@@ -70,7 +70,11 @@ class Line:
             {title.rpartition(": ")[2]: self.cost, beside: self.base},
             self.ratio,
             (min(self.ratios), max(self.ratios)),
-            {"workload": f"{ROWS:,} messages, processor time of the cheapest run", "rounds": str(len(self.ratios))},
+            {
+                "workload": f"{ROWS:,} messages, processor time of the cheapest run",
+                "ratio": "how many times as much a message costs with the many",
+                "rounds": str(len(self.ratios)),
+            },
             "python -m benchmarks.bench_match",
             at_most=self.limit,
         )

@@ -164,6 +164,7 @@ def note(rows: int, copies: int, seconds: dict[str, list[float]]) -> None:
             {
                 "workload": f"{rows:,} messages, 1,300 bindings, {copies:,} copies",
                 "beside it": "Spark's plain append of the same messages to one Delta table, without routing",
+                "ratio": "how many times as long as the append Bindery takes",
                 "rounds": str(len(taken)),
             },
             f"python -m benchmarks.bench_route --rows {rows}",

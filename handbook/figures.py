@@ -20,7 +20,7 @@ FOLDER: Final = ROOT / "docs" / "pictures"
 BEGIN: Final = "<!-- from results/latest.json, by python -m handbook.figures -->\n"
 END: Final = "<!-- to here -->\n"
 #: Pixels: the chart's width, where bars begin, the height of a bar, and room for a value behind the longest.
-_WIDTH, _LEFT, _BAR, _VALUE = 760, 190, 14, 110
+_WIDTH, _LEFT, _BAR, _VALUE = 760, 190, 14, 130
 
 
 def slug(group: str) -> str:

@@ -22,7 +22,7 @@ class Options:
     def command(self, peer: str) -> str:
         """What asks that peer again, with these options."""
         chosen = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
-        given = [f"--{name} {value}" for name, value in chosen.items()]
+        given = [f"--{name} {str(value).removesuffix('.0')}" for name, value in chosen.items()]
         return " ".join(["python -m benchmarks.peers --only", peer, *given])
 
 

@@ -59,7 +59,7 @@ class Driver:
     _log: Path
 
     def publish(self, expected: int, limit: float) -> Published:
-        """Publish all messages once; `expected` copies end the clock. Raises RuntimeError after `limit` seconds."""
+        """Publish all messages once, and wait for so many copies. Raises RuntimeError after `limit` seconds."""
         assert self._process.stdin is not None  # noqa: S101  # a pipe was asked for
         self._process.stdin.write(f"{expected}\n")
         self._process.stdin.flush()

@@ -57,8 +57,11 @@ def test_what_a_peer_cannot_express_is_left_out() -> None:
 
 def test_queues_that_differ_are_told() -> None:
     assert differences({"a": 1, "b": 2}, {"a": 1, "b": 2}) == []
-    assert differences({"a": 1, "b": 2}, {"a": 1}) == [
-        "1 of 2 queues differ: 1 copies, Bindery 3; b has None, Bindery 2"
+    assert differences({"a": 1, "b": 2}, {"a": 1, "b": 3}) == [
+        "1 of 2 queues differ: 4 copies, Bindery 3; b has 3, Bindery 2"
+    ]
+    assert differences({"a": 1}, {"a": 1, "b": 0}) == [
+        "1 of 1 queues differ: 1 copies, Bindery 1; b has 0, Bindery None"
     ]
 
 

@@ -11,8 +11,8 @@ import java.util.stream.Collectors;
 
 /**
  * Publishes a workload to a peer, once for each line on standard input, and answers with a line of JSON: the seconds from
- * the first message until its queues hold as many as the line says, and what every queue held. When they do not within
- * ten seconds after the last message, what they hold is the answer.
+ * the first message until all were accepted, as the form promises, and what every queue held then. The line says how many
+ * copies to wait for, which is not timed; when they are not there within ten seconds, those that are there are the answer.
  *
  * <p>Arguments: peer (rabbitmq, artemis, broker-j), form (durable, volatile), topology, messages, threads, and where the
  * peer is: a folder of its own, or the address of a broker that runs.
@@ -46,7 +46,7 @@ final class Main {
                     Thread.sleep(5);
                     counts = peer.counts();
                 }
-                double seconds = (System.nanoTime() - started) / 1e9;
+                double seconds = (published - started) / 1e9;
                 String queues = counts.entrySet().stream()
                         .map(entry -> "\"" + entry.getKey() + "\": " + entry.getValue())
                         .collect(Collectors.joining(", "));
