@@ -45,6 +45,8 @@ class SeenTable:
         self._of: tuple[int, int] | None = None
         #: When each batch was routed, ascending, as far as it counts.
         self._clocks: dict[int, int] = {}
+        #: The clock by which keys were forgotten: one that comes before it may ask for them.
+        self._forgot_ms = -(1 << 63)
         self._stated_ms: int | None = None
         self._verdict: Verdict | None = None
 
@@ -56,9 +58,11 @@ class SeenTable:
         if self._stated_ms != window_ms:
             keep_window(self._data, self._stream, self._vhost, window_ms)
             self._stated_ms = window_ms
-        if self._of != (stamp.batch_id, window_ms):
+        # a batch without a new key is not on record, and its clock is none that later ones are measured by
+        if self._of != (stamp.batch_id, window_ms) or self._clock_ms(stamp) < self._forgot_ms:
             self._read(stamp, window_ms)
-        oldest_ms = self._clock_ms(stamp) - window_ms
+        self._forgot_ms = self._clock_ms(stamp)
+        oldest_ms = self._forgot_ms - window_ms
         for batch in [batch for batch, clock_ms in self._clocks.items() if clock_ms <= oldest_ms]:
             del self._clocks[batch]
         self._seen.forget_before(min(self._clocks, default=stamp.batch_id))

@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from bindery.router.error_text import counted
+from bindery.router.errors import StorageFailed
 from bindery.router.freshness import FreshnessOf
 from bindery.router.model import Topology
 from bindery.store import tables
@@ -40,6 +42,8 @@ _FIRST_LOOK_SECONDS: Final = 1.0
 #: The class of queues whose tables could not be written, and the seconds after which they are tried again.
 _ASIDE: Final = -1
 _ASIDE_SECONDS: Final = 60
+#: Queues that an error names.
+_NAMED: Final = 3
 
 
 @dataclass
@@ -106,13 +110,25 @@ class Flushing:
                 self._changed.notify_all()
 
     def finish(self) -> None:
-        """Materialise all that waits, before a stream ends. Raises what `materialise` does."""
+        """Materialise all that waits, before a stream ends.
+
+        Raises what `materialise` does, and StorageFailed when the table of a queue cannot be written: its copies go on
+        waiting.
+        """
         self.close()
         path = self._data.journal(self._stream)
         if tables.exists(path):
             journal = Journal.open(path)
             if journal.waiting():
-                self._flushed(materialise_now(self._topologies, journal))
+                found = materialise_now(self._topologies, journal)
+                self._flushed(found)
+                if found.failed:
+                    raise StorageFailed(
+                        f"{counted(len(found.failed), 'queue')} could not get what waits in the journal of stream "
+                        f"{self._stream!r}: {'; '.join(sorted(found.failed.values())[:_NAMED])}",
+                        where=path,
+                        hint="every message is routed and kept there: see to the tables, then `bindery materialise`",
+                    )
 
     def close(self) -> None:
         """Stop after the queues that are worked on; what waits goes on waiting."""

@@ -269,6 +269,15 @@ def test_each_key_is_routed_once_in_its_window_whatever_happens(history: list[Ba
         assert {row["reason"] for row in stream.lost} <= {"duplicate"}
 
 
+def test_a_clock_that_goes_back_finds_what_a_batch_without_keys_was_too_late_for(stream: Stream) -> None:
+    """As it does for a driver that starts anew: such a batch leaves nothing on record."""
+    stream.route(0, NOW, one_task(("first", "a")))
+    stream.route(1, NOW + 11 * SECOND, one_task(("without", None)))
+    repeats = stream.route(2, NOW + 7 * SECOND, one_task(("again", "a")))
+    assert repeats is not None
+    assert stream.routed == ["first", "without"]
+
+
 def identity(row: dict[str, Any]) -> str:
     return "{stream}:{batch_id}:{seq}".format(**row["routing"])
 

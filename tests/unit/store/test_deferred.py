@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from bindery.router.declarations import TopologyEditor
-from bindery.router.errors import InvalidDeclaration
+from bindery.router.errors import InvalidDeclaration, StorageFailed
 from bindery.router.freshness import FreshnessOf
 from bindery.router.message import QUEUE_SCHEMA, Message
 from bindery.router.model import Queue, Setting
@@ -290,6 +290,16 @@ def test_one_damaged_table_keeps_no_other_queue_waiting(data: DataDir, store: To
     effects.replace(log, whole)
     assert deferred.materialise_now(store, journal(data)).queues == ["late"]
     assert materialised_through(journal(data).log) == 0
+
+
+def test_a_stream_does_not_end_well_while_a_table_cannot_be_written(data: DataDir, store: TopologyStore) -> None:
+    declare(store, good=60, late=60)
+    route(data, store, [Message("", "late", cc=("good",))])
+    effects.replace(place(data.queue("/", "late"), "_delta_log", "0" * 20 + ".json"), b"{")
+    flushing = deferred.Flushing(data, "flights", "/")
+    with pytest.raises(StorageFailed, match=r"1 queue could not get what waits .* 'flights': late: "):
+        flushing.finish()
+    assert len(rows(data, "good")) == 1
 
 
 def test_a_journal_is_not_trimmed_of_what_waits(data: DataDir, store: TopologyStore) -> None:
