@@ -153,7 +153,7 @@ def test_batch_time_is_the_same_at_every_attempt(installation: Installation, mon
     installation.queue("all")
     installation.write_lines(as_json(id="a"), as_json(id="b"), file="a.json")
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise ConnectionError("the driver dies before it commits")
 
     with monkeypatch.context() as patch:

@@ -250,7 +250,7 @@ def test_what_one_attempt_left_out_the_next_one_does_too(inbox: Installation, mo
     bad = place(inbox, "bad.parquet", b"not parquet at all")
     planned = bad.stat()
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise ConnectionError("the driver dies before it commits")
 
     with monkeypatch.context() as patch:
