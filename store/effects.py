@@ -201,9 +201,10 @@ class ParquetFiles:
             for other in others:
                 self._share(place, other, content)
             return
-        for sent in [sent for sent in self._sent if sent.done()]:
-            self._sent.remove(sent)
-            sent.result()  # what failed ends the whole
+        ended = [sent for sent in self._sent if sent.done()]
+        for sent in ended:
+            sent.result()  # what failed ends the whole, now and at the end
+        self._sent = [sent for sent in self._sent if sent not in ended]
         size = len(content)
         with self._room:
             self._room.wait_for(lambda: not self._in_flight or self._in_flight + size <= IN_FLIGHT_BYTES)
@@ -224,6 +225,12 @@ class ParquetFiles:
                 sent.result()
         finally:
             self._end()
+
+    def forget(self, places: Iterable[Place]) -> None:
+        """Some files are not wanted after all: they are gone, or will be, before the others are durable."""
+        gone = set(places)
+        self._local = [place for place in self._local if place not in gone]
+        self._shared = [place for place in self._shared if place not in gone]
 
     def discard(self) -> None:
         """Give up what is not written yet; what is written is for the caller to remove."""

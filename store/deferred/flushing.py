@@ -173,7 +173,8 @@ def _flush(
     parts: tuple[float, float],
 ) -> bool:
     """Give each of the queues what a stretch has for it; False when `between` has stopped it."""
-    ids = [queue_id for queue_id in tail.ids if queue_id in queues]
+    # a table that could not be written lacks what an earlier stretch had for it: it gets nothing that is later
+    ids = [queue_id for queue_id in tail.ids if queue_id in queues and queue_id not in done.failed]
     with ThreadPoolExecutor(_WORKERS, "flush") as pool:
         for begin in range(0, len(ids), _TOGETHER):
             group = [queues[queue_id] for queue_id in ids[begin : begin + _TOGETHER]]
@@ -202,6 +203,7 @@ def _flush_group(
                     written.append(found)
         files.finish()
     except BaseException:
+        files.discard()
         for one in written:
             drop_unused(one.log.path, [added.path for added in one.added])
         raise
@@ -238,6 +240,7 @@ def _write(data: DataDir, tail: Tail, queue: Queue, stream: str, files: effects.
             )
             added.append(add_file(name, size, rows.num_rows, statistics_of(rows)))
     except BaseException:
+        files.forget(at(log.path, one.path) for one in added)
         drop_unused(log.path, [one.path for one in added])
         raise
     return _Written(queue, log, guard, added)

@@ -178,6 +178,9 @@ class Flushing:
                 one.busy = True
                 try:
                     self._flush(path, one)
+                except Exception:
+                    one.due = time.monotonic() + min(_LOOK_SECONDS, one.seconds * _READ_AFTER)
+                    raise
                 finally:
                     one.busy = False
 
@@ -226,9 +229,11 @@ class Flushing:
         self._seen = newest
 
     def _flush(self, path: str, one: _Class) -> None:
-        begun, before = time.monotonic(), one.through
-        one.due = begun + one.seconds * _READ_AFTER
+        begun, before, ids = time.monotonic(), one.through, frozenset(one.ids)
         journal = Journal.open(path)
+        if self._topologies.load() is not self._seen:
+            return  # it may hold copies for a queue that is in no class yet
+        one.due = begun + one.seconds * _READ_AFTER
         if not journal.waiting(one.through):
             return
 
@@ -241,17 +246,17 @@ class Flushing:
             self._data,
             self._topologies,
             journal,
-            only=one.ids,
+            only=ids,
             after=one.through,
             bounds=self._bounds,
             between=between,
         )
-        one.through = found.through
+        # others may have joined it while it rested
+        one.through = found.through if one.ids <= ids else min(before, one.through)
         if found.failed:
             self._set_aside(one, found.failed, before)
         elif one is self._classes.get(_ASIDE):
-            del self._classes[_ASIDE]
-            self._seen = None  # its queues go back to where they belong
+            self._seen = None  # at the next look its queues go back to where they belong; until then they count here
         through = min((each.through for each in self._classes.values()), default=before)
         if through > materialised_through(journal.log):
             record_materialised(journal, through)

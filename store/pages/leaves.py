@@ -249,7 +249,7 @@ class Column:
         if not len(values) or self.kind is Physical.BOOLEAN:
             return None
         if values.type in _FIXED:
-            numbers = values.to_numpy()
+            numbers = _integers(values.to_numpy())  # of doubles, 0.0 and -0.0 are two
             if self._delta or (numbers != numbers[0]).any():
                 return None
             return _Indices(np.zeros(0, np.uint32), (1, numbers[:1].tobytes()), self._spans)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from bindery.router.model import Queue, Setting
 from bindery.router.policies import OPERATOR_POLICY, POLICY
 from bindery.router.values import Table
 from bindery.store import deferred, effects, faults, tables
+from bindery.store.deferred import flushing, pacing
 from bindery.store.deferred.tail import BOUNDS, Bounds
 from bindery.store.deferred.waiting import flushed_through
 from bindery.store.journal_files import NEVER, Journal, materialised_through
@@ -300,6 +302,104 @@ def test_a_stream_does_not_end_well_while_a_table_cannot_be_written(data: DataDi
     with pytest.raises(StorageFailed, match=r"1 queue could not get what waits .* 'flights': late: "):
         flushing.finish()
     assert len(rows(data, "good")) == 1
+
+
+def no_room() -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_table_that_missed_a_stretch_gets_none_that_is_later(data: DataDir, store: TopologyStore) -> None:
+    declare(store, a=60, b=60)
+    for batch_id in range(3):
+        route(data, store, [Message("", "a", cc=("b",))] * 3, batch_id=batch_id)
+    with faults.installed(reached("write.before", no_room, where="/a/flush-")):
+        if place(data.root).is_remote:  # what is put at the same time fails together
+            with pytest.raises(StorageFailed):
+                deferred.materialise(data, store, journal(data), bounds=SMALL)
+        else:
+            done = deferred.materialise(data, store, journal(data), bounds=SMALL)
+            assert (len(done.failed), len(rows(data, "a")), len(rows(data, "b"))) == (1, 0, 9)
+    assert not deferred.materialise(data, store, journal(data)).failed
+    assert (len(rows(data, "a")), len(rows(data, "b"))) == (9, 9)
+
+
+def test_the_second_file_of_a_queue_that_fails_harms_no_other(data: DataDir, store: TopologyStore) -> None:
+    declare(store, a=60, b=60)
+    route(data, store, [Message("", "a", cc=("b",))] * 3)
+    with faults.installed(reached("write.before", no_room, where="/a/flush-", number=2)):
+        if place(data.root).is_remote:
+            with pytest.raises(StorageFailed):
+                deferred.materialise(data, store, journal(data), bounds=SPILLED)
+            return
+        done = deferred.materialise(data, store, journal(data), bounds=SPILLED)
+    assert (done.queues, len(done.failed), len(rows(data, "a")), len(rows(data, "b"))) == (["b"], 1, 0, 3)
+    assert not [name for name in place(data.queue("/", "a")).files() if name.startswith("flush-")]
+
+
+def test_a_queue_declared_while_a_flush_begins_is_waited_for(
+    data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal may then have copies of a queue that was in no class when it was looked at."""
+    declare(store, early=1)
+    route(data, store, [Message("", "early")])
+    opened = Journal.open
+    meanwhile = iter([False, True])  # for the first class is looked at which queues there are, then the journal
+
+    def late(path: str) -> Journal:
+        if next(meanwhile, False):
+            declare(TopologyStore(data), late=1)
+            route(data, TopologyStore(data), [Message("", "late")], batch_id=1)
+        return opened(path)
+
+    monkeypatch.setattr(pacing.Journal, "open", late)
+    with deferred.Flushing(data, "flights", "/"):
+        until(lambda: materialised_through(opened(data.journal("flights")).log) == 1)
+    assert (len(rows(data, "early")), len(rows(data, "late"))) == (1, 1)
+
+
+def test_an_upload_that_failed_is_not_committed(
+    data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever puts the next file may be told of it; those that were written before are not there all the same."""
+    declare(store, a=60, b=60, c=60)
+    route(data, store, [Message("", "a", cc=("b", "c"))] * 3)
+    put = effects.ParquetFiles.put
+
+    def slowly(files: effects.ParquetFiles, *arguments: Any) -> None:
+        put(files, *arguments)
+        time.sleep(0.2)  # for what is on its way to fail
+
+    monkeypatch.setattr(effects.ParquetFiles, "put", slowly)
+    with suppress(StorageFailed), faults.installed(reached("write.before", no_room, where="/a/flush-")):
+        deferred.materialise(data, store, journal(data))
+    deferred.materialise(data, store, journal(data))
+    assert [len(rows(data, name)) for name in "abc"] == [3, 3, 3]
+
+
+def test_queues_that_were_set_aside_get_all_that_waited(
+    data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While their flush rests, others go on: what the journal says of all does not run past them."""
+    monkeypatch.setattr(pacing, "_ASIDE_SECONDS", 1)
+    monkeypatch.setattr(flushing, "_TOGETHER", 1)
+    names = [f"q{number}" for number in range(4)]
+    declare(store, **dict.fromkeys(names, 1))
+    full = True
+
+    def disk(point: str, path: str) -> None:
+        if full and point == "write.before" and "/flush-" in path:
+            no_room()
+
+    begun = time.monotonic()
+    batches = 0
+    with faults.installed(disk), deferred.Flushing(data, "flights", "/"):
+        while time.monotonic() < begun + 6:
+            route(data, store, [Message("", names[0], cc=tuple(names[1:]))], batch_id=batches)
+            batches += 1
+            full = time.monotonic() < begun + 2
+            time.sleep(0.1)
+    deferred.materialise(data, store, journal(data))
+    assert [len(rows(data, name)) for name in names] == [batches] * 4
 
 
 def test_a_journal_is_not_trimmed_of_what_waits(data: DataDir, store: TopologyStore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import duckdb
@@ -116,6 +117,13 @@ def test_what_does_not_get_smaller_is_not_compressed(content: bytes | None, code
     table = pa.table({"body": [content or rng.bytes(250) for _ in range(100)]})
     file = pa.BufferReader(Copies(table).file(np.arange(100, dtype=np.uint32)))
     assert pq.read_metadata(file).row_group(0).column(0).compression == codec
+
+
+def test_zeros_keep_their_signs() -> None:
+    """What is the same in every bit alone is a dictionary of one value."""
+    table = pa.table({"double": [0.0, -0.0, 0.0]})
+    found = pq.read_table(pa.BufferReader(Copies(table).file(np.arange(3, dtype=np.uint32))))
+    assert [math.copysign(1, value) for value in found["double"].to_pylist()] == [1, -1, 1]
 
 
 def test_a_dictionary_stays_away_from_files_that_would_be_smaller_without() -> None:
