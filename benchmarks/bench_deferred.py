@@ -15,7 +15,6 @@ deferred, into 100 queues.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 from collections import Counter
@@ -30,22 +29,21 @@ from rich.console import Console
 from rich.table import Table as Shown
 
 from benchmarks import workload
+from benchmarks.batches import OneTask, resident
 from benchmarks.scratch import scratch
-from bindery.jobs.task import Held, RouteTask
 from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.freshness import deferred_queues
 from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue
 from bindery.router.values import Table
 from bindery.store import tables
-from bindery.store.batches import BatchDriver, Routed, RouterOf
-from bindery.store.commit import BatchCommitter, WrittenFile
+from bindery.store.batches import BatchDriver, RouterOf
+from bindery.store.commit import BatchCommitter
 from bindery.store.deferred import Flushing
 from bindery.store.deferred.flushing import Flushed
 from bindery.store.journal_files import Journal
 from bindery.store.maintenance.journals import Kept, keep_journal
 from bindery.store.paths import DataDir
-from bindery.store.routed_counts import RoutedCounts
 from bindery.store.topology import TopologyStore
 
 STREAM: Final = "deferred"
@@ -88,15 +86,9 @@ def messages(rows: int, seed: int) -> pa.RecordBatch:
     return table.combine_chunks().to_batches()[0]
 
 
-def resident() -> int:
-    """Bytes of memory that the process holds."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 def fold(batch: pa.RecordBatch, seq: pa.Array, *, clock_ms: int = 0) -> tuple[pa.RecordBatch, None]:
     """The records are messages already; they get their numbers."""
-    sent = workload.sent_to("orders", batch, seq)
-    return sent.set_column(sent.schema.names.index("exchange"), "exchange", batch.column("exchange")), None
+    return workload.sent_to(None, batch, seq), None
 
 
 @dataclass
@@ -136,26 +128,19 @@ class Stream:
         self.messages = [messages(rows, seed) for seed in range(8)]
         self.copies = 0
         self.journal_bytes = 0
-        self._deferred = deferred_queues(self.topology, "/", freshness) if freshness else None
-        self._driver: BatchDriver[Router] = BatchDriver(
+        driver: BatchDriver[Router] = BatchDriver(
             BatchCommitter(self.data, stream=STREAM, app_id=f"{STREAM}:1"), topologies, "/", router=RouterOf("/")
         )
+        deferred = deferred_queues(self.topology, "/", freshness) if freshness else None
+        self._task = OneTask(self.data, driver, fold, deferred)
 
     def batch(self, number: int) -> int:
-        """Route and commit one batch, as a job with one task does it; the bytes of the journal's files."""
-        begun = self._driver.begin(number, self.topology, time.time_ns() // 1_000_000)
-        assert begun.router is not None  # noqa: S101  # no batch is begun twice
-        router = Held(begun.router)
-        task = RouteTask(self.data, "/", begun.stamp, fold, router, 64 << 20, journal=True, deferred=self._deferred)
-        done = task.route(iter([self.messages[number % len(self.messages)]]))
-        counts = RoutedCounts()
-        counts.merge(done["counts"])
-        files = [WrittenFile(**file) for file in done["files"]]
-        self._driver.commit(begun, Routed(files, counts))
-        self.copies += counts.copies
-        written = sum(file.size for file in files if file.kind == "journal")
-        self.journal_bytes += written
-        return written
+        """Route and commit one batch; the bytes of the journal's files."""
+        messages = self.messages[number % len(self.messages)]
+        done = self._task.batch(number, self.topology, time.time_ns() // 1_000_000, messages)
+        self.copies += done.copies
+        self.journal_bytes += done.journal_bytes
+        return done.journal_bytes
 
     def rows(self) -> int:
         """Rows in the tables of the queues."""

@@ -35,16 +35,16 @@ from rich.console import Console
 from rich.table import Table as Shown
 
 from benchmarks import workload
+from benchmarks.batches import OneTask, resident
 from benchmarks.scratch import scratch
-from bindery.jobs.task import Held, RouteTask
 from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.freshness import deferred_queues
 from bindery.router.model import Binding, Exchange, Queue
 from bindery.router.values import Table
 from bindery.store import tables
-from bindery.store.batches import BatchDriver, Routed, RouterOf
-from bindery.store.commit import BatchCommitter, WrittenFile
+from bindery.store.batches import BatchDriver, RouterOf
+from bindery.store.commit import BatchCommitter
 from bindery.store.deferred import Flushed, Flushing
 from bindery.store.deferred.waiting import flushed_through
 from bindery.store.log import TableLog
@@ -53,7 +53,6 @@ from bindery.store.maintenance.journals import Kept, keep_journal, past_keeping,
 from bindery.store.maintenance.policy import Policy
 from bindery.store.maintenance.trimming import trim
 from bindery.store.paths import DataDir
-from bindery.store.routed_counts import RoutedCounts
 from bindery.store.topology import TopologyStore
 
 STREAM: Final = "endurance"
@@ -155,20 +154,13 @@ class Endurance:
 
     def batch(self, driver: BatchDriver[Router], number: int) -> None:
         """Route and commit one batch, as a job with one task does it."""
-        begun = driver.begin(number, self.topologies.load(), self.clock_ms(number))
-        assert begun.router is not None  # noqa: S101  # no batch is begun twice
         deferred = self._deferred if self._deferred.any() else None
-        held = Held(begun.router)
-        task = RouteTask(self.data, "/", begun.stamp, fold, held, 64 << 20, journal=True, deferred=deferred)
         messages = self._messages.slice(number % 50 * MESSAGES, MESSAGES)
-        done = task.route(iter([messages]))
-        counts = RoutedCounts()
-        counts.merge(done["counts"])
-        files = [WrittenFile(**file) for file in done["files"]]
-        driver.commit(begun, Routed(files, counts))
+        task = OneTask(self.data, driver, fold, deferred)
+        done = task.batch(number, self.topologies.load(), self.clock_ms(number), messages)
         self._newest = number
         if self._flushing is not None:
-            self._flushing.committed(sum(file.size for file in files if file.kind == "journal"))
+            self._flushing.committed(done.journal_bytes, done.copies / done.messages)
 
     def waiting(self) -> int:
         """Copies that no flush has brought yet, as some of the deferred queues have it: the exchange is a fanout."""
@@ -219,11 +211,6 @@ def looked_at(root: str) -> tuple[int, int]:
                 continue
             files += 1
     return files, size
-
-
-def resident() -> int:
-    """Bytes of memory that the process holds."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
 
 
 def windows(run: Endurance, batches: int, window: int, deadline: float) -> Iterator[Window]:

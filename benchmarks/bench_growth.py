@@ -34,6 +34,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.batches import resident
 from benchmarks.bench_filters import each_with_own_kernels
 from benchmarks.bench_match import (
     COMPARISONS,
@@ -432,7 +433,7 @@ def task(bytes_: int) -> None:
         batch = made(0)
         warm.add(batch, router.route(batch, clock_ms=0))
         warm.close()
-        before = _resident()
+        before = resident()
         bound = 4 * buffer + batch.nbytes
         given = 0
         # what is mapped beyond what is used: stacks of threads and arenas
@@ -450,10 +451,6 @@ def task(bytes_: int) -> None:
         files = writer.close()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
     print(json.dumps({"peak": peak, "bound": bound, "buffer": buffer, "given": given, "files": len(files)}))
-
-
-def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def _mapped() -> int:

@@ -131,10 +131,11 @@ def _bodies(rows: int, rng: np.random.Generator) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), rows, [None, offsets, data])
 
 
-def sent_to(exchange: str, messages: pa.RecordBatch, seq: pa.Array) -> pa.RecordBatch:
-    """Messages as a task has them (BATCH_SCHEMA): sent to one exchange, with their numbers, of no source."""
+def sent_to(exchange: str | None, messages: pa.RecordBatch, seq: pa.Array) -> pa.RecordBatch:
+    """Messages as a task has them (BATCH_SCHEMA), with their numbers, of no source: to an exchange, or their own."""
     rows = messages.num_rows
-    columns = {name: messages.column(name) for name in messages.schema.names}
-    columns |= {"exchange": pa.array([exchange] * rows), "seq": seq}
+    columns = {name: messages.column(name) for name in messages.schema.names} | {"seq": seq}
+    if exchange is not None:
+        columns["exchange"] = pa.array([exchange] * rows)
     arrays = [columns.get(field.name, pa.nulls(rows, field.type)) for field in BATCH_SCHEMA]
     return pa.RecordBatch.from_arrays(arrays, schema=BATCH_SCHEMA)

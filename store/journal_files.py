@@ -210,8 +210,9 @@ def without_queues(routing: pa.StructArray) -> pa.StructArray:
     )
 
 
-def naming(lists: pa.ListArray, queue_id: int) -> npt.NDArray[np.bool_]:
-    """Which of the lists of ids (`routing.queues`, `routing.deferred`) have that of a queue."""
+def naming(lists: pa.ListArray, queue_ids: int | npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which of the lists of ids (`routing.queues`, `routing.deferred`) have that of a queue, or one of those."""
     found = np.zeros(len(lists), np.bool_)
-    found[pc.list_parent_indices(lists).to_numpy()[pc.list_flatten(lists).to_numpy() == queue_id]] = True
+    named = np.isin(pc.list_flatten(lists).to_numpy(), queue_ids)
+    found[pc.list_parent_indices(lists).to_numpy()[named]] = True
     return found

@@ -41,6 +41,8 @@ _BATCH_SPAN: Final = 1 << 52
 def recent_messages(data: DataDir, vhost: str, *, records: int = RECORDS) -> dict[str, npt.NDArray[np.int64]]:
     """By queue, numbers of the recent messages that it holds; the same number is the same message."""
     batches = _recent(data, vhost, records)
+    if not batches:
+        return {}
     topology = TopologyStore(data).load()
     copies = _copies(data, topology, vhost, batches)
     step = copies.total() // COPIES + 1
@@ -58,11 +60,11 @@ def recent_names(data: DataDir, vhost: str) -> dict[str, SeenNames]:
     At most NAMED rows are looked at, an equal share of each table.
     """
     batches = _recent(data, vhost, RECORDS)
+    if not batches:
+        return {}
     topology = TopologyStore(data).load()
     queues = _copies(data, topology, vhost, batches)
     waiting = Waiting.look(data, vhost, topology)
-    if not batches:
-        return {}
     oldest = min(batch["clock"] for batch in batches)
     share = NAMED // (len(queues) + 1)
     rows: Counter[str] = Counter()

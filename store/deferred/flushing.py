@@ -29,13 +29,7 @@ from bindery.store.actions import AddFile, Transaction
 from bindery.store.data_files import Draft, add_file, drop_unused
 from bindery.store.deferred.tail import BOUNDS, Bounds, Tail, stretches
 from bindery.store.deferred.waiting import flush_id, flushed_through, waiting_rows
-from bindery.store.journal_files import (
-    MATERIALISED,
-    NEVER,
-    Journal,
-    journals,
-    materialised_through,
-)
+from bindery.store.journal_files import MATERIALISED, NEVER, Journal, journals, materialised_through
 from bindery.store.log import TableLog
 from bindery.store.paths import DataDir
 from bindery.store.places import at

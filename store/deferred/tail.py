@@ -24,7 +24,7 @@ from bindery.router.message import JOURNAL_SCHEMA
 from bindery.store import file_rows
 from bindery.store.deferred.waiting import Marks, Places
 from bindery.store.gathers import Gather, Gathers
-from bindery.store.journal_files import NEVER, Journal, JournalFile, without_queues
+from bindery.store.journal_files import NEVER, Journal, JournalFile, naming, without_queues
 
 #: What the rows of a queue are made of.
 _COLUMNS: Final = [name for name in JOURNAL_SCHEMA.names if name not in ("reason", "disposition", "detail", "bcc")]
@@ -204,10 +204,7 @@ class Tail:
         """Which messages have copies for a queue that counts."""
         if self._wanted is None:
             return deferred.is_valid()
-        named = np.isin(pc.list_flatten(deferred).to_numpy(), self._wanted)
-        chosen = np.zeros(len(deferred), np.bool_)
-        chosen[pc.list_parent_indices(deferred).to_numpy()[named]] = True
-        return pa.array(chosen)
+        return pa.array(naming(deferred, self._wanted))
 
 
 class _Messages:
