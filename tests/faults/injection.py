@@ -89,7 +89,8 @@ class Met:
 class Injection:
     """One fault at the `number`-th effect (from 0) that an operation comes to; none if it has fewer.
 
-    An effect on an object store is a request that changes it. After its death a process has no effects any more,
+    `only` names a kind of effect and its place: effects of others are not counted. Threads come to their effects in
+    another order each time, and a number among all of them may meet another one. An effect on an object store is a request that changes it. After its death a process has no effects any more,
     whatever its `finally` clauses try. `rival` names what another process does; whoever runs the operation sets
     `meanwhile`, which does it, `remote`, and `wire`, if it `is_on_the_wire`; and closes it in the end. `effects` are
     those that the operation came to, each with its place; `hit` is the one that met the fault.
@@ -98,6 +99,7 @@ class Injection:
     kind: Kind
     number: int
     rival: str = ""
+    only: tuple[str, str] | None = None
     meanwhile: Callable[[], object] | None = None
     remote: bool = False
     wire: FaultyS3 | None = None
@@ -114,7 +116,7 @@ class Injection:
 
     @property
     def reached(self) -> int:
-        """How many effects the operation came to."""
+        """How many effects that are counted the operation came to."""
         return self._reached + 1
 
     @property
@@ -149,9 +151,10 @@ class Injection:
             return
         with self._gate:
             if side == "before":
-                self._reached += 1
-                self.effects.append((effect, place_of(path)))
-                if self._reached == self.number:
+                here = (effect, place_of(path))
+                self.effects.append(here)
+                self._reached += self.only in (None, here)
+                if self._reached == self.number and self.only in (None, here):
                     self._thread = threading.get_ident()
             needs_room = effect in _NEED_ROOM
             mine = self.hit is None and self._thread == threading.get_ident()
