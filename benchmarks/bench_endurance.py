@@ -24,7 +24,7 @@ import os
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -62,7 +62,7 @@ STEP_MS: Final = 600_000
 #: Batches between two trims of the journal, for which the hour of maintenance is too long.
 TRIM_EACH: Final = 50
 #: Batches between two looks at the folder: what lies in it goes up and down with every clean-up.
-LOOK_EACH: Final = 10
+LOOK_EACH: Final = 25
 #: Deferred queues whose tables are asked how far they have come.
 SAMPLE: Final = 10
 #: Windows that make up the end.
@@ -85,6 +85,7 @@ class Window:
     journal_files: int
     flushes: int
     waiting: float
+    oldest_s: float
 
 
 #: What the end is compared in, and what it is called.
@@ -97,6 +98,7 @@ COMPARED: Final = {
     "bytes": "bytes",
     "journal_files": "files of the journal",
     "waiting": "copies that wait",
+    "oldest_s": "age of the oldest of them",
 }
 
 
@@ -130,6 +132,7 @@ class Endurance:
         self.flushes = 0
         #: The newest batch that is committed, and the tables of some deferred queues, which all get the same.
         self._newest = -1
+        self._committed: list[float] = []
         deferred = [name for name, waits in zip(self._names(), self._deferred.tolist(), strict=True) if waits]
         self._looked_at = [
             TableLog(self.data.queue("/", name)) for name in deferred[:: max(1, len(deferred) // SAMPLE)]
@@ -139,7 +142,7 @@ class Endurance:
     def running(self) -> Iterator[BatchDriver[Router]]:
         """The driver of the stream, with maintenance and flushes beside it; in the end nothing waits."""
         with ExitStack() as end:
-            upkeep = end.enter_context(Upkeep(self.data, self._policy, limits_each=20.0))
+            upkeep = end.enter_context(Upkeep(self.data, self._policy))
             committer = end.enter_context(BatchCommitter(self.data, stream=STREAM, app_id=f"{STREAM}:1"))
 
             def flushed(done: Flushed) -> None:
@@ -159,18 +162,25 @@ class Endurance:
         task = OneTask(self.data, driver, fold, deferred)
         done = task.batch(number, self.topologies.load(), self.clock_ms(number), messages)
         self._newest = number
+        self._committed.append(time.monotonic())
         if self._flushing is not None:
             self._flushing.committed(done.journal_bytes, done.copies / done.messages)
 
-    def waiting(self) -> int:
-        """Copies that no flush has brought yet, as some of the deferred queues have it: the exchange is a fanout."""
+    def waiting(self) -> tuple[int, float]:
+        """Copies that are in no table yet, and for how many seconds the oldest has waited, as some queues have it.
+
+        The exchange is a fanout: every deferred queue has a copy of every message.
+        """
         if not self._looked_at:
-            return 0
-        behind = 0
+            return 0, 0.0
+        behind, oldest = 0, self._newest
         for log in self._looked_at:
             log.refresh()
-            behind += self._newest - flushed_through(log, STREAM)
-        return MESSAGES * int(self._deferred.sum()) * behind // len(self._looked_at)
+            through = flushed_through(log, STREAM)
+            behind += self._newest - max(-1, through)
+            oldest = min(oldest, max(-1, through))
+        age = 0.0 if oldest == self._newest else time.monotonic() - self._committed[oldest + 1]
+        return MESSAGES * int(self._deferred.sum()) * behind // len(self._looked_at), age
 
     def _names(self) -> list[str]:
         """The queues by their numbers."""
@@ -203,29 +213,39 @@ def _declare(editor: TopologyEditor, queues: Sequence[Queue]) -> None:
 def looked_at(root: str) -> tuple[int, int]:
     """Files of a folder and their bytes; one that goes meanwhile counts for nothing."""
     files = size = 0
-    for folder, _, names in os.walk(root):
-        for name in names:
-            try:
-                size += Path(folder, name).stat().st_size
-            except FileNotFoundError:
-                continue
-            files += 1
+    folders = [root]
+    while folders:
+        with suppress(FileNotFoundError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                    continue
+                with suppress(FileNotFoundError):
+                    size += entry.stat(follow_symlinks=False).st_size
+                    files += 1
     return files, size
 
 
-def windows(run: Endurance, batches: int, window: int, deadline: float) -> Iterator[Window]:
-    """Run the batches; what each window of them cost. Ends early, after a whole window, when the time is over."""
+def windows(run: Endurance, batches: int, window: int, deadline: float, every: float) -> Iterator[Window]:
+    """Run the batches, one `every` so many seconds; what each window of them cost.
+
+    A batch that takes longer than that makes those after it late, and they catch up. Ends early, after a whole window,
+    when the time is over.
+    """
     with run.running() as driver:
+        due = time.monotonic()
         for start in range(0, batches, window):
             if time.monotonic() > deadline:
                 return
             spent: list[float] = []
             looks: list[tuple[int, int]] = []
-            waiting: list[int] = []
+            waiting: list[tuple[int, float]] = []
             flushes = run.flushes
             processor = time.process_time()
             looking = 0.0
             for number in range(start, min(start + window, batches)):
+                due += every
+                time.sleep(max(0.0, due - time.monotonic()))
                 begun = time.perf_counter()
                 run.batch(driver, number)
                 spent.append((time.perf_counter() - begun) * 1_000)
@@ -247,7 +267,8 @@ def windows(run: Endurance, batches: int, window: int, deadline: float) -> Itera
                 bytes=statistics.mean(size for _, size in looks),
                 journal_files=run.journal_files(),
                 flushes=run.flushes - flushes,
-                waiting=statistics.mean(waiting),
+                waiting=statistics.mean(copies for copies, _ in waiting),
+                oldest_s=max(age for _, age in waiting),
             )
 
 
@@ -256,7 +277,7 @@ def row(one: Window) -> tuple[str, ...]:
     return (
         f"{one.batches:,}", f"{one.clock_ms:,.0f}", f"{one.processor_ms:,.0f}", f"{one.resident / 2**20:,.0f}",
         f"{one.handles:,}", f"{one.threads:,}", f"{one.files:,.0f}", f"{one.bytes / 2**20:,.1f}",
-        f"{one.journal_files:,}", f"{one.flushes:,}", f"{one.waiting:,.0f}",
+        f"{one.journal_files:,}", f"{one.flushes:,}", f"{one.waiting:,.0f}", f"{one.oldest_s:,.0f}",
     )  # fmt: skip
 
 
@@ -264,7 +285,7 @@ def show(found: Sequence[Window], title: str, yardstick: int) -> None:
     """The series, and the ratios of its end to the yardstick."""
     table = Shown(
         "batches", "ms/batch", "processor ms/batch", "MiB", "handles", "threads", "files", "MiB in DIR",
-        "journal files", "flushes", "copies waiting", title=title,
+        "journal files", "flushes", "copies waiting", "oldest, s", title=title,
     )  # fmt: skip
     for column in table.columns:
         column.justify = "right"
@@ -296,10 +317,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--other-arguments",
         type=json.loads,
-        default={"x-freshness": 60, "x-max-length": 1_000},
+        default={"x-freshness": 120, "x-max-length": 1_000},
         help="their arguments, in JSON",
     )
-    parser.add_argument("--retention", type=int, default=30, help="seconds that old versions and files are kept")
+    parser.add_argument("--every", type=float, default=1.0, help="seconds from one batch to the next; 0 for at once")
+    parser.add_argument("--retention", type=int, default=120, help="seconds that old versions and files are kept")
     parser.add_argument("--yardstick", type=int, default=400, help="batches after which the end is compared with")
     options = parser.parse_args(arguments)
     queues = [Queue("/", f"queue{number:03}", arguments=Table(options.arguments)) for number in range(options.queues)]
@@ -310,10 +332,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = []
     with scratch() as folder:
         run = Endurance(folder / "data", queues, retention=timedelta(seconds=options.retention))
-        for one in windows(run, options.batches, options.window, deadline):
+        for one in windows(run, options.batches, options.window, deadline, options.every):
             found.append(one)
             print(" ".join(row(one)), flush=True)
-        print(f"{run.flushes:,} commits of flushes; {run.waiting():,} copies wait in the end")
+        print(f"{run.flushes:,} commits of flushes; {run.waiting()[0]:,} copies wait in the end")
     show(found, f"{len(queues):,} queues, {MESSAGES} messages a batch, a journal of 144 batches", options.yardstick)
 
 

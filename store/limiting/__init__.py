@@ -2,6 +2,6 @@
 (`expiring`).
 """
 
-from bindery.store.limiting.enforcing import LimitsReport, finish_dead_letters, keep_limits
+from bindery.store.limiting.enforcing import LimitsReport, finish_dead_letters, keep_limits, take_in
 
-__all__ = ["LimitsReport", "finish_dead_letters", "keep_limits"]
+__all__ = ["LimitsReport", "finish_dead_letters", "keep_limits", "take_in"]

@@ -11,7 +11,7 @@ pass. If the exchange is not there the rows are deleted, as RabbitMQ does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,13 +25,14 @@ from bindery.store import effects, tables
 from bindery.store.actions import AddFile
 from bindery.store.carrying import Carrier
 from bindery.store.dead_letters import DeadLetters
-from bindery.store.deferred import Waiting, materialise_queue
+from bindery.store.deferred import Waiting, materialise
 from bindery.store.destinations import ToExchange
+from bindery.store.journal_files import journals
 from bindery.store.limit_counts import DEAD, REASONS, Reason, counted
 from bindery.store.limiting.expiring import delete_unused
 from bindery.store.limiting.judging import Judged, judge
 from bindery.store.log import TableLog
-from bindery.store.paths import encode_name
+from bindery.store.paths import DataDir, encode_name
 from bindery.store.places import at
 from bindery.store.read import rewritten
 from bindery.store.rewriting import UNCHANGED, Rewriting, Unchanged
@@ -115,56 +116,76 @@ def keep_limits(
     *,
     dry_run: bool = False,
     stop: Callable[[], bool] = lambda: False,
-    waiting: Callable[[str], Waiting] | None = None,
+    late: Mapping[tuple[str, str], str] | None = None,
 ) -> LimitsReport:
     """Take out of a queue what its limits do not allow, or delete one that was not used; errors are in the report.
 
     `clock` gives milliseconds since 1970: that of whoever does it, against which `routed_at` is held. `stop` is asked
     between portions of dead letters. A limit that would act on what waits for a deferred queue has its table get it
-    first; `waiting` says what waits in a vhost, for whoever keeps the limits of several queues.
+    first; `late` is what `take_in` said, for whoever has called it for several queues.
     """
-    look = waiting or (lambda vhost: Waiting.look(store.data, vhost))
     report = LimitsReport(queue.vhost, queue.name)
     try:
         if limits.expires_ms is not None:
             disuse = delete_unused(store, queue, clock, dry_run=dry_run)
             report.deleted, report.unused_ms, report.ends_ms = disuse.deleted, disuse.since_ms, disuse.ends_ms
         if limits and not report.deleted:
-            log = queue_log(store.data, queue.vhost, queue.name)
             if not dry_run:
-                _take_in(store, queue, limits, log, clock(), look, report)
+                failed = take_in(store, [(queue, limits)], clock) if late is None else late
+                report.error = failed.get((queue.vhost, queue.name))
+            log = queue_log(store.data, queue.vhost, queue.name)
             _keep(store, queue, limits, log, clock, report, dry_run, stop)
     except (BinderyError, OSError) as error:
         report.error = str(error)
     return report
 
 
-def _take_in(
+def take_in(
     store: TopologyStore,
-    queue: Queue,
-    limits: QueueLimits,
-    log: TableLog,
-    now_ms: int,
-    look: Callable[[str], Waiting],
-    report: LimitsReport,
-) -> None:
-    """Give the table what waits for its queue, where a limit may act on some of it."""
-    try:
-        waiting = look(queue.vhost)
-        if not waiting.journals:
-            return
-        log.refresh()  # the journals were looked at before
-        live = waiting.queue(queue.name, log)
-        if not live.waiting:
-            return
-        oldest_us = min(stated_span(one.journal, one.file).first for one in live.tail.values())
-        old = limits.ttl_ms is not None and oldest_us + limits.ttl_ms * 1_000 <= now_ms * 1_000
-        many = limits.max_rows is not None and live.rows > limits.max_rows
-        if old or many or limits.max_bytes is not None:  # what bodies weigh is not known before
-            materialise_queue(store.data, store, queue.vhost, queue.name)
-            log.refresh()
-    except BinderyError as error:
-        report.error = str(error)  # the limits hold for what the table has
+    bounded: Iterable[tuple[Queue, QueueLimits]],
+    clock: Callable[[], int],
+    *,
+    stop: Callable[[], bool] = lambda: False,
+) -> dict[tuple[str, str], str]:
+    """Give the tables of queues what waits for them, where a limit may act on some of it; why not to which it failed.
+
+    The journals of a vhost are read once for all of its queues. What is said of a queue, by vhost and name, is for its
+    report: its limits then hold for what the table has. `stop` is asked between queues.
+    """
+    by_vhost: dict[str, list[tuple[Queue, QueueLimits]]] = {}
+    for queue, limits in bounded:
+        by_vhost.setdefault(queue.vhost, []).append((queue, limits))
+    failed: dict[tuple[str, str], str] = {}
+    for vhost, some in by_vhost.items():
+        wanted: dict[int, str] = {}
+        try:
+            waiting = Waiting.look(store.data, vhost)
+            for queue, limits in some if waiting.journals else ():
+                if stop():
+                    return failed
+                declared = waiting.queue_of(queue.name)
+                try:
+                    if declared is not None and _acts_on_waiting(store.data, waiting, queue, limits, clock()):
+                        wanted[declared.id] = queue.name
+                except BinderyError as error:
+                    failed[vhost, queue.name] = str(error)
+            for journal in journals(store.data, vhost) if wanted else ():
+                done = materialise(store.data, store, journal, only=wanted.keys(), between=lambda _: not stop())
+                failed.update({(vhost, wanted[one]): why for one, why in done.failed.items()})
+        except BinderyError as error:
+            failed.update({(vhost, name): str(error) for name in wanted.values() or (queue.name for queue, _ in some)})
+    return failed
+
+
+def _acts_on_waiting(data: DataDir, waiting: Waiting, queue: Queue, limits: QueueLimits, now_ms: int) -> bool:
+    """Whether a limit may take out rows that wait, or others because of them."""
+    live = waiting.queue(queue.name, queue_log(data, queue.vhost, queue.name))
+    if not live.waiting:
+        return False
+    oldest_us = min(stated_span(one.journal, one.file).first for one in live.tail.values())
+    old = limits.ttl_ms is not None and oldest_us + limits.ttl_ms * 1_000 <= now_ms * 1_000
+    many = limits.max_rows is not None and live.rows > limits.max_rows
+    return old or many or limits.max_bytes is not None  # what bodies weigh is not known before
 
 
 def _keep(

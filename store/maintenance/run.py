@@ -12,10 +12,10 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from bindery.router.errors import BinderyError, NotFound, Stopped, UnsupportedTable
@@ -25,8 +25,8 @@ from bindery.store import checkpoints, kept_totals, tables
 from bindery.store.actions import AddFile
 from bindery.store.backfill import declared_backfills, finish_backfills
 from bindery.store.deduplication import past_window
-from bindery.store.deferred import Waiting, materialise_overdue
-from bindery.store.limiting import LimitsReport, finish_dead_letters, keep_limits
+from bindery.store.deferred import materialise_overdue
+from bindery.store.limiting import LimitsReport, finish_dead_letters, keep_limits, take_in
 from bindery.store.log import TableLog
 from bindery.store.maintenance.cleanup import clean_log, superfluous
 from bindery.store.maintenance.compaction import compact
@@ -167,11 +167,11 @@ def maintain(
             return done
         except UnsupportedTable as error:  # who cannot be told has no limits; tables are maintained all the same
             done.limits.append(LimitsReport("", "", error=str(error)))
-    waiting = cache(partial(Waiting.look, data))
+    late = {} if dry_run else take_in(topologies, ((one.queue, one.limits) for one in limited), clock, stop=stop)
     for number, one_limited in enumerate(limited, 1):
         if stop():
             return done
-        kept_limits = maintain_limits(topologies, one_limited, dry_run=dry_run, clock=clock, stop=stop, waiting=waiting)
+        kept_limits = maintain_limits(topologies, one_limited, dry_run=dry_run, clock=clock, stop=stop, late=late)
         done.limits.append(kept_limits)
         if report is not None:
             report(kept_limits.name, number, len(limited) + len(wanted))
@@ -203,17 +203,17 @@ def maintain_limits(
     dry_run: bool = False,
     clock: Callable[[], int] = now,
     stop: Callable[[], bool] = lambda: False,
-    waiting: Callable[[str], Waiting] | None = None,
+    late: Mapping[tuple[str, str], str],
 ) -> LimitsReport:
     """Keep the limits of one queue, unless somebody else is at its table; errors are in the report.
 
-    `waiting` says what waits in a vhost, for whoever does so for several.
+    `late` is what `take_in` said of it and others.
     """
     if dry_run:
         return keep_limits(store, limited.queue, limited.limits, clock, dry_run=True)
     with _claimed(limited.place) as mine:
         if mine:
-            return keep_limits(store, limited.queue, limited.limits, clock, stop=stop, waiting=waiting)
+            return keep_limits(store, limited.queue, limited.limits, clock, stop=stop, late=late)
     return LimitsReport(limited.queue.vhost, limited.queue.name, left=True)
 
 

@@ -14,15 +14,14 @@ import time
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, partial
 from typing import Final
 
 from bindery.router.errors import Stopped
 from bindery.store import tables
 from bindery.store.backfill import finish_backfills
 from bindery.store.commit import TableCommit
-from bindery.store.deferred import Flushed, Waiting, materialise_overdue
-from bindery.store.limiting import finish_dead_letters
+from bindery.store.deferred import Flushed, materialise_overdue
+from bindery.store.limiting import finish_dead_letters, take_in
 from bindery.store.log import TableLog
 from bindery.store.maintenance.holds import Holds, find_holds
 from bindery.store.maintenance.policy import Policy
@@ -46,8 +45,9 @@ _LOGGER: Final = logging.getLogger(__name__)
 #: Commits after which a table is cleaned up, at least; one for every so many files that it lists, if more.
 _CLEAN_COMMITS: Final = 64
 _FILES_PER_COMMIT: Final = 16
-#: Seconds after which any commit is reason enough.
+#: Seconds after which any commit is reason enough, and the fewest that a short retention makes of them.
 _CLEAN_SECONDS: Final = 3_600.0
+_CLEAN_SECONDS_LEAST: Final = 60.0
 #: Seconds from one look at the limits of queues to the next.
 _LIMITS_SECONDS: Final = 60.0
 #: Seconds for which what holds versions back is taken to be what it was.
@@ -72,10 +72,10 @@ class _Table:
     listed: int = 0
     log: TableLog | None = None
 
-    def wants_cleaning(self, moment: float) -> bool:
+    def wants_cleaning(self, moment: float, seconds: float) -> bool:
         if self.uncleaned >= max(_CLEAN_COMMITS, self.listed // _FILES_PER_COMMIT):
             return True
-        return self.uncleaned > 0 and moment - self.since >= _CLEAN_SECONDS
+        return self.uncleaned > 0 and moment - self.since >= seconds
 
 
 class Upkeep:
@@ -83,7 +83,8 @@ class Upkeep:
 
     Every `limits_each` (seconds) the limits of queues are kept, and backfills that are not done are gone on with. With
     `everything_each` (seconds) every table of the data directory is looked at that often too, and what was left behind
-    outside of tables. Use as a context, or `close` it.
+    outside of tables. Any commit to a table is reason to clean it up after an hour, or after as long as the
+    policy keeps what is old, if that is less. Use as a context, or `close` it.
     """
 
     def __init__(
@@ -98,6 +99,10 @@ class Upkeep:
         self._policy = policy or Policy()
         self._each = everything_each
         self._limits_each = limits_each
+        # what is past a shorter retention than an hour does not lie there for an hour more
+        kept = self._policy.retention
+        shorter = _CLEAN_SECONDS if kept is None else max(_CLEAN_SECONDS_LEAST, kept.total_seconds())
+        self._clean_each = min(_CLEAN_SECONDS, shorter)
         self._topologies = TopologyStore(data)
         self._tables: dict[str, _Table] = {}
         self._holds: tuple[float, Holds] | None = None
@@ -157,7 +162,11 @@ class Upkeep:
         table.uncleaned += 1
 
     def _due(self, moment: float) -> list[_Table]:
-        return [one for one in self._tables.values() if one.fresh >= one.patience or one.wants_cleaning(moment)]
+        return [
+            one
+            for one in self._tables.values()
+            if one.fresh >= one.patience or one.wants_cleaning(moment, self._clean_each)
+        ]
 
     # -- the thread ---------------------------------------------------------------------------------
 
@@ -189,11 +198,11 @@ class Upkeep:
 
     def _pause(self, whole: float, limits: float) -> float:
         moment = time.monotonic()
-        pause = _CLEAN_SECONDS if self._each is None else whole - moment
+        pause = self._clean_each if self._each is None else whole - moment
         return max(0.0, min(pause, limits - moment))
 
     def _guarded(self, table: _Table) -> None:
-        cleaning = table.wants_cleaning(time.monotonic())
+        cleaning = table.wants_cleaning(time.monotonic(), self._clean_each)
         with self._changed:
             table.fresh = 0
             if cleaning:
@@ -226,13 +235,19 @@ class Upkeep:
         try:
             if not tables.exists(self._data.topology):
                 return
-            materialise_overdue(self._topologies, now(), stop=lambda: self._stopping)
+            for done in materialise_overdue(self._topologies, now(), stop=lambda: self._stopping):
+                self.flushed(done)
             finish_dead_letters(self._topologies)
-            waiting = cache(partial(Waiting.look, self._data))
-            for limited in limited_queues(self._topologies):
+            limited_now = list(limited_queues(self._topologies))
+            bounded = ((one.queue, one.limits) for one in limited_now)
+            late = take_in(self._topologies, bounded, now, stop=lambda: self._stopping)
+            for limited in limited_now:
                 if self._stopping:
                     return
-                found = maintain_limits(self._topologies, limited, stop=lambda: self._stopping, waiting=waiting)
+                found = maintain_limits(self._topologies, limited, stop=lambda: self._stopping, late=late)
+                if found.is_touched and not found.deleted:
+                    with self._changed:
+                        self._count(tables.QUEUE, limited.place.path)
                 if found.error is not None:
                     _LOGGER.warning("the limits of %s could not be kept: %s", found.name, found.error)
         except Exception:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from bindery.router.model import Queue
 from bindery.router.queue_limits import LimitsOf, QueueLimits
 from bindery.router.values import Table, Timestamp, Value
 from bindery.store import data_files, faults, file_rows, read, tables
+from bindery.store.deferred import flushing
+from bindery.store.deferred.tail import Tail
 from bindery.store.limit_counts import deleted
 from bindery.store.limiting import LimitsReport, keep_limits
 from bindery.store.log import TableLog, entry_name
@@ -233,6 +235,22 @@ def test_where_a_journal_cannot_be_read_limits_hold_for_the_table(data: DataDir,
 # -- what it costs ------------------------------------------------------------------------------------
 
 
+def test_a_pass_reads_a_journal_once_for_all_queues(
+    data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"late{number}" for number in range(5)]
+    arguments = Table({"x-freshness": 3_600, "x-max-length": 2})
+    store.edit(
+        lambda editor: [editor.declare_queue(Queue("/", name, arguments=arguments)) for name in names], author="t"
+    )
+    route(data, store, [Message("", name) for name in names for _ in range(3)])
+    tails: list[Collection[int]] = []
+    monkeypatch.setattr(flushing, "Tail", lambda *given: tails.append(given[2]) or Tail(*given))
+    assert [one.overflowed for one in maintain(data).limits] == [1] * 5
+    assert [len(queues) for queues in tails] == [5]
+    assert {read.counted(data, name).rows for name in names} == {2}
+
+
 def test_files_that_go_whole_are_not_read(q: DataDir) -> None:
     fill(q, "q", plain(1, 2), plain(3, 4), plain(100, 200))
     remove_first_two(q)
@@ -358,5 +376,7 @@ def test_maintenance_keeps_limits(q: DataDir, store: TopologyStore) -> None:
 def test_limits_are_kept_beside_a_service(q: DataDir, store: TopologyStore) -> None:
     store.edit(limited(x_message_ttl=1), author="t")
     fill(q, "l", plain(1, 2))
-    with Upkeep(q, limits_each=0.05):
+    with Upkeep(q, limits_each=0.05) as upkeep:
         eventually(lambda: keys(q, "l") == [])
+        # nobody else commits to the table: what limits delete is reason to clean it up
+        eventually(lambda: [one.uncleaned for one in upkeep._tables.values()] == [1])

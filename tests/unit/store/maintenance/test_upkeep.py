@@ -23,6 +23,8 @@ from bindery.store.tables import QUEUE
 from tests.unit.store.conftest import deliver
 from tests.unit.store.maintenance.conftest import NOTHING_OLD, Stream, entries_of
 
+HOUR = 3_600.0
+
 
 def eventually(condition: Callable[[], bool]) -> None:
     until = time.monotonic() + 120
@@ -97,16 +99,23 @@ def test_a_queue_that_cannot_be_maintained_does_not_keep_others_from_it(
 def test_cleaning_comes_after_as_many_commits_as_its_cost_asks_for(data: DataDir, listed: int, commits: int) -> None:
     table = _Table(place_of(data, QUEUE, data.queue("/", "a")), 16, since=0.0, listed=listed)
     table.uncleaned = commits - 1
-    assert not table.wants_cleaning(10.0)
+    assert not table.wants_cleaning(10.0, HOUR)
     table.uncleaned = commits
-    assert table.wants_cleaning(10.0)
+    assert table.wants_cleaning(10.0, HOUR)
 
 
 def test_after_an_hour_any_commit_is_enough(data: DataDir) -> None:
     table = _Table(place_of(data, QUEUE, data.queue("/", "a")), 16, since=0.0)
-    assert not table.wants_cleaning(4_000.0)
+    assert not table.wants_cleaning(4_000.0, HOUR)
     table.uncleaned = 1
-    assert table.wants_cleaning(4_000.0)
+    assert table.wants_cleaning(4_000.0, HOUR)
+
+
+@pytest.mark.parametrize(("retention", "seconds"), [(None, HOUR), (86_400, HOUR), (600, 600.0), (1, 60.0)])
+def test_what_is_kept_for_less_than_an_hour_goes_as_soon(data: DataDir, retention: int | None, seconds: float) -> None:
+    kept = None if retention is None else timedelta(seconds=retention)
+    with Upkeep(data, Policy(retention=kept, shortest=timedelta(0))) as upkeep:
+        assert upkeep._clean_each == seconds
 
 
 def test_whole_passes_reach_tables_that_nobody_commits_to(data: DataDir, stream: Stream) -> None:
