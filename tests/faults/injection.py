@@ -90,7 +90,9 @@ class Injection:
     """One fault at the `number`-th effect (from 0) that an operation comes to; none if it has fewer.
 
     `only` names a kind of effect and its place: effects of others are not counted. Threads come to their effects in
-    another order each time, and a number among all of them may meet another one. An effect on an object store is a request that changes it. After its death a process has no effects any more,
+    another order each time, and a number among all of them may meet another one.
+
+    An effect on an object store is a request that changes it. After its death a process has no effects any more,
     whatever its `finally` clauses try. `rival` names what another process does; whoever runs the operation sets
     `meanwhile`, which does it, `remote`, and `wire`, if it `is_on_the_wire`; and closes it in the end. `effects` are
     those that the operation came to, each with its place; `hit` is the one that met the fault.
