@@ -42,6 +42,7 @@ class SourceKind:
 #: The name that `bindery import --from` takes -> the kind.
 KINDS: Final[Mapping[str, SourceKind]] = {
     "rabbitmq": SourceKind("RabbitMQ", "rabbitmq", has_access=True, is_live=True),
+    "broker-j": SourceKind("Qpid Broker-J", "broker_j"),
 }
 
 __all__ = ["KINDS", "SourceKind"]
