@@ -287,6 +287,12 @@ def without_effect(item: Object) -> dict[str, str]:
     return {}
 
 
+def concerns_storage(kind: Kind, name: str) -> bool:
+    """Whether an argument only says how a broker stores or replicates messages: no message goes elsewhere for it."""
+    known = KNOWN.get((kind, name))
+    return known is not None and known.meaning in (_TABLE, _NOT_IN_MEMORY)
+
+
 #: What arguments and keys that nobody knows are told.
 _UNKNOWN: Final[Mapping[Kind, str]] = {
     "exchange": "no argument of an exchange has this name",

@@ -78,7 +78,7 @@ def apply(
     try:
         change = read_change(files, vhost, prune=prune)
         folder = DataDir.named(data)
-        store, base = _present(folder)
+        store, base = present(folder)
         plan = plans.planned(TopologyEditor(base), change)
     except DefinitionsRefused as error:
         if as_json:
@@ -118,7 +118,7 @@ def apply(
         typer.echo(f"topology version {version}, nothing was changed")
 
 
-def _present(folder: DataDir) -> tuple[TopologyStore | None, Topology]:
+def present(folder: DataDir) -> tuple[TopologyStore | None, Topology]:
     """The newest topology; where there is none yet, that of a new installation, which is not made."""
     from bindery.router.model import Topology  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415

@@ -36,7 +36,7 @@ def read_documents(paths: Sequence[Path]) -> list[Source]:
     problems: list[dict[str, Any]] = []
     for path in paths:
         try:
-            source = read_source(_SAID if path == STDIN else str(path), _content(path))
+            source = read_source(_SAID if path == STDIN else str(path), content_of(path))
             problems += read_schema_files(source, None if path == STDIN else path.parent)
             found.append(source)
         except DefinitionsRefused as error:
@@ -81,7 +81,8 @@ def print_refusal(error: DefinitionsRefused) -> typer.Exit:
     return typer.Exit(error.exit_code)
 
 
-def _content(path: Path) -> bytes:
+def content_of(path: Path) -> bytes:
+    """The bytes of a file or of standard input, at most one more than a document may have."""
     from bindery.router.documents import MAX_BYTES  # noqa: PLC0415
 
     try:

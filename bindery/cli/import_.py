@@ -1,30 +1,29 @@
-"""`bindery import`: load a topology from a definitions file."""
+"""`bindery import`: load a topology from a definitions file, or from another broker's configuration."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bindery.cli.documents import numbered, print_refusal, read_documents, show_idle, show_ignored
+from bindery.cli.declaring import declare, show_counts
+from bindery.cli.documents import print_refusal, read_documents, show_idle, show_ignored
+from bindery.cli.foreign import Foreign
 from bindery.cli.options import DATA, DataOption, JsonOption
 from bindery.router.error_text import visible
 from bindery.router.errors import DefinitionsRefused, InvalidInput
-
-if TYPE_CHECKING:
-    from bindery.router.definitions import Report
+from bindery.router.importers import KINDS
 
 
 def import_(
     definitions: Annotated[
-        Path,
-        typer.Argument(help="A definitions file: JSON, as RabbitMQ exports it, or YAML; - reads standard input."),
+        str,
+        typer.Argument(
+            help="A definitions file: JSON, as RabbitMQ exports it, or YAML; - reads standard input. "
+            "With --from a configuration of that broker, or the URL of its management API.",
+        ),
     ],
     data: DataOption = DATA,
     vhost: Annotated[str | None, typer.Option(help="Load everything into this vhost.")] = None,
@@ -34,6 +33,18 @@ def import_(
     skip_dangling: Annotated[
         bool, typer.Option("--skip-dangling", help="Skip bindings from or to something that does not exist.")
     ] = False,
+    kind: Annotated[str | None, typer.Option("--from", help=f"The broker it comes from: {', '.join(KINDS)}.")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="With --from: import nothing unless all is carried over exactly (exit 1).")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --from: report, import nothing.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(help="With --from: write the report to this file: .txt, .json or .html.")
+    ] = None,
+    access: Annotated[bool, typer.Option("--access", help="With --from: users and permissions too.")] = False,
+    password: Annotated[
+        str | None, typer.Option(help="With a URL: env:NAME or file:PATH where the password is kept.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Load exchanges, queues, bindings and diverts from a definitions file, all or nothing.
@@ -42,23 +53,45 @@ def import_(
     What exists with the same properties stays as it is; nothing is deleted. A conflict or an error
     refuses the whole file (exit 2) and names every one, with its line and column.
 
+    With --from the configuration of another broker is read, and a report says of each of its objects whether it is
+    carried over exactly, with which difference, or not. What cannot be carried over is left out; with --strict
+    nothing is imported then (exit 1).
+
     Example: bindery import definitions.json --data ./data
     """
+    if kind is None:
+        given = {
+            "--strict": strict,
+            "--dry-run": dry_run,
+            "--report": report,
+            "--access": access,
+            "--password": password,
+        }
+        for option, value in given.items():
+            if value:
+                raise InvalidInput("goes with --from", where=option, hint=f"--from {' or '.join(KINDS)}")
+        _load(Path(definitions), data, vhost, overwrite, skip_dangling, as_json)
+    elif skip_dangling:
+        hint = "what has an end that does not exist is left out, and reported"
+        raise InvalidInput("goes without --from", where="--skip-dangling", hint=hint)
+    else:
+        run = Foreign(definitions, kind, data, vhost, overwrite, access, password)
+        run.carry_over(strict=strict, dry_run=dry_run, report=report, as_json=as_json)
+
+
+def _load(path: Path, data: str, vhost: str | None, overwrite: bool, skip_dangling: bool, as_json: bool) -> None:
+    """Load a definitions file as it is."""
     # Imported here so that `bindery --help` does not wait for Delta.
     from bindery.router.declarations import TopologyEditor  # noqa: PLC0415
     from bindery.router.definitions import apply, read_definitions  # noqa: PLC0415
     from bindery.router.definitions.document import FORMAT_KEY, SINGLE_VHOST  # noqa: PLC0415
     from bindery.router.model import DEFAULT_VHOST, Topology  # noqa: PLC0415
     from bindery.router.proposal import is_change  # noqa: PLC0415
-    from bindery.store.paths import DataDir  # noqa: PLC0415
-    from bindery.store.topology import TopologyStore  # noqa: PLC0415
 
     try:
-        (source,) = read_documents([definitions])
+        (source,) = read_documents([path])
         if is_change(source.value):
-            raise InvalidInput(
-                "a change document is not imported", where=str(definitions), hint="bindery apply makes changes"
-            )
+            raise InvalidInput("a change document is not imported", where=str(path), hint="bindery apply makes changes")
         # an export of one vhost says so, and wants to be told where to; whoever writes by hand means "/"
         alone = isinstance(source.value, dict) and source.value.get(FORMAT_KEY) == SINGLE_VHOST
         default = None if alone else DEFAULT_VHOST
@@ -66,15 +99,7 @@ def import_(
         if problems:
             # the rest of what is wrong is found without a data directory, which a refused file does not make
             apply(parsed, TopologyEditor(Topology.empty()), overwrite=True, problems=problems)
-        folder = DataDir.open(data, create=True)
-        with _progress(len(parsed.entries)) as (declared, committing):
-
-            def change(editor: TopologyEditor) -> Report:
-                done = apply(parsed, editor, overwrite=overwrite, skip_dangling=skip_dangling, done=declared)
-                committing()
-                return done
-
-            edit = TopologyStore(folder).edit(change, author="bindery import", reason=f"import of {definitions.name}")
+        edit = declare(parsed, data, path.name, overwrite=overwrite, skip_dangling=skip_dangling)
     except DefinitionsRefused as error:
         if as_json:
             raise print_refusal(error) from None
@@ -83,32 +108,9 @@ def import_(
     if as_json:
         typer.echo(json.dumps(report, ensure_ascii=False))
         return
-    for kind in ("created", "updated", "unchanged"):
-        counts = ", ".join(numbered(number, what) for what, number in report[kind].items() if number)
-        typer.echo(f"{kind + ':':<11}{counts or 'nothing'}")
+    show_counts(report)
     for entry in report["skipped"]:
         typer.echo(f"skipped:   {visible(json.dumps(entry, ensure_ascii=False))}")
     show_ignored(ignored)
     show_idle(report["without_effect"])
     typer.echo(f"topology version {edit.version}")
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
-    """A bar on a terminal, nothing elsewhere; gives what to call per declaration, and before the commit."""
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not console.is_terminal,
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("declaring", total=total)
-        yield (
-            lambda number: bar.update(task, completed=number),
-            lambda: bar.update(task, description="creating tables and committing", total=None),
-        )

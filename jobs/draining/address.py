@@ -39,7 +39,7 @@ def read_address(url: str, password: str | None = None) -> Address:
 
     Raises InvalidInput, which never shows the URL that a reference stands for, nor any password.
     """
-    text = _resolved(url, "--url") if _is_reference(url) else url
+    text = resolved(url, "--url") if is_reference(url) else url
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -61,9 +61,9 @@ def read_address(url: str, password: str | None = None) -> Address:
             hint="put the URL into the environment (--url env:RABBITMQ_URL), or the password (--password env:NAME)",
         )
     if password is not None:
-        if not _is_reference(password):
+        if not is_reference(password):
             raise InvalidInput("is no reference", where="--password", hint="env:NAME or file:PATH")
-        stated = _resolved(password, "--password")
+        stated = resolved(password, "--password")
     user = unquote(parts.username or "guest")
     if stated is None:
         if user != "guest":
@@ -79,11 +79,13 @@ def read_address(url: str, password: str | None = None) -> Address:
     )
 
 
-def _is_reference(text: str) -> bool:
+def is_reference(text: str) -> bool:
+    """Whether a text names where a secret is kept: `env:NAME` or `file:PATH`."""
     return text.startswith(("env:", "file:"))
 
 
-def _resolved(reference: str, where: str) -> str:
+def resolved(reference: str, where: str) -> str:
+    """The secret that is kept there; raises InvalidInput, which names `where` and never the secret."""
     kind, _, name = reference.partition(":")
     if kind == "env":
         value = os.environ.get(name)

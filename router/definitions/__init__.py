@@ -10,7 +10,7 @@ handed through unread: they are no part of a topology.
 from bindery.router.definitions.applying import Conflict, Report, apply, check
 from bindery.router.definitions.document import Definitions, Entry
 from bindery.router.definitions.exporting import as_entry, export, protection_key
-from bindery.router.definitions.reading import parse_definitions, read_definitions
+from bindery.router.definitions.reading import parse_definitions, parse_every, read_definitions
 
 __all__ = [
     "Conflict",
@@ -22,6 +22,7 @@ __all__ = [
     "check",
     "export",
     "parse_definitions",
+    "parse_every",
     "protection_key",
     "read_definitions",
 ]

@@ -25,7 +25,7 @@ _SAID_ELSEWHERE: Final = "users and permissions are no part of a topology: POST 
 _BROKER: Final = "known to RabbitMQ, without effect here"
 _GIVEN: Final = "given by the topology"
 #: Keys of the document that hold no objects of a topology -> why nothing comes of them.
-_BESIDE: Final[Mapping[str, str]] = {
+BESIDE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("users", "permissions", "topic_permissions"), _SAID_ELSEWHERE),
     **dict.fromkeys(
         (
@@ -70,7 +70,7 @@ _METADATA: Final = frozenset({"description", "tags", "default_queue_type", "trac
 _METADATA_IGNORED: Final = {"protected_from_deletion": "protection is a parameter (component vhost-protection)"}
 _POLICY_VALUE: Final = frozenset({"pattern", "apply-to", "definition", "priority", "name", "vhost"})
 
-KNOWN_TOP: Final = frozenset({*_READ, *_BESIDE, FORMAT_KEY})
+KNOWN_TOP: Final = frozenset({*_READ, *BESIDE, FORMAT_KEY})
 
 
 class Unknown(NamedTuple):
@@ -92,18 +92,19 @@ def check_keys(document: Mapping[str, Any], *, path: str = "") -> Iterator[Unkno
     """What a document says that is refused or ignored, key by key; values are checked where they are read."""
     for key, content in document.items():
         here = member(path, key)
-        if key in _BESIDE:
+        if key in BESIDE:
             if content not in ([], {}, None):
-                yield Ignored(here, _BESIDE[key])
+                yield Ignored(here, BESIDE[key])
         elif key in _READ:
             for number, item in enumerate(content if isinstance(content, list) else ()):
                 if isinstance(item, Mapping):
-                    yield from _check_object(key, item, f"{here}[{number}]")
+                    yield from check_object(key, item, f"{here}[{number}]")
         elif key != FORMAT_KEY:
             yield unknown_key(here, key, KNOWN_TOP)
 
 
-def _check_object(section: str, item: Mapping[str, Any], path: str) -> Iterator[Unknown | Ignored]:
+def check_object(section: str, item: Mapping[str, Any], path: str) -> Iterator[Unknown | Ignored]:
+    """What one object of a section says that is refused or ignored, key by key."""
     yield from _check(item, path, _READ[section], _IGNORED.get(section, {}))
     if section == "vhosts":
         yield from _check(item.get("metadata"), f"{path}.metadata", _METADATA, _METADATA_IGNORED)

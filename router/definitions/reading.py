@@ -53,6 +53,17 @@ def parse_definitions(
     return _Reader(document, vhost, default_vhost, require_durable=require_durable).read()
 
 
+def parse_every(
+    document: Mapping[str, Any], *, vhost: str | None = None, default_vhost: str | None = None
+) -> tuple[Definitions, list[BinderyError]]:
+    """As `parse_definitions`, of a document whose sections are lists of objects: what can be read, and every error.
+
+    An error names the path of what it is about in `where`.
+    """
+    refused: list[BinderyError] = []
+    return _Reader(document, vhost, default_vhost, refused=refused).read(), refused
+
+
 def read_definitions(
     source: Source,
     *,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -123,6 +124,12 @@ def _watched(reader: Reader) -> None:
     serve(reader)
 
 
+def _public(_: Reader) -> None:
+    """Configurations of public projects, as their releases have them."""
+    for path in (Path(__file__).parents[2] / "docs" / "migration" / "public").glob("*.[jx]*"):
+        shutil.copy(path, path.name)
+
+
 #: Page, and the file after which; "" is before everything -> what happens.
 BEFORE: Final[dict[tuple[str, str], Callable[[Reader], None]]] = {
     ("docs/index.md", ""): _flights_of_explain,
@@ -137,6 +144,7 @@ BEFORE: Final[dict[tuple[str, str], Callable[[Reader], None]]] = {
     ("docs/explain.md", "message.json"): serve,
     ("docs/filters.md", ""): serve,
     ("docs/jobs.md", ""): _orders,
+    ("docs/migration/broker-j.md", ""): _public,
     ("docs/operations.md", ""): _many_batches,
     ("docs/python.md", ""): _own_flights,
     ("docs/replay.md", ""): _replayed,

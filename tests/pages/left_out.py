@@ -106,6 +106,10 @@ LEFT_OUT: Final[dict[str, dict[str, str]]] = {
         "zip -r bindery.zip bindery -i '*.py' '*.lark'": "needs a cluster; tests/spark/test_cluster.py",
     },
     "docs/metrics.md": {"scrape_configs:": "needs Prometheus"},
+    "docs/migration/rabbitmq.md": {
+        "bindery import --from rabbitmq http://admin@broker.example:15672 --password env:BROKER_PASSWORD "
+        "--report report.html --data ./data": "needs a RabbitMQ; tests/service/test_import_live.py",
+    },
     "docs/operations.md": {
         "2026-05-04T10:15:02.120Z warning bindery.api failed login of 'ann' from 192.0.2.7": (
             "lines of a log; tests/unit/jobs/test_logs.py"

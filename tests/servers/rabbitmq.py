@@ -29,15 +29,16 @@ _SECONDS: Final = 120
 class RabbitMQ:
     """A node that can be stopped, or killed, and started again with what it had stored; use as a context.
 
-    `tls` are a certificate and its key: then it listens on `tls_port`, too. Skips where there is no rabbitmq-server.
+    `tls` are a certificate and its key: then it listens on `tls_port`, too; with `management` its management API
+    listens on `management_port`. Skips where there is no rabbitmq-server.
     """
 
-    def __init__(self, folder: Path, *, tls: tuple[Path, Path] | None = None) -> None:
+    def __init__(self, folder: Path, *, tls: tuple[Path, Path] | None = None, management: bool = False) -> None:
         program = str(_PROGRAM) if _PROGRAM.exists() else shutil.which("rabbitmq-server")
         epmd = shutil.which("epmd")
         if program is None or epmd is None:
             pytest.skip("no rabbitmq-server (with Erlang's epmd) to drain")
-        self.port, self.tls_port, distribution, mapper = free_ports(4)
+        self.port, self.tls_port, self.management_port, distribution, mapper = free_ports(5)
         self._program = program
         self._processes: list[subprocess.Popen[bytes]] = []
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,8 +56,10 @@ class RabbitMQ:
                 "ssl_options.certfile": str(certificate),
                 "ssl_options.keyfile": str(key),
             }
+        if management:
+            settings |= {"management.tcp.ip": "127.0.0.1", "management.tcp.port": str(self.management_port)}
         (folder / "rabbitmq.conf").write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
-        (folder / "enabled_plugins").write_text("[].\n")
+        (folder / "enabled_plugins").write_text("[rabbitmq_management].\n" if management else "[].\n")
         self._log = folder / "node.log"
         self._environment: Mapping[str, str] = os.environ | {
             "HOME": str(folder),

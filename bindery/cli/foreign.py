@@ -1,0 +1,144 @@
+"""`bindery import --from`: another broker's configuration, with a report of what becomes of each of its objects."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from bindery.cli import fidelity
+from bindery.cli.declaring import declare, show_counts
+from bindery.cli.documents import STDIN, content_of, print_refusal
+from bindery.cli.render import console
+from bindery.router.errors import DefinitionsRefused, InvalidInput
+from bindery.router.importers import KINDS, SourceKind
+from bindery.router.spelling import did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from bindery.router.definitions import Definitions
+    from bindery.router.importers.settling import Settled
+
+#: The exit code when --strict refuses: a check failed.
+_UNFAITHFUL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A configuration that is to be imported: where it is, its kind, and what is wanted of it."""
+
+    source: str
+    kind: str
+    data: str
+    vhost: str | None
+    overwrite: bool
+    access: bool
+    password: str | None
+
+    def carry_over(self, *, strict: bool, dry_run: bool, report: Path | None, as_json: bool) -> None:
+        """Report what becomes of each object, and import what can be, unless it is a dry run or not faithful enough.
+
+        Raises InvalidInput, DefinitionsRefused, ManagementFailed, and typer.Exit(1) where `strict` finds a difference.
+        """
+        from bindery.cli.apply import present  # noqa: PLC0415  # `bindery --help` does not wait for Delta
+        from bindery.router.importers.settling import settle  # noqa: PLC0415
+        from bindery.store.paths import DataDir  # noqa: PLC0415
+
+        kind = self._kind()
+        if report is not None:
+            fidelity.check_report(report)
+        name, raw = self._content(kind)
+        try:
+            objects = kind.read(name, raw, access=self.access)
+            settled = settle(objects, present(DataDir.named(self.data))[1], vhost=self.vhost)
+            found = fidelity.as_report(self.kind, name, settled.as_data())
+            if report is not None:
+                fidelity.write_report(report, found)
+            refused = strict and not settled.faithful
+            done = {} if dry_run or refused else self._import(settled, name)
+        except DefinitionsRefused as error:
+            if as_json:
+                raise print_refusal(error) from None
+            raise
+        if as_json:
+            typer.echo(json.dumps({**done, "fidelity": found}, ensure_ascii=False))
+        else:
+            if report is None:
+                fidelity.show_report(found, console())
+            else:
+                typer.echo(f"{fidelity.summary(found)}; see {report}")
+            if done:
+                show_counts(done)
+                typer.echo(f"topology version {done['version']}")
+            else:
+                typer.echo(
+                    "nothing was imported: " + ("not everything is carried over exactly" if refused else "a dry run")
+                )
+        if refused:
+            raise typer.Exit(_UNFAITHFUL)
+
+    def _kind(self) -> SourceKind:
+        if self.kind not in KINDS:
+            hint = did_you_mean(nearest(self.kind, sorted(KINDS)), "kinds: " + ", ".join(KINDS))
+            raise InvalidInput(f"no configuration is called {self.kind!r}", where="--from", hint=hint)
+        kind = KINDS[self.kind]
+        if self.access and not kind.has_access:
+            raise InvalidInput(f"no users and permissions of {kind.title} are carried over", where="--access")
+        if self.access and self.vhost is not None:
+            raise InvalidInput("permissions name the vhosts of the source", where="--access", hint="without --vhost")
+        return kind
+
+    def _content(self, kind: SourceKind) -> tuple[str, bytes]:
+        """The name of the document, without credentials, and its bytes."""
+        if self.source.startswith(("http://", "https://", "env:", "file:")):
+            if not kind.is_live:
+                raise InvalidInput(f"a configuration of {kind.title} is a file", where=f"--from {self.kind}")
+            from bindery.cli.management_api import ManagementApi  # noqa: PLC0415
+
+            api = ManagementApi(self.source, self.password)
+            if api.is_open:
+                typer.echo(f"warning: the password goes to {api.name} unencrypted", err=True)
+            return api.name, api.definitions()
+        if self.password is not None:
+            raise InvalidInput("goes with a URL", where="--password")
+        path = Path(self.source)
+        return "<stdin>" if path == STDIN else str(path), content_of(path)
+
+    def _import(self, settled: Settled, name: str) -> dict[str, Any]:
+        if self.access:
+            self._put_access(settled.definitions, settled, name, dry=True)
+        try:
+            edit = declare(settled.definitions, self.data, Path(name).name, overwrite=self.overwrite)
+        except DefinitionsRefused as error:
+            for problem in error.problems:  # in the words of the source, not of the definitions made of it
+                owner = settled.owners.get(problem["path"])
+                problem["path"] = problem["path"] if owner is None else owner.place
+            raise
+        if self.access:
+            self._put_access(settled.definitions, settled, name, dry=False)
+        return edit.result.as_data() | {"version": edit.version}
+
+    def _put_access(self, definitions: Definitions, settled: Settled, name: str, *, dry: bool) -> None:
+        """Put users and permissions; `dry` only finds out whether they can be, before anything is changed."""
+        from bindery.store.access import Access, AccessEditor, AccessStore  # noqa: PLC0415
+        from bindery.store.access_definitions import apply_access  # noqa: PLC0415
+        from bindery.store.paths import DataDir  # noqa: PLC0415
+
+        if dry:
+            try:
+                state = AccessStore(DataDir.open(self.data).access).load()
+            except InvalidInput:  # there is no data directory yet
+                state = Access()
+            apply_access(definitions, AccessEditor(state))
+            for granted in (*definitions.permissions, *definitions.topic_permissions):
+                if granted["vhost"] not in settled.topology.vhosts:
+                    raise InvalidInput(f"there is no vhost {granted['vhost']!r} for a permission of it", where=name)
+            return
+        store = AccessStore(DataDir.open(self.data, create=True).access)
+        store.edit(
+            lambda editor: apply_access(definitions, editor),
+            author="bindery import",
+            action=f"imported users of {name}",
+        )

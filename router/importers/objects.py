@@ -1,0 +1,92 @@
+"""Objects of another broker's configuration, and what becomes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Outcome(StrEnum):
+    """What became of an object of the source."""
+
+    EXACT = "exact"
+    DIFFERENT = "different"
+    LEFT_OUT = "not carried over"
+
+
+class Weight(StrEnum):
+    """What a note means for its object: nothing is missing, something differs, a key is unknown, all of it is lost."""
+
+    NO_EFFECT = "no effect"
+    DIFFERENCE = "difference"
+    UNKNOWN = "unknown"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A message, in its JSON form, and the queues that it reaches in the source; where it goes here is computed."""
+
+    message: Mapping[str, Any]
+    there: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is to be said of an object, or of one key of it; `hint` says what to do."""
+
+    weight: Weight
+    text: str
+    key: str = ""
+    hint: str | None = None
+    example: Example | None = None
+
+
+@dataclass(slots=True)
+class SourceObject:
+    """One object of the source: its kind and name there, where it stands, and what it declares here.
+
+    `declares` are objects of a definitions document with the sections that they belong to. An object that declares
+    nothing is carried over exactly when nothing is missing here: the default exchange, for example.
+    """
+
+    kind: str
+    name: str
+    place: str
+    vhost: str | None = None
+    declares: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The heaviest of what its notes say."""
+        weights = {note.weight for note in self.notes}
+        if Weight.LOST in weights:
+            return Outcome.LEFT_OUT
+        return Outcome.DIFFERENT if weights & {Weight.DIFFERENCE, Weight.UNKNOWN} else Outcome.EXACT
+
+    def note(
+        self, weight: Weight, text: str, key: str = "", *, hint: str | None = None, example: Example | None = None
+    ) -> None:
+        """Add a note, but for a key that has one."""
+        if not key or all(note.key != key for note in self.notes):
+            self.notes.append(Note(weight, text, key, hint, example))
+
+    def idle(self, key: str, why: str) -> None:
+        """A key of which nothing comes here, and for which nothing is missing."""
+        self.note(Weight.NO_EFFECT, why, key)
+
+    def differs(self, key: str, text: str, *, hint: str | None = None, example: Example | None = None) -> None:
+        """A key that means something else here, or nothing."""
+        self.note(Weight.DIFFERENCE, text, key, hint=hint, example=example)
+
+    def unknown(self, key: str, text: str = "nobody knows this key: nothing comes of it") -> None:
+        """A key that the reader does not know."""
+        self.note(Weight.UNKNOWN, text, key)
+
+    def lost(self, text: str, key: str = "", *, hint: str | None = None) -> None:
+        """Why all of the object is left out; it declares nothing any more."""
+        self.declares.clear()
+        self.notes.append(Note(Weight.LOST, text, key, hint))
