@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -32,7 +32,7 @@ class RabbitMQ:
     `tls` are a certificate and its key: then it listens on `tls_port`, too. Skips where there is no rabbitmq-server.
     """
 
-    def __init__(self, folder: Path, *, tls: tuple[Path, Path] | None = None) -> None:
+    def __init__(self, folder: Path, *, tls: tuple[Path, Path] | None = None, plugins: Sequence[str] = ()) -> None:
         program = str(_PROGRAM) if _PROGRAM.exists() else shutil.which("rabbitmq-server")
         epmd = shutil.which("epmd")
         if program is None or epmd is None:
@@ -56,7 +56,7 @@ class RabbitMQ:
                 "ssl_options.keyfile": str(key),
             }
         (folder / "rabbitmq.conf").write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
-        (folder / "enabled_plugins").write_text("[].\n")
+        (folder / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
         self._log = folder / "node.log"
         self._environment: Mapping[str, str] = os.environ | {
             "HOME": str(folder),
