@@ -66,7 +66,6 @@ class ConsistentHash(HashExchange):
             raise InvalidDeclaration(
                 f"{HASH_HEADER} and {HASH_PROPERTY} are mutually exclusive",
                 where=f"{where}: arguments",
-                hint="state one of the two, or none to hash the routing key",
             )
         chosen = stated.get(HASH_PROPERTY)
         if isinstance(chosen, str) and chosen not in PROPERTIES:
@@ -79,15 +78,13 @@ class ConsistentHash(HashExchange):
     def check_binding(self, binding: Binding) -> None:
         """See `ExchangeType`; the plugin's words."""
         where = f"binding of {binding.source!r} to {binding.destination!r}: routing_key"
-        hint = f"the weight of the destination, from 1 to {MAX_WEIGHT}"
         if not _INTEGER.fullmatch(binding.routing_key):
-            raise InvalidDeclaration(
-                f'The binding key must be an integer: <<"{binding.routing_key}">>', where=where, hint=hint
-            )
+            shown = _as_erlang(binding.routing_key)
+            raise InvalidDeclaration(f"The binding key must be an integer: {shown}", where=where)
         if weight(binding) < 1:
-            raise InvalidDeclaration("The binding key must be greater than 0", where=where, hint=hint)
+            raise InvalidDeclaration("The binding key must be greater than 0", where=where)
         if weight(binding) > MAX_WEIGHT:
-            raise InvalidDeclaration(f"The binding key must not exceed {MAX_WEIGHT}", where=where, hint=hint)
+            raise InvalidDeclaration(f"The binding key must not exceed {MAX_WEIGHT}", where=where)
 
     def matcher(self, asked: Sequence[int], base: int) -> ConsistentHashMatcher:
         """See `ExchangeType`; bindings that have no bucket come with the weight 0."""
@@ -139,6 +136,12 @@ class ConsistentHash(HashExchange):
         if self.taking and binding.id not in self.places:
             yield "BT115", f"{self._said_first(binding)}: its weight counts"
         yield from super().remarks(binding)
+
+
+def _as_erlang(text: str) -> str:
+    """A binary as Erlang prints it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'<<"{escaped}">>' if text else "<<>>"
 
 
 def weight(binding: Binding) -> int:

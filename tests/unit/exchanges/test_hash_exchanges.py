@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -123,7 +125,8 @@ def test_messages_without_the_header_go_to_one_queue() -> None:
         ({"hash_property": "app_id"}, "1", "Unsupported property: app_id"),
         ({"hash_header": 5}, "1", "hash-header is no text"),
         ({}, "a", 'The binding key must be an integer: <<"a">>'),
-        ({}, "", 'The binding key must be an integer: <<"">>'),
+        ({}, "", 'The binding key must be an integer: <<>>'),
+        ({}, 'a"b', 'The binding key must be an integer: <<"a\\"b">>'),
         ({}, "1_0", "must be an integer"),
         ({}, "٣", "must be an integer"),
         ({}, "0", "The binding key must be greater than 0"),
@@ -132,7 +135,7 @@ def test_messages_without_the_header_go_to_one_queue() -> None:
     ],
 )  # fmt: skip
 def test_what_the_plugin_refuses_is_refused_in_its_words(arguments: dict[str, object], key: str, says: str) -> None:
-    with pytest.raises(InvalidDeclaration, match=says.replace("(", ".")):
+    with pytest.raises(InvalidDeclaration, match=re.escape(says)):
         editor_of("x-consistent-hash", [("q", key)], **arguments)
 
 
@@ -155,3 +158,11 @@ def test_explain_says_what_was_hashed_and_whose_the_bucket_is(kind: str) -> None
             assert answer.causes[0].kind == "hash"
             assert f"bucket {choice['bucket']} of {choice['buckets']}: that of binding" in answer.causes[0].message
             assert f"to queue {queue!r}; this one has bucket" in answer.causes[0].message
+
+
+def test_an_exchange_whose_bindings_have_no_weights_does_not_become_a_hash_exchange() -> None:
+    editor = editor_of("topic", [("q", "a.#")])
+    with pytest.raises(InvalidDeclaration, match="must be an integer"):
+        editor.declare_exchange(Exchange(DEFAULT_VHOST, "x", "x-consistent-hash"), overwrite=True)
+    assert editor.topology.exchange(DEFAULT_VHOST, "x").type == "topic"
+    assert not editor.declare_exchange(Exchange(DEFAULT_VHOST, "x", "x-modulus-hash"), overwrite=True)
