@@ -10,8 +10,8 @@ import base64
 from collections.abc import Iterable
 from urllib.parse import quote, quote_plus, unquote_plus, unquote_to_bytes
 
-from bindery.api.erlang_hash import arguments_hash
 from bindery.api.errors import bad_request, object_not_found
+from bindery.router.erlang_hash import arguments_hash
 from bindery.router.model import Binding
 from bindery.router.values import Table
 

@@ -17,6 +17,8 @@ from bindery.router.model import (
     ALTERNATE_BINDING,
     ALTERNATE_EXCHANGE,
     FILTERS_ARGUMENT,
+    HASH_HEADER,
+    HASH_PROPERTY,
     OWNER_CONNECTION,
     PAYLOAD_ARGUMENT,
     PAYLOAD_SCHEMA,
@@ -93,6 +95,7 @@ _EACH_ONCE: Final = "each message arrives once, whatever is asked for"
 _OVERFLOW: Final = "the oldest go; a job cannot refuse its records, so with any other value nothing bounds the length"
 _TABLE: Final = "every queue is a Delta table; replication is the storage's business"
 _NO_RETRIES: Final = "nothing is delivered again of itself; readers read the table"
+_UNHASHED: Final = "only an x-consistent-hash exchange reads it"
 _NO_CONSUMERS: Final = "there are no consumers that hold messages; readers read the table"
 
 _SCHEMA: Final = "the schema of bodies that are avro or protobuf"
@@ -110,6 +113,13 @@ _ACTING: Final = (
     ),
     Argument("exchange", PAYLOAD_SCHEMA, _SCHEMA, True),
     Argument("exchange", PAYLOAD_TYPE, _TYPE, True),
+    Argument("exchange", HASH_HEADER, "on an x-consistent-hash exchange: the header that is hashed", True),
+    Argument(
+        "exchange",
+        HASH_PROPERTY,
+        "on an x-consistent-hash exchange: the property that is hashed, message_id, correlation_id or timestamp",
+        True,
+    ),
     Argument("queue", PAYLOAD_ARGUMENT, "what bodies are: the filter of the queue looks into them", True),
     Argument("queue", PAYLOAD_SCHEMA, _SCHEMA, True),
     Argument("queue", PAYLOAD_TYPE, _TYPE, True),
@@ -269,11 +279,12 @@ def without_effect(item: Object) -> dict[str, str]:
     `payload` where it covers anything, its `journal` with the bounds of that where it covers streams; of an operator
     policy the limits of queues alone act. Of a parameter the
     component is named, of limits of vhosts each one. Other objects give nothing here: what a binding's arguments do
-    depends on its exchange (topology lint, BT105 to BT114).
+    depends on its exchange (topology lint, BT105 to BT115).
     """
     match item:
         case Exchange():
-            return _idle("exchange", item.arguments)
+            unhashed = () if item.type == "x-consistent-hash" else (HASH_HEADER, HASH_PROPERTY)
+            return _idle("exchange", item.arguments) | {name: _UNHASHED for name in unhashed if name in item.arguments}
         case Queue():
             return _idle("queue", item.arguments) | _unbounded(item.arguments, prefix="x-")
         case Setting(kind=kind) if kind in (POLICY, OPERATOR_POLICY):

@@ -154,11 +154,13 @@ class Links:
         return self.type_at(binding.source)
 
     def type_at(self, exchange: str) -> ExchangeType[Any]:
-        """The type of an exchange, with what bodies are there."""
+        """The type of an exchange, as it is there."""
         found = self._type_at.get(exchange)
         if found is None:
-            payload = self.limits_at(exchange).text.payload
-            found = self._type_at[exchange] = EXCHANGE_TYPES[self.exchanges[exchange].type].reading(payload)
+            declared = self.exchanges[exchange]
+            found = self._type_at[exchange] = EXCHANGE_TYPES[declared.type].at(
+                declared, lambda: self.bindings_from(exchange), self.limits_at(exchange).text.payload
+            )
         return found
 
     def filters(self, link: Link) -> dict[str, Filter]:

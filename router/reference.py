@@ -35,6 +35,7 @@ from bindery.router.model import (
     Topology,
 )
 from bindery.router.policies import Policies
+from bindery.router.reference_hashing import HASHING, hashed_binding
 from bindery.router.values import Table
 
 Keys = frozenset[str]
@@ -174,9 +175,7 @@ class NaiveRouter:
         if exclusive:
             return
         given = False
-        for binding, filters in self._bindings.get(name, ()):
-            if not matches(binding, self._exchanges[name].type, keys, self._entries(binding, message)):
-                continue
+        for binding, filters in self._met(name, keys, message):
             if not all(evaluate(one, message, clock_ms=clock_ms) is True for one in filters):
                 walk.filtered = True
                 continue
@@ -194,6 +193,17 @@ class NaiveRouter:
                     walk.edges[state].add((alternate, keys))
                 else:
                     walk.alternate_missing = True
+
+    def _met(self, name: str, keys: Keys, message: Message) -> Iterator[tuple[Binding, tuple[Filter, ...]]]:
+        """The bindings of an exchange that a message matches, and their filters."""
+        exchange, found = self._exchanges[name], self._bindings.get(name, [])
+        if exchange.type in HASHING:
+            chosen = hashed_binding(exchange, [binding for binding, _ in found], keys, message)
+            yield from ((binding, filters) for binding, filters in found if binding is chosen)
+            return
+        for binding, filters in found:
+            if matches(binding, exchange.type, keys, self._entries(binding, message)):
+                yield binding, filters
 
     def _entries(self, binding: Binding, message: Message) -> Table:
         """What a headers binding compares: the headers and, under keys that look into the body, what stands there."""
@@ -255,7 +265,10 @@ class NaiveRouter:
 
 
 def matches(binding: Binding, exchange_type: str, keys: Collection[str], properties: Table) -> bool:
-    """Whether an exchange of that type takes a message with these keys and properties along a binding."""
+    """Whether an exchange of that type takes a message with these keys and properties along a binding.
+
+    Of a type without hashing: what those choose depends on all bindings.
+    """
     match exchange_type:
         case "direct":
             return binding.routing_key in keys

@@ -88,6 +88,12 @@ _QUEUE_LENGTHS: Final = (
     "channel_consumer_deleted",
 )
 _STARTED: Final = time.monotonic()
+_STANDARD: Final = "AMQP {} exchange, as per the AMQP specification"
+#: Of the types that plugins bring.
+_DESCRIPTIONS: Final = {
+    "x-consistent-hash": "Consistent Hashing Exchange",
+    "x-modulus-hash": "Modulus Hashing Exchange",
+}
 _CLUSTER_NAME: Final = "cluster_name"
 
 
@@ -106,7 +112,7 @@ class ClusterNameBody(Body):
 def exchange_types() -> list[Item]:
     """The exchange types that there are."""
     return [
-        {"name": name, "description": f"AMQP {name} exchange, as per the AMQP specification", "enabled": True}
+        {"name": name, "description": _DESCRIPTIONS.get(name, _STANDARD.format(name)), "enabled": True}
         for name in EXCHANGE_TYPES
     ]
 

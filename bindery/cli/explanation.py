@@ -136,6 +136,9 @@ def _visit(tree: Tree, visit: dict[str, Any]) -> None:
     plural = "" if len(visit["keys"]) == 1 else "s"
     head = f"{visit['number']}. {visit['type']} exchange {name}, key{plural} {keys} ({came})"
     branch = tree.add(Text(visible(head), "bold"))
+    if choice := visit.get("choice"):
+        chosen = f"{choice['hashed']} hashes to {choice['hash']}: bucket {choice['bucket']} of {choice['buckets']}"
+        branch.add(Text(visible(chosen), "dim"))
     for step in visit["steps"]:
         sign, colour, words = _VERDICTS[step["verdict"]]
         onward = f" {step['visit']}" if "visit" in step else ""

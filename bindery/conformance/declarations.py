@@ -10,6 +10,7 @@ from bindery.router.errors import BinderyError, InvalidInput
 from bindery.router.filters import parse
 from bindery.router.filters.schemas import SCHEMA_FORMATS, read_schema
 from bindery.router.filters.sets import parse_filter_set
+from bindery.router.reference_hashing import HASHING
 from bindery.router.values import decode, identity
 
 Raw = Mapping[str, Any]
@@ -58,7 +59,7 @@ def _exchange(item: Raw, exchanges: dict[str, Declared]) -> str | None:
     )
     if name.startswith("amq.") and name not in _PREDECLARED:
         return f"exchange name {name!r} is reserved"
-    if item["type"] not in ("direct", "topic", "fanout", "headers"):
+    if item["type"] not in ("direct", "topic", "fanout", "headers", *HASHING):
         return f"unknown exchange type {item['type']!r}"
     if exchanges.setdefault(name, declared) != declared:
         return f"exchange {name!r} is there with other properties"
@@ -71,6 +72,16 @@ def _exchange(item: Raw, exchanges: dict[str, Declared]) -> str | None:
         or _argument(arguments, "unroutable-message-behaviour", lambda raw: decode(raw) in ("DISCARD", "REJECT"))
         or _argument(arguments, "x-record-unroutable", lambda raw: isinstance(raw, bool))
         or _payload(arguments)
+        or (_hashed(arguments) if item["type"] == "x-consistent-hash" else None)
+    )
+
+
+def _hashed(arguments: Raw) -> str | None:
+    if "hash-header" in arguments and "hash-property" in arguments:
+        return "a header and a property to hash"
+    properties = ("message_id", "correlation_id", "timestamp")
+    return _argument(arguments, "hash-header", lambda raw: isinstance(decode(raw), str)) or _argument(
+        arguments, "hash-property", lambda raw: decode(raw) in properties
     )
 
 
@@ -99,6 +110,10 @@ def _binding(item: Raw, exchanges: Mapping[str, Declared], queues: Mapping[str, 
         return f"no {kind} {destination!r} to bind to"
     if not _is_key(item.get("routing_key", "")):
         return "the routing key is longer than 255 bytes"
+    if exchanges[source][0] == "x-consistent-hash":
+        digits = item.get("routing_key", "").removeprefix("+")
+        if not (digits.isascii() and digits.isdecimal() and 1 <= int(digits) < 2**31):
+            return "a weight is a whole number from 1"
     if exchanges[source][0] == "headers":
         forms = ("all", "any", "all-with-x", "any-with-x")
         refused = _argument(arguments, "x-match", lambda raw: decode(raw) in forms)

@@ -8,7 +8,7 @@ from bindery.router.model import REPLACEMENT_KEY
 
 
 def check(links: Links, report: Report) -> None:
-    """BT103 to BT114, each from one binding alone."""
+    """BT103 to BT115, each from one binding alone."""
     for binding in links.bindings:
         for code, message in links.type_of(binding).remarks(binding):
             report.add(code, subject_of(binding), message)

@@ -76,6 +76,12 @@ _TABLE: Final[tuple[tuple[str, str, Severity, str, str | None, str], ...]] = (
      '`{"x-match": "all", "body.amount": 5}` on an exchange without `x-payload`.',
      "Declare the exchange with `x-payload`, or a predeclared one by a policy with `payload`. If a header is meant, "
      "nothing needs to change."),
+    ("BT115", "weight that does not count", "warning",
+     "A consistent hash exchange gives a destination buckets once, for the binding that came first. The keys of "
+     "further bindings to it have no effect.",
+     "`10` and then `20` to one queue on an exchange of type `x-consistent-hash`.",
+     "Keep one binding to each destination. To change a weight, delete the binding and bind again: the destination "
+     "then gets the last buckets."),
     ("BT120", "queue without a binding", "info",
      "Nothing leads to the queue but the default exchange, by publishing with its name as the key.",
      None,

@@ -21,6 +21,7 @@ from bindery.router.declarations.rules import (
     queue_filter,
 )
 from bindery.router.errors import AccessRefused, InUse, InvalidDeclaration, NotFound
+from bindery.router.exchanges import EXCHANGE_TYPES as MEANINGS
 from bindery.router.freshness import check_freshness
 from bindery.router.model.objects import (
     EXCHANGE_TYPES,
@@ -168,6 +169,9 @@ class TopologyEditor:
             check_equivalent("exchange", present, exchange, ("type", "durable", "auto_delete", "internal"))
             return False
         if present is not None:
+            if present.type != exchange.type:
+                for binding in self.topology.bindings_from(exchange.vhost, exchange.name):
+                    MEANINGS[exchange.type].check_binding(binding)
             before = self._policies.payload(present)
             if before != self._policies.payload(exchange):
                 self._check_filters_of(exchange, before, self._policies)

@@ -122,6 +122,7 @@ def check_exchange_arguments(exchange: Exchange) -> None:
     _check_argument(table, UNROUTABLE_BEHAVIOUR, where, lambda v: v in ("DISCARD", "REJECT"), "DISCARD or REJECT")
     _check_argument(table, RECORD_UNROUTABLE, where, lambda v: isinstance(v, bool), "true or false")
     check_payload(exchange, where)
+    EXCHANGE_TYPES[exchange.type].check_exchange(exchange)
 
 
 def check_queue_arguments(queue: Queue, limits: FilterSetLimits, policies: Policies) -> None:
@@ -139,6 +140,7 @@ def check_binding_arguments(binding: Binding, source: Exchange, limits: FilterSe
     _check_argument(table, REPLACEMENT_KEY, where, _is_name, f"a routing key of at most {MAX_NAME_BYTES} bytes")
     for name, values in EXCHANGE_TYPES[source.type].choices.items():
         _check_argument(table, name, where, values.__contains__, "one of " + ", ".join(values))
+    EXCHANGE_TYPES[source.type].check_binding(binding)
     there = at(limits, source, policies)
     check_header_criteria(binding, source, there.text.payload)
     binding_filters(binding, owner=None, limits=there)

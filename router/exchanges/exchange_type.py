@@ -12,7 +12,7 @@ from bindery.router.columns import Ref
 from bindery.router.filters.limits import Payload
 from bindery.router.matching.matcher import Matcher
 from bindery.router.message import Message
-from bindery.router.model import FILTERS_ARGUMENT, NOT_HEADER_CRITERIA, X_MATCH, Binding
+from bindery.router.model import FILTERS_ARGUMENT, NOT_HEADER_CRITERIA, X_MATCH, Binding, Exchange
 from bindery.router.values import Value
 
 #: What a binding asks of a message, as a value: bindings that ask the same match alike.
@@ -32,21 +32,55 @@ class Miss:
     asked: int
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which of the bindings of a hash exchange a message takes.
+
+    hashed   what was hashed, in words
+    hash     its hash, of 27 bits
+    bucket   the bucket that the hash chose, from 0
+    buckets  how many there are
+    """
+
+    hashed: str
+    hash: int
+    bucket: int
+    buckets: int
+
+    def as_data(self) -> dict[str, str | int]:
+        """JSON-ready data."""
+        return {"hashed": self.hashed, "hash": self.hash, "bucket": self.bucket, "buckets": self.buckets}
+
+
 class ExchangeType(ABC, Generic[Asked]):
     """An exchange type; filters are no part of it.
 
     reads_key      whether bindings compare the routing key
     reads_headers  whether bindings compare headers with their arguments
+    reads_hash     whether one of the bindings is chosen, by a hash
     choices        arguments of bindings that take one of a few values
     """
 
     reads_key: ClassVar[bool] = False
     reads_headers: ClassVar[bool] = False
+    reads_hash: ClassVar[bool] = False
     choices: ClassVar[Mapping[str, Sequence[str]]] = _NONE
 
-    def reading(self, payload: Payload | None) -> ExchangeType[Asked]:
-        """The type as it is at an exchange where bodies are of a format."""
+    def at(
+        self, exchange: Exchange, bindings: Callable[[], Iterable[Binding]], payload: Payload | None
+    ) -> ExchangeType[Asked]:
+        """The type as it is at an exchange, with the bindings that leave it, where bodies are of a format."""
         return self
+
+    def check_exchange(self, exchange: Exchange) -> None:
+        """Refuse arguments of an exchange that the type could not honour; raises InvalidDeclaration."""
+
+    def check_binding(self, binding: Binding) -> None:
+        """Refuse a binding that the type could not honour; raises InvalidDeclaration."""
+
+    def choice(self, keys: Sequence[str], message: Message) -> Choice | None:
+        """What a hash chose for a message under these keys; None where none chooses."""
+        return None
 
     @abstractmethod
     def asked(self, binding: Binding) -> Asked:

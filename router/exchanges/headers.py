@@ -23,7 +23,7 @@ from bindery.router.filters.payload import look_up, reference
 from bindery.router.filters.printer import Printer
 from bindery.router.matching.headers import HeadersMatcher, Name
 from bindery.router.message import Message
-from bindery.router.model import NOT_HEADER_CRITERIA, X_MATCH, X_MATCH_FORMS, Binding
+from bindery.router.model import NOT_HEADER_CRITERIA, X_MATCH, X_MATCH_FORMS, Binding, Exchange
 from bindery.router.values import Value, described, shown
 
 _SECTION: Final = "application_properties"
@@ -60,7 +60,7 @@ class Headers(ExchangeType[Criteria]):
     def __init__(self, payload: Payload | None = None) -> None:
         self._payload = payload
 
-    def reading(self, payload: Payload | None) -> Headers:
+    def at(self, exchange: Exchange, bindings: Callable[[], Iterable[Binding]], payload: Payload | None) -> Headers:
         """See `ExchangeType`."""
         return self if payload == self._payload else Headers(payload)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bindery.router.arguments import encode_arguments
+from bindery.router.exchanges import Choice
 from bindery.router.filters.trace import Trace
 from bindery.router.links import Alternate
 from bindery.router.model import Binding, Divert
@@ -25,6 +26,7 @@ CauseKind = Literal[
     "exclusive-divert",
     "key",
     "headers",
+    "hash",
     "alternate-not-used",
     "exchange-not-reached",
     "nothing-leads-here",
@@ -202,6 +204,7 @@ class Visit:
     further_steps  steps that are not listed
     unmatched      bindings whose key or headers did not match
     not_evaluated  bindings that an exclusive divert kept from being looked at
+    choice         what the hash of a hash exchange chose
     missed         some of those that did not match, with the reason, where they were asked for
     """
 
@@ -214,6 +217,7 @@ class Visit:
     further_steps: int
     unmatched: int
     not_evaluated: int
+    choice: Choice | None = None
     missed: tuple[Missed, ...] | None = None
 
     def as_data(self) -> dict[str, Any]:
@@ -229,6 +233,8 @@ class Visit:
             "unmatched": self.unmatched,
             "not_evaluated": self.not_evaluated,
         }
+        if self.choice is not None:
+            data["choice"] = self.choice.as_data()
         return data if self.missed is None else data | {"missed": [item.as_data() for item in self.missed]}
 
 

@@ -20,6 +20,7 @@ from bindery.router.columns import BatchView
 from bindery.router.engine import Router
 from bindery.router.engine.compile import NO_ID
 from bindery.router.engine.walk import Walk
+from bindery.router.exchanges import Choice
 from bindery.router.explain.filters import Judge
 from bindery.router.explain.record import Arrival, FilterVerdict, Missed, Step, Verdict, Visit
 from bindery.router.explain.record import Link as Named
@@ -101,8 +102,13 @@ class RowTrace:
             further_steps=len(considered.links) - len(listed),
             unmatched=0 if considered.stopped else total - considered.bindings,
             not_evaluated=total if considered.stopped else 0,
+            choice=None if considered.stopped else self._choice(name, tracer.keys_of(state)),
             missed=self._missed(name, tracer.keys_of(state), considered) if tracer.detailed else None,
         )
+
+    def _choice(self, exchange: str, keys: tuple[str, ...]) -> Choice | None:
+        """What the hash of a hash exchange chose."""
+        return self.tracer.links.type_at(exchange).choice(keys, self.message)
 
     def _missed(self, exchange: str, keys: tuple[str, ...], considered: _Considered) -> tuple[Missed, ...]:
         """The first bindings of an exchange that did not match; those of the default exchange are its queues."""

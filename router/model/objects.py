@@ -18,7 +18,7 @@ MAX_ID: Final = 2**31 - 1
 #: The id of a queue that has none (yet).
 NO_QUEUE_ID: Final = 0
 
-EXCHANGE_TYPES: Final = ("direct", "topic", "fanout", "headers")
+EXCHANGE_TYPES: Final = ("direct", "topic", "fanout", "headers", "x-consistent-hash", "x-modulus-hash")
 #: Exchanges that every vhost has from the start (Broker-J §4.6.1; AMQP 0-9-1 §3.1.3).
 PREDECLARED: Final[Mapping[str, str]] = {
     "": "direct",
@@ -33,6 +33,8 @@ ALTERNATE_EXCHANGE: Final = "alternate-exchange"
 ALTERNATE_BINDING: Final = "alternate-binding"
 UNROUTABLE_BEHAVIOUR: Final = "unroutable-message-behaviour"
 RECORD_UNROUTABLE: Final = "x-record-unroutable"
+HASH_HEADER: Final = "hash-header"
+HASH_PROPERTY: Final = "hash-property"
 SELECTOR_ARGUMENT: Final = "x-filter-jms-selector"
 FILTERS_ARGUMENT: Final = "x-filters"
 REPLACEMENT_KEY: Final = "x-replacement-routing-key"

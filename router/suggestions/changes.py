@@ -114,6 +114,8 @@ class Changes:
         if visit.exchange == "":
             return None
         exchange_type = self._links.type_at(visit.exchange)
+        if exchange_type.reads_hash:
+            return None  # a further binding would take its share of all messages
         key, arguments = "", Table()
         if exchange_type.reads_key:
             key = self._message.routing_key if self._message.routing_key in visit.keys else visit.keys[0]

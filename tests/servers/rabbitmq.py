@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -33,7 +33,14 @@ class RabbitMQ:
     listens on `management_port`. Skips where there is no rabbitmq-server.
     """
 
-    def __init__(self, folder: Path, *, tls: tuple[Path, Path] | None = None, management: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        tls: tuple[Path, Path] | None = None,
+        management: bool = False,
+        plugins: Sequence[str] = (),
+    ) -> None:
         program = str(_PROGRAM) if _PROGRAM.exists() else shutil.which("rabbitmq-server")
         epmd = shutil.which("epmd")
         if program is None or epmd is None:
@@ -59,7 +66,9 @@ class RabbitMQ:
         if management:
             settings |= {"management.tcp.ip": "127.0.0.1", "management.tcp.port": str(self.management_port)}
         (folder / "rabbitmq.conf").write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
-        (folder / "enabled_plugins").write_text("[rabbitmq_management].\n" if management else "[].\n")
+        enabled = ("rabbitmq_management", *plugins) if management else plugins
+        (folder / "enabled_plugins").write_text(f"[{','.join(enabled)}].
+")
         self._log = folder / "node.log"
         self._environment: Mapping[str, str] = os.environ | {
             "HOME": str(folder),

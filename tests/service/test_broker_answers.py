@@ -563,3 +563,37 @@ def test_health_checks(client: Client, check: str, status: int, said: dict[str, 
     answer = client.get(f"/health/checks/{check}")
     assert answer.status == status
     assert {key: answer.json[key] for key in said} == said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"hash-header": "h", "hash-property": "app_id"}, "hash-header and hash-property are mutually exclusive"),
+        (
+            {"hash-property": "app_id"},
+            "Unsupported property: app_id (properties: correlation_id, message_id, timestamp)",
+        ),
+    ],
+)
+def test_arguments_that_the_hash_exchange_refuses(client: Client, arguments: dict[str, Any], reason: str) -> None:
+    refused = client.put(f"/exchanges/{AT}/h", {"type": "x-consistent-hash", "arguments": arguments})
+    assert (refused.status, refused.json) == (400, {"error": "bad_request", "reason": reason})
+
+
+def test_weights_and_types_of_hash_exchanges(client: Client) -> None:
+    listed = {one["name"]: one["description"] for one in client.get("/overview").json["exchange_types"]}
+    assert listed["x-consistent-hash"] == "Consistent Hashing Exchange"
+    assert listed["x-modulus-hash"] == "Modulus Hashing Exchange"
+    assert listed["topic"] == "AMQP topic exchange, as per the AMQP specification"
+    for kind in ("x-consistent-hash", "x-modulus-hash"):
+        assert client.put(f"/exchanges/{AT}/{kind}", {"type": kind}).status == 201
+    client.put(f"/queues/{AT}/q", {})
+    for key, reason in (
+        ("a", 'The binding key must be an integer: <<"a">>'),
+        ("", "The binding key must be an integer: <<>>"),
+        ("0", "The binding key must be greater than 0"),
+    ):
+        refused = client.post(f"/bindings/{AT}/e/x-consistent-hash/q/q", {"routing_key": key})
+        assert (refused.status, refused.json) == (400, {"error": "bad_request", "reason": reason})
+        assert client.post(f"/bindings/{AT}/e/x-modulus-hash/q/q", {"routing_key": key}).status == 201
+    assert client.post(f"/bindings/{AT}/e/x-consistent-hash/q/q", {"routing_key": "+2"}).status == 201

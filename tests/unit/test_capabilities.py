@@ -33,12 +33,12 @@ def test_all_seven_are_offered_everywhere(place: str) -> None:
 
 @pytest.mark.parametrize("kind", EXCHANGE_TYPES)
 def test_a_source_on_an_exchange_gets_every_message(kind: str) -> None:
-    """What docs/filter-sets.md says about each type: one binding, on a direct exchange behind a divert."""
+    """What docs/filter-sets.md says about each type: one binding, on a direct or hash exchange behind a divert."""
     editor = TopologyEditor(Topology.empty())
     editor.declare_exchange(Exchange("/", "x", kind))
     editor.declare_queue(Queue("/", "q"))
     bound_to = "x"
-    if kind == "direct":
+    if kind in ("direct", "x-consistent-hash", "x-modulus-hash"):
         bound_to = "x.all"
         editor.declare_exchange(Exchange("/", bound_to, "fanout"))
         editor.declare_divert(Divert(0, "/", "x.all", "x", bound_to))

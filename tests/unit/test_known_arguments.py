@@ -38,6 +38,7 @@ def policy(apply_to: str = "all", *, kind: str = "policy", **definition: object)
         (queue(x_queue_type="quorum", x_single_active_consumer=True), ["x-queue-type", "x-single-active-consumer"]),
         (queue(x_queue_fliter="a = 1"), ["x-queue-fliter"]),
         (Exchange("/", "x", "direct", arguments=Table({"alternate-exchange": "y", "hash-header": 1})), ["hash-header"]),
+        (Exchange("/", "x", "x-consistent-hash", arguments=Table({"hash-header": "h"})), []),
         (policy(message_ttl=1, delivery_limit=1, alternate_exchange="y"), ["delivery-limit"]),
         (policy("exchanges", max_length=1, alternate_exchange="y"), ["max-length"]),
         (policy("streams", max_length=1, payload="text"), ["max-length", "payload"]),

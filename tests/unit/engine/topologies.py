@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError
 from bindery.router.message import Message
-from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
+from bindery.router.model import DEFAULT_VHOST, EXCHANGE_TYPES, Binding, Divert, Exchange, Queue, Topology
 from bindery.router.values import Table, Timestamp
 
 EXCHANGES = tuple("ABCDEF")
@@ -34,6 +34,13 @@ filter_sets = st.sampled_from(
     ]
 )
 artemis = st.sampled_from(["h = 1", "i IS NOT NULL", "AMQPriority > 4", "AMQAddress = 'A'", ""])
+
+
+weights = st.sampled_from(["1", "2", "+3", "007", "40"])
+hashed = st.sampled_from(
+    [{}, {"hash-header": "h"}, {"hash-header": "missing"}]
+    + [{"hash-property": name} for name in ("message_id", "correlation_id", "timestamp")]
+)
 
 
 @st.composite
@@ -70,11 +77,12 @@ def topologies(draw: st.DrawFn) -> Topology:
     editor = TopologyEditor(Topology.empty())
     exchanges = list(PREDECLARED[1:])
     for name in EXCHANGES[: draw(st.integers(1, len(EXCHANGES)))]:
-        kind = draw(st.sampled_from(["direct", "topic", "fanout", "headers"]))
+        kind = draw(st.sampled_from(EXCHANGE_TYPES))
         internal = draw(st.integers(0, 5)) == 0
-        editor.declare_exchange(
-            Exchange(DEFAULT_VHOST, name, kind, internal=internal, arguments=draw(exchange_arguments()))
-        )
+        arguments = draw(exchange_arguments())
+        if kind == "x-consistent-hash":
+            arguments = Table({**arguments, **draw(hashed)})
+        editor.declare_exchange(Exchange(DEFAULT_VHOST, name, kind, internal=internal, arguments=arguments))
         exchanges += [name] * 3
     for name in QUEUES[: draw(st.integers(1, len(QUEUES)))]:
         arguments = {}
@@ -87,14 +95,16 @@ def topologies(draw: st.DrawFn) -> Topology:
     for _ in range(draw(st.integers(0, 12))):
         kind = draw(st.sampled_from(["queue", "queue", "exchange"]))
         destination = draw(st.sampled_from(queues if kind == "queue" else exchanges))
+        source = draw(st.sampled_from(exchanges))
+        weighed = editor.topology.exchange(DEFAULT_VHOST, source).type == "x-consistent-hash"
         editor.bind(
             Binding(
                 0,
                 DEFAULT_VHOST,
-                draw(st.sampled_from(exchanges)),
+                source,
                 destination,
                 kind,
-                draw(keys),
+                draw(weights if weighed else keys),
                 draw(binding_arguments()),
             )
         )
@@ -129,6 +139,14 @@ messages = st.builds(
     reject_unroutable=st.booleans(),
     connection=st.sampled_from([None, "c1", "c2"]),
     header=st.fixed_dictionaries({}, optional={"priority": st.integers(0, 9)}),
+    properties=st.fixed_dictionaries(
+        {},
+        optional={
+            "message_id": st.sampled_from(["m", "", "é", 5, b"m"]),
+            "correlation_id": st.sampled_from(["c", "d"]),
+            "creation_time": st.sampled_from([Timestamp(1), Timestamp(1999), Timestamp(-1)]),
+        },
+    ),
     application_properties=st.dictionaries(headers, scalars | nested | st.none(), max_size=4).map(Table),
 )
 

@@ -35,7 +35,8 @@ def message_of(properties: Table) -> Message:
     return Message(application_properties=properties)
 
 
-kinds = st.sampled_from(NAMES)
+#: What hash exchanges choose depends on all bindings: test_hash_exchanges.py.
+kinds = st.sampled_from([name for name in NAMES if not EXCHANGE_TYPES[name].reads_hash])
 
 
 def test_every_type_that_can_be_declared_has_a_module_that_says_all() -> None:
@@ -43,7 +44,7 @@ def test_every_type_that_can_be_declared_has_a_module_that_says_all() -> None:
     abstract = ExchangeType.__abstractmethods__
     assert {"asked", "matcher", "miss", "always"} == abstract
     for name, kind in EXCHANGE_TYPES.items():
-        assert type(kind).__module__ == f"bindery.router.exchanges.{name}"
+        assert type(kind).__module__ == f"bindery.router.exchanges.{name.removeprefix('x-').replace('-', '_')}"
         assert not type(kind).__abstractmethods__
 
 

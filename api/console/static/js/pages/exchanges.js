@@ -12,8 +12,8 @@ import { findings, markedLists } from "./lint.js";
 import { listPage } from "./list.js";
 import { vhostField } from "./vhosts.js";
 
-const TYPES = ["direct", "topic", "fanout", "headers"];
-const KNOWN = ["alternate-exchange", "alternate-binding", "unroutable-message-behaviour", "x-payload", "x-payload-schema"];
+const TYPES = ["direct", "topic", "fanout", "headers", "x-consistent-hash", "x-modulus-hash"];
+const KNOWN = ["alternate-exchange", "alternate-binding", "unroutable-message-behaviour", "x-payload", "x-payload-schema", "hash-header", "hash-property"];
 
 export function exchanges(_, query) {
   return listPage({

@@ -144,6 +144,7 @@ function visited(visit, vhost) {
     h(
       "ul",
       {},
+      visit.choice ? h("li", { class: "muted", dir: "auto" }, `${visit.choice.hashed} hashes to ${visit.choice.hash}: bucket ${visit.choice.bucket} of ${visit.choice.buckets}`) : null,
       visit.steps.map((step) => taken(step, vhost)),
       visit.further_steps ? h("li", { class: "muted" }, `and ${counted(visit.further_steps, "further step")}`) : null,
       (visit.missed ?? []).length ? missed(visit, vhost) : null,

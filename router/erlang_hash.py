@@ -1,20 +1,23 @@
-"""The portable term hash of Erlang (`phash2`), for the terms that binding arguments are.
+"""The portable term hash of Erlang (`phash2`), for the terms that binding arguments, keys and headers are.
 
 The broker names a binding with arguments by this hash of its argument table. Giving the same hash keeps
-addresses that clients have stored, Terraform's state for one, valid after a move. Bob Jenkins' 1997 hash
-("lookup2") mixes 32-bit words; Erlang/OTP's documentation fixes the values for all releases.
+addresses that clients have stored, Terraform's state for one, valid after a move. Hash exchanges choose a queue by
+it (`bindery.router.exchanges.hashing`). Bob Jenkins' 1997 hash ("lookup2") mixes 32-bit words; Erlang/OTP's
+documentation fixes the values for all releases. `bindery.router.matching.hash_kernels` hashes many texts at once.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from bindery.router.values import Table, Timestamp, Value
 
 _WORD: Final = 0xFFFFFFFF
 _GOLDEN: Final = 0x9E3779B9
+#: `phash2` without a range keeps so many of the low bits.
+RANGE_BITS: Final = 27
 #: The hash of an empty list that begins a term, and the number of its type inside one.
 _NIL_ALONE: Final = 3_468_870_702
 _NIL_TYPE: Final = 2
@@ -43,8 +46,8 @@ def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
 class _Hash:
     """A hash under way; every method takes one more part of the term."""
 
-    def __init__(self) -> None:
-        self.value = 0
+    def __init__(self, value: int = 0) -> None:
+        self.value = value
 
     def words(self, first: int, second: int, salt: int) -> None:
         _, _, self.value = _mix((salt + first) & _WORD, (salt + second) & _WORD, self.value)
@@ -149,4 +152,43 @@ def arguments_hash(arguments: Mapping[str, Value]) -> int:
     """The 32-bit hash that the broker gives an argument table."""
     state = _Hash()
     state.table(arguments)
+    return state.value
+
+
+def keys_hash(keys: Iterable[str]) -> int:
+    """The 32-bit hash of a list of routing keys."""
+    state = _Hash()
+    for key in keys:
+        state.binary(key.encode())
+    state.nil()
+    return state.value
+
+
+def text_hash(text: str | bytes, start: int = 0) -> int:
+    """The 32-bit hash of a binary, of its own or after what gave the hash `start`."""
+    state = _Hash(start)
+    state.binary(text.encode() if isinstance(text, str) else text)
+    return state.value
+
+
+def atom_hash(name: str) -> int:
+    """The 32-bit hash of an atom of its own."""
+    state = _Hash()
+    state.atom(name)
+    return state.value
+
+
+def field_hash(value: Value) -> int:
+    """The 32-bit hash of a header as the broker holds it: the tuple of its type and value."""
+    state = _Hash()
+    state.tuple(2)
+    state.field(value)
+    return state.value
+
+
+def text_field_start() -> int:
+    """The hash of what comes before the text of a header that is one: `text_hash` goes on from there."""
+    state = _Hash()
+    state.tuple(2)
+    state.atom("longstr")
     return state.value
