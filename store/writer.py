@@ -33,10 +33,9 @@ import pyarrow.compute as pc
 from bindery.router.engine.result import DISPOSITIONS, REASONS, Deliveries
 from bindery.router.freshness import Flags
 from bindery.router.message import JOURNAL_ROUTING, MESSAGE_SCHEMA, ROUTING, SENT_SCHEMA, SOURCE, TIMESTAMP
-from bindery.store import effects
+from bindery.store import effects, encoding
 from bindery.store.commit import WrittenFile
 from bindery.store.data_files import drop_unused
-from bindery.store.pages import Copies
 from bindery.store.paths import DataDir
 from bindery.store.places import at
 
@@ -192,7 +191,7 @@ class QueueWriter:
 
     def _write_queues(self, columns: Mapping[str, pa.Array], joined: Mapping[str, pa.Array], lineage: pa.Array) -> None:
         seq = joined[SEQ].to_numpy()
-        copies = self._copies(self._stamped(columns, joined, lineage))
+        copies = encoding.copies(self._stamped(columns, joined, lineage))
         for rows, queues in self._alike():
             self._write(copies.file(rows), seq[rows], "queue", *queues)
 
@@ -215,7 +214,7 @@ class QueueWriter:
             for name in ("reason", "disposition", "detail", "raw")
         }
         lineage = _concatenated([lost.lineage for lost in self._lost])
-        copies = self._copies(self._stamped(columns, joined, lineage))
+        copies = encoding.copies(self._stamped(columns, joined, lineage))
         # an unroutable table is created by the first commit that has rows for it
         effects.make_folder(at(self._data.unroutable(self._vhost)))
         self._write(copies.file(np.arange(len(lineage), dtype=np.uint32)), joined[SEQ].to_numpy(), "unroutable", "")
@@ -226,15 +225,13 @@ class QueueWriter:
         noted = pa.concat_tables(self._noted).combine_chunks()
         beside = {name: noted[name].chunk(0) for name in noted.column_names} | {"bcc": joined["bcc"]}
         seq = joined[SEQ].to_numpy()
-        order = np.argsort(seq, kind="stable").astype(np.uint32)
-        deferred = beside["deferred"].null_count
+        rows = self._stamped(columns, joined, lineage, beside)
+        if not (seq[1:] > seq[:-1]).all():
+            rows = rows.take(pa.array(np.argsort(seq, kind="stable")))
         # a stream's journal is created by its first commit, or by whoever drives the stream
         effects.make_folder(at(self._data.journal(self._stamp.stream)))
-        file = self._copies(self._stamped(columns, joined, lineage, beside)).file(order, group_rows=_JOURNAL_GROUP)
-        self._write(file, seq, "journal", self._stamp.stream, deferred=deferred)
-
-    def _copies(self, table: pa.Table) -> Copies:
-        return Copies(table, delta=_DELTA_ENCODED, bounded=_WITH_STATISTICS)
+        deferred = beside["deferred"].null_count
+        self._write(encoding.journal_file(rows), seq, "journal", self._stamp.stream, deferred=deferred)
 
     def _stamped(
         self,
@@ -289,7 +286,7 @@ class QueueWriter:
 
     def _write(
         self,
-        content: bytes,
+        content: bytes | memoryview,
         seq: Numbers,
         kind: Literal["queue", "unroutable", "journal"],
         *names: str,
@@ -335,29 +332,8 @@ class QueueWriter:
         )
 
 
-#: Sorted or slowly changing integers, from 0 on.
-_DELTA_ENCODED: Final = frozenset(
-    {
-        "routing.seq",
-        "routing.bindings.list.element",
-        "routing.queues.list.element",
-        "routing.deferred.list.element",
-    }
-)
-_WITH_STATISTICS: Final = [
-    "exchange",
-    "routing_key",
-    "routing.topology_version",
-    "routing.batch_id",
-    "routing.seq",
-    "routing.queues.list.element",
-    "routing.deferred.list.element",
-    "routed_at",
-]
 #: What a journal says of queues, as members of `routing`.
 _OF_QUEUES: Final = ("queues", "deferred")
-#: Rows of a row group of a journal: whoever wants one message, or those of one queue, passes over the others.
-_JOURNAL_GROUP: Final = 8_192
 
 
 _REASONS: Final = pa.array(REASONS)

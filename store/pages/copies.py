@@ -45,22 +45,18 @@ class Copies:
             path = ".".join(leaf.path)
             self._columns.append(Column(leaf, repetition, delta=path in delta, bounded=path in bounded))
 
-    def file(self, rows: Rows, *, group_rows: int | None = None) -> bytes:
-        """A file of the rows at these positions (uint32), at least one, in their order, in groups of so many or one."""
+    def file(self, rows: Rows) -> bytes:
+        """A file of the rows at these positions (uint32), at least one, in their order, as one row group."""
         parts = [MAGIC]
-        groups = []
         position = len(MAGIC)
-        for first in range(0, len(rows), group_rows or len(rows)):
-            chosen = rows if group_rows is None else rows[first : first + group_rows]
-            chunks: list[Chunk] = []
-            repeated: _Repeated = {}
-            for column in self._columns:
-                chunk, pages = self._chunk(column, chosen, position, repeated)
-                parts += pages
-                chunks.append(chunk)
-                position += chunk.compressed
-            groups.append((len(chosen), chunks))
-        return b"".join([*parts, footer(self._schema, groups)])
+        chunks: list[Chunk] = []
+        repeated: _Repeated = {}
+        for column in self._columns:
+            chunk, pages = self._chunk(column, rows, position, repeated)
+            parts += pages
+            chunks.append(chunk)
+            position += chunk.compressed
+        return b"".join([*parts, footer(self._schema, len(rows), chunks)])
 
     def _chunk(self, column: Column, rows: Rows, start: int, repeated: _Repeated) -> tuple[Chunk, list[bytes]]:
         """A column of a file that begins at a position, and its headers and pages."""

@@ -9,6 +9,7 @@ Source: https://github.com/apache/parquet-format/blob/master/Encodings.md
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from functools import cached_property
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 
 from bindery.router.native import kernels
 from bindery.store.pages.metadata import Bounds, Encoding, Physical, physical
-from bindery.store.pages.shredding import Leaf, Places, Slots
+from bindery.store.pages.shredding import Leaf, Places, Slots, leaves
 from bindery.store.pages.thrift import varint
 
 #: Positions of rows, 0 and up.
@@ -249,16 +250,12 @@ class Column:
         if not len(values) or self.kind is Physical.BOOLEAN:
             return None
         if values.type in _FIXED:
-            numbers = _integers(values.to_numpy())  # of doubles, 0.0 and -0.0 are two
-            if self._delta or (numbers != numbers[0]).any():
-                return None
-            return _Indices(np.zeros(0, np.uint32), (1, numbers[:1].tobytes()), self._spans)
-        if not pa.types.is_string(values.type):
+            only = None if self._delta else _only(values)
+            return None if only is None else _Indices(np.zeros(0, np.uint32), (1, only), self._spans)
+        encoded = _few(values)
+        if encoded is None:
             return None
-        encoded = values.dictionary_encode()
         distinct = encoded.dictionary
-        if len(distinct) * _REPEATS > len(values) or distinct.nbytes > _DICTIONARY_BYTES:
-            return None
         content, _ = _lengths_and_bytes(distinct)
         return _Indices(encoded.indices.to_numpy().astype(np.uint32), (len(distinct), content.tobytes()), self._spans)
 
@@ -307,6 +304,34 @@ class _Order:
         if self._texts is None:
             return rank.to_bytes(self._size, "little", signed=True)
         return bytes(self._texts[rank].as_buffer())
+
+
+def repeating(table: pa.Table, *, delta: Collection[str] = ()) -> list[str]:
+    """The paths of the leaves of a table whose values are few, but for those that are differences of integers."""
+    found = []
+    for leaf in leaves(table):
+        path = ".".join(leaf.path)
+        values = _storage(leaf.values)
+        fixed = values.type in _FIXED
+        if len(values) and path not in delta and (_only(values) if fixed else _few(values)) is not None:
+            found.append(path)
+    return found
+
+
+def _few(values: pa.Array) -> pa.DictionaryArray | None:
+    """Texts as positions among the distinct ones, if these are few."""
+    if not pa.types.is_string(values.type):
+        return None
+    encoded = values.dictionary_encode()
+    distinct = encoded.dictionary
+    few = len(distinct) * _REPEATS <= len(values) and distinct.nbytes <= _DICTIONARY_BYTES
+    return encoded if few else None
+
+
+def _only(values: pa.Array) -> bytes | None:
+    """The number that all of them are, as bytes."""
+    numbers = _integers(values.to_numpy())  # of doubles, 0.0 and -0.0 are two
+    return None if (numbers != numbers[0]).any() else numbers[:1].tobytes()
 
 
 def _storage(values: pa.Array) -> pa.Array:

@@ -51,9 +51,8 @@ def test_a_file_has_the_rows_that_were_chosen(drawn: list[tuple[Message, list[in
     numbers = data.draw(st.lists(st.integers(0, 2**53), min_size=len(drawn), max_size=len(drawn)))
     table = queue_table([message for message, _ in drawn], numbers, [ids for _, ids in drawn])
     rows = np.array(data.draw(st.lists(st.integers(0, len(drawn) - 1), min_size=1, max_size=40)), np.uint32)
-    group_rows = data.draw(st.sampled_from([None, 1, 7]))
     encoded = Copies(table, delta={"routing.seq", "routing.bindings.list.element"}, bounded={"routing.seq"})
-    file = encoded.file(rows, group_rows=group_rows)
+    file = encoded.file(rows)
     found, expected = pq.read_table(pa.BufferReader(file)), table.take(pa.array(rows))
     assert found.schema.equals(expected.schema)
     for name in expected.column_names:
