@@ -42,9 +42,9 @@ def copies(rows: pa.Table) -> Copies:
     return Copies(rows, delta=_DELTA, bounded=_BOUNDED)
 
 
-def journal_file(rows: pa.Table) -> memoryview:
-    """A file of the rows of a journal, in their order."""
-    sink = pa.BufferOutputStream()
+def journal_file(rows: pa.Table) -> list[bytes]:
+    """A file of the rows of a journal, in their order: its parts."""
+    sink = _Parts()
     pq.write_table(
         rows,
         sink,
@@ -56,4 +56,20 @@ def journal_file(rows: pa.Table) -> memoryview:
         write_statistics=_BOUNDED,
         store_schema=False,
     )
-    return memoryview(sink.getvalue()).cast("B")
+    return sink.parts
+
+
+class _Parts:
+    """A file that is kept as it was written: put together it would take twice its room while it grows."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+
+    def write(self, part: bytes) -> int:
+        self.parts.append(part)
+        return len(part)
+
+    def flush(self) -> None:
+        """Nothing waits."""

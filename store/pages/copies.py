@@ -45,8 +45,11 @@ class Copies:
             path = ".".join(leaf.path)
             self._columns.append(Column(leaf, repetition, delta=path in delta, bounded=path in bounded))
 
-    def file(self, rows: Rows) -> bytes:
-        """A file of the rows at these positions (uint32), at least one, in their order, as one row group."""
+    def file(self, rows: Rows) -> list[bytes]:
+        """A file of the rows at these positions (uint32), at least one, in their order, as one row group: its parts.
+
+        They are not joined: beside the file that would take as much memory again.
+        """
         parts = [MAGIC]
         position = len(MAGIC)
         chunks: list[Chunk] = []
@@ -56,7 +59,7 @@ class Copies:
             parts += pages
             chunks.append(chunk)
             position += chunk.compressed
-        return b"".join([*parts, footer(self._schema, len(rows), chunks)])
+        return [*parts, footer(self._schema, len(rows), chunks)]
 
     def _chunk(self, column: Column, rows: Rows, start: int, repeated: _Repeated) -> tuple[Chunk, list[bytes]]:
         """A column of a file that begins at a position, and its headers and pages."""
@@ -79,13 +82,15 @@ class Copies:
         codec = _codec_of(pages)
         parts: list[bytes] = []
         size, data = 0, start
-        for page in pages:
+        pages.reverse()
+        while pages:
+            page = pages.pop()  # what is compressed is not held as it was beside it
             packed = page.content if codec is Codec.UNCOMPRESSED else page.compressed
             head = page.head(len(page.content), len(packed))
-            parts += [head, packed]
             size += len(head) + len(page.content)
-            if values.dictionary is not None and page is pages[0]:
+            if values.dictionary is not None and not parts:
                 data += len(head) + len(packed)
+            parts += [head, packed]
         encodings = {Encoding.RLE, values.encoding} | ({Encoding.PLAIN} if values.dictionary is not None else set())
         chunk = Chunk(
             kind=column.kind,

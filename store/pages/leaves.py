@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -222,19 +221,24 @@ class Column:
         self.kind = physical(leaf.values.type)
         self.repetition = repetition
         self.definition = Definition(leaf, repetition)
-        self._values = _storage(leaf.values)
-        self._starts = leaf.starts
-        self._spans = Spans(self._starts)
+        values, starts = _storage(leaf.values), leaf.starts
+        self._spans = Spans(starts)
         self._delta = delta
-        self._order = _Order(self._values, self._spans) if bounded else None
-        self._indices = self._dictionary()
+        self._order = _Order(values, self._spans) if bounded else None
+        self._indices = self._dictionary(values)
+        # values are not held beside what they are packed as
+        self._unpacked = None if self._indices is None else (values, starts)
+        self._packed = self._plain(values, starts) if self._indices is None else None
 
     def values(self, rows: int) -> Values:
         """The values as a file of so many rows has them."""
         # a file of fewer rows than distinct values is smaller without them
         if self._indices is not None and self._indices.dictionary[0] <= rows:
             return self._indices
-        return self._plain
+        if self._unpacked is not None:
+            self._packed, self._unpacked = self._plain(*self._unpacked), None
+        assert self._packed is not None  # noqa: S101  # one of the two is there
+        return self._packed
 
     def slots(self, rows: Rows) -> int:
         """How many slots the rows have."""
@@ -244,9 +248,8 @@ class Column:
         """What is stated of the values of rows with so many slots."""
         return None if self._order is None else self._order.bounds(rows, slots)
 
-    def _dictionary(self) -> _Indices | None:
+    def _dictionary(self, values: pa.Array) -> _Indices | None:
         """Values that are few; of integers, those that are all the same."""
-        values = self._values
         if not len(values) or self.kind is Physical.BOOLEAN:
             return None
         if values.type in _FIXED:
@@ -259,14 +262,12 @@ class Column:
         content, _ = _lengths_and_bytes(distinct)
         return _Indices(encoded.indices.to_numpy().astype(np.uint32), (len(distinct), content.tobytes()), self._spans)
 
-    @cached_property
-    def _plain(self) -> Values:
-        values = self._values
+    def _plain(self, values: pa.Array, starts: Places) -> Values:
         if self.kind is Physical.BOOLEAN:
             return _Flags(values.to_numpy(zero_copy_only=False).astype(np.uint8), self._spans)
         if values.type in _FIXED:
             return (_Deltas if self._delta and len(values) else _Numbers)(_integers(values.to_numpy()), self._spans)
-        return _Texts(values, self._starts)
+        return _Texts(values, starts)
 
 
 class _Order:

@@ -37,7 +37,7 @@ def rows_of_a_journal() -> pa.Table:
 def test_a_journal_is_laid_down_for_those_who_want_few_of_its_rows() -> None:
     """docs/storage.md: row groups of 8,192 messages, of which statistics tell numbers, keys and queues."""
     rows = rows_of_a_journal()
-    content = journal_file(rows)
+    content = b"".join(journal_file(rows))
     file = pq.ParquetFile(pa.BufferReader(content))
     assert file.read().equals(rows)
     metadata = file.metadata
@@ -71,7 +71,7 @@ def test_a_journal_is_laid_down_for_those_who_want_few_of_its_rows() -> None:
 
 def test_files_of_journals_and_of_copies_say_the_same_of_their_columns() -> None:
     rows = rows_of_a_journal()
-    ours = copies(rows).file(np.arange(ROWS, dtype=np.uint32))
-    files = [pq.ParquetFile(pa.BufferReader(content)) for content in (journal_file(rows), ours)]
+    ours = b"".join(copies(rows).file(np.arange(ROWS, dtype=np.uint32)))
+    files = [pq.ParquetFile(pa.BufferReader(content)) for content in (b"".join(journal_file(rows)), ours)]
     assert str(files[0].schema).partition("\n")[2] == str(files[1].schema).partition("\n")[2]
     assert files[0].schema_arrow.equals(files[1].schema_arrow)
