@@ -59,7 +59,7 @@ from bindery.router.values import Table
 from bindery.store import effects
 from bindery.store.paths import DataDir
 from bindery.store.places import at
-from bindery.store.writer import BatchStamp, QueueWriter
+from bindery.store.writer import HELD, BatchStamp, QueueWriter
 
 #: Filters that a yardstick evaluates one by one; the whole number is scaled up from them.
 SAMPLE: Final = 100
@@ -434,7 +434,7 @@ def task(bytes_: int) -> None:
         warm.add(batch, router.route(batch, clock_ms=0))
         warm.close()
         before = resident()
-        bound = 4 * buffer + batch.nbytes
+        bound = HELD * buffer + batch.nbytes
         given = 0
         # what is mapped beyond what is used: stacks of threads and arenas
         limit = _mapped() + bound + 256 * MIB

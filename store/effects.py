@@ -26,6 +26,8 @@ from bindery.store.places import LocalPlace, Output, Place, sync_file, write_all
 _AT_ONCE: Final = 8
 #: … and bytes that are on their way at most, beside one file.
 IN_FLIGHT_BYTES: Final = 32 << 20
+#: The content of a file, one after the other.
+Parts = Sequence[bytes | memoryview]
 
 
 def put_new(place: Place, content: bytes) -> tuple[object, ...] | None:
@@ -191,27 +193,30 @@ class ParquetFiles:
         sink = pa.BufferOutputStream()
         pq.write_table(rows, sink, **options)
         content = sink.getvalue()
-        self.put(place, memoryview(content).cast("B"))
+        self.put(place, [memoryview(content).cast("B")])
         return int(content.size)
 
-    def put(self, place: Place, content: bytes | memoryview, *others: Place) -> None:
-        """Write a file under names that nothing refers to yet, once: the `others` share it. Raises StorageFailed."""
+    def put(self, place: Place, parts: Parts, *others: Place) -> None:
+        """Write a file, part by part, under names that nothing refers to yet, once: the `others` share it.
+
+        Raises StorageFailed.
+        """
         if isinstance(place, LocalPlace):
-            self._write(place, content)
+            self._write(place, parts)
             for other in others:
-                self._share(place, other, content)
+                self._share(place, other, parts)
             return
         ended = [sent for sent in self._sent if sent.done()]
         for sent in ended:
             sent.result()  # what failed ends the whole, now and at the end
         self._sent = [sent for sent in self._sent if sent not in ended]
-        size = len(content)
+        size = sum(map(len, parts))
         with self._room:
             self._room.wait_for(lambda: not self._in_flight or self._in_flight + size <= IN_FLIGHT_BYTES)
             self._in_flight += size
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_AT_ONCE, "put")
-        whole = self._pool.submit(self._send, place, content)
+        whole = self._pool.submit(self._send, place, parts, size)
         self._sent.append(whole)
         # threads take what there is to do in this order: who waits for the first one waits for what has begun
         self._sent += [self._pool.submit(self._send_shared, whole, place, other) for other in others]
@@ -245,34 +250,35 @@ class ParquetFiles:
             self._pool = None
         self._sent = []
 
-    def _write(self, place: LocalPlace, content: bytes | memoryview) -> None:
+    def _write(self, place: LocalPlace, parts: Parts) -> None:
         with _effect("write", place), _output(place) as output:
-            output.sink.write(content)
+            output.sink.writelines(parts)
             output.finish(durable=False)
         self._local.append(place)
 
-    def _share(self, place: LocalPlace, other: Place, content: bytes | memoryview) -> None:
+    def _share(self, place: LocalPlace, other: Place, parts: Parts) -> None:
         assert isinstance(other, LocalPlace), other  # noqa: S101  # all of a data directory is in one place
         with _effect("link", other):
             shared = place.share(other)
         if shared:
             self._shared.append(other)
         else:
-            self._write(other, content)
+            self._write(other, parts)
 
     def _send_shared(self, whole: Future[None], place: Place, other: Place) -> None:
         whole.result()
         with _effect("link", other):
             place.share(other)
 
-    def _send(self, place: Place, content: bytes | memoryview) -> None:
+    def _send(self, place: Place, parts: Parts, size: int) -> None:
         try:
             with _effect("write", place), _output(place) as output:
-                output.sink.write(content)
+                for part in parts:
+                    output.sink.write(part)
                 output.finish()
         finally:
             with self._room:
-                self._in_flight -= len(content)
+                self._in_flight -= size
                 self._room.notify()
 
 

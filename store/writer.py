@@ -6,11 +6,11 @@ the same for every copy of a message is done once per flush, on the messages: th
 What remains per queue is to put encoded values together. Queues that get the same rows, such as those of a fanout,
 share one file: it has a name in the folder of each table.
 
-Memory of a `QueueWriter` is bounded: `add` buffers at most `buffer_bytes` of messages plus one batch
-before it flushes, and a flush holds, beside that buffer, one joined copy of it, one that is encoded, and the file of
-one queue at a time (its columns before and after they are joined; all smaller than the buffer): five times
-`buffer_bytes` plus the size of one batch in all. On an object store up to 32 MiB of encoded files are on
-their way beside that.
+Memory of a `QueueWriter` is bounded by HELD times `buffer_bytes` plus the size of one batch: `add` buffers at most
+`buffer_bytes` of messages plus one batch before it flushes. A flush joins them and lets the batches go, encodes the
+joined ones and lets these go, and holds the file of one queue at a time beside what is encoded: twice the buffer. The
+rest is for what lies beside the bytes of messages (where values begin, which rows go where), for messages that reached
+no queue, and for the journal. On an object store up to 32 MiB of encoded files are on their way beside that.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ import pyarrow.compute as pc
 from bindery.router.engine.result import DISPOSITIONS, REASONS, Deliveries
 from bindery.router.freshness import Flags
 from bindery.router.message import JOURNAL_ROUTING, MESSAGE_SCHEMA, ROUTING, SENT_SCHEMA, SOURCE, TIMESTAMP
-from bindery.store import effects
+from bindery.store import effects, encoding
 from bindery.store.commit import WrittenFile
 from bindery.store.data_files import drop_unused
-from bindery.store.pages import Copies
 from bindery.store.paths import DataDir
 from bindery.store.places import at
 
 #: Bytes of messages that a task gathers before it writes files.
 DEFAULT_BUFFER_BYTES: Final = 128 * 1024 * 1024
+#: How many times that a task takes at most for writing, and one batch.
+HELD: Final = 4
 #: Name of the column that numbers a message within its batch.
 SEQ: Final = "seq"
 #: Each task numbers its messages from its partition's multiple of this.
@@ -179,22 +180,21 @@ class QueueWriter:
     def flush(self) -> None:
         """Write what is buffered: one file per queue that has copies, one of unroutable records, one of the journal."""
         if self._rows or self._noted:
-            joined = _joined(self._batches)
+            joined, lineage = _joined(self._batches), _concatenated(self._lineage)
+            self._batches.clear()  # what is joined is not needed as it came
+            self._lineage.clear()
             columns = {name: joined[name] for name in MESSAGE_SCHEMA.names if name != "bcc"}
-            lineage = _concatenated(self._lineage)
-            if self._rows:
-                self._write_queues(columns, joined, lineage)
             if self._noted and len(lineage):
                 self._write_journal(columns, joined, lineage)
+            if self._rows:
+                seq = joined[SEQ].to_numpy()
+                copies = encoding.copies(self._stamped(columns, joined, lineage))
+                del joined, lineage, columns  # nor as it was before it was encoded
+                for rows, queues in self._alike():
+                    self._write(copies.file(rows), seq[rows], "queue", *queues)
         if self._lost:
             self._write_lost()
         self._clear()
-
-    def _write_queues(self, columns: Mapping[str, pa.Array], joined: Mapping[str, pa.Array], lineage: pa.Array) -> None:
-        seq = joined[SEQ].to_numpy()
-        copies = self._copies(self._stamped(columns, joined, lineage))
-        for rows, queues in self._alike():
-            self._write(copies.file(rows), seq[rows], "queue", *queues)
 
     def _alike(self) -> Iterator[tuple[npt.NDArray[np.uint32], list[str]]]:
         """The rows of queues, each with all that get the same: copies of a message differ by their tables alone."""
@@ -215,7 +215,7 @@ class QueueWriter:
             for name in ("reason", "disposition", "detail", "raw")
         }
         lineage = _concatenated([lost.lineage for lost in self._lost])
-        copies = self._copies(self._stamped(columns, joined, lineage))
+        copies = encoding.copies(self._stamped(columns, joined, lineage))
         # an unroutable table is created by the first commit that has rows for it
         effects.make_folder(at(self._data.unroutable(self._vhost)))
         self._write(copies.file(np.arange(len(lineage), dtype=np.uint32)), joined[SEQ].to_numpy(), "unroutable", "")
@@ -226,15 +226,13 @@ class QueueWriter:
         noted = pa.concat_tables(self._noted).combine_chunks()
         beside = {name: noted[name].chunk(0) for name in noted.column_names} | {"bcc": joined["bcc"]}
         seq = joined[SEQ].to_numpy()
-        order = np.argsort(seq, kind="stable").astype(np.uint32)
-        deferred = beside["deferred"].null_count
+        rows = self._stamped(columns, joined, lineage, beside)
+        if not (seq[1:] > seq[:-1]).all():
+            rows = rows.take(pa.array(np.argsort(seq, kind="stable")))
         # a stream's journal is created by its first commit, or by whoever drives the stream
         effects.make_folder(at(self._data.journal(self._stamp.stream)))
-        file = self._copies(self._stamped(columns, joined, lineage, beside)).file(order, group_rows=_JOURNAL_GROUP)
-        self._write(file, seq, "journal", self._stamp.stream, deferred=deferred)
-
-    def _copies(self, table: pa.Table) -> Copies:
-        return Copies(table, delta=_DELTA_ENCODED, bounded=_WITH_STATISTICS)
+        deferred = beside["deferred"].null_count
+        self._write(encoding.journal_file(rows), seq, "journal", self._stamp.stream, deferred=deferred)
 
     def _stamped(
         self,
@@ -289,7 +287,7 @@ class QueueWriter:
 
     def _write(
         self,
-        content: bytes,
+        parts: effects.Parts,
         seq: Numbers,
         kind: Literal["queue", "unroutable", "journal"],
         *names: str,
@@ -300,13 +298,14 @@ class QueueWriter:
         Of a journal it says how many rows say nothing of deferred queues.
         """
         stats = self._statistics(seq, deferred)
+        size = sum(map(len, parts))
         files = [
             WrittenFile(
                 kind=kind,
                 vhost=self._vhost,
                 name=name,
                 path=f"{self._prefix}-{number}-{secrets.token_hex(4)}.parquet",
-                size=len(content),
+                size=size,
                 rows=len(seq),
                 stats=stats,
             )
@@ -315,7 +314,7 @@ class QueueWriter:
         # known before they are there: whoever gives up removes them, also when the answer to the last effect was lost
         self._files += files
         first, *others = (at(self._data.routed(file.kind, file.vhost, file.name), file.path) for file in files)
-        self._writing.put(first, content, *others)
+        self._writing.put(first, parts, *others)
 
     def _statistics(self, seq: Numbers, deferred: int | None) -> str:
         stamp = self._stamp
@@ -335,29 +334,8 @@ class QueueWriter:
         )
 
 
-#: Sorted or slowly changing integers, from 0 on.
-_DELTA_ENCODED: Final = frozenset(
-    {
-        "routing.seq",
-        "routing.bindings.list.element",
-        "routing.queues.list.element",
-        "routing.deferred.list.element",
-    }
-)
-_WITH_STATISTICS: Final = [
-    "exchange",
-    "routing_key",
-    "routing.topology_version",
-    "routing.batch_id",
-    "routing.seq",
-    "routing.queues.list.element",
-    "routing.deferred.list.element",
-    "routed_at",
-]
 #: What a journal says of queues, as members of `routing`.
 _OF_QUEUES: Final = ("queues", "deferred")
-#: Rows of a row group of a journal: whoever wants one message, or those of one queue, passes over the others.
-_JOURNAL_GROUP: Final = 8_192
 
 
 _REASONS: Final = pa.array(REASONS)

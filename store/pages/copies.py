@@ -45,22 +45,21 @@ class Copies:
             path = ".".join(leaf.path)
             self._columns.append(Column(leaf, repetition, delta=path in delta, bounded=path in bounded))
 
-    def file(self, rows: Rows, *, group_rows: int | None = None) -> bytes:
-        """A file of the rows at these positions (uint32), at least one, in their order, in groups of so many or one."""
+    def file(self, rows: Rows) -> list[bytes]:
+        """A file of the rows at these positions (uint32), at least one, in their order, as one row group: its parts.
+
+        They are not joined: beside the file that would take as much memory again.
+        """
         parts = [MAGIC]
-        groups = []
         position = len(MAGIC)
-        for first in range(0, len(rows), group_rows or len(rows)):
-            chosen = rows if group_rows is None else rows[first : first + group_rows]
-            chunks: list[Chunk] = []
-            repeated: _Repeated = {}
-            for column in self._columns:
-                chunk, pages = self._chunk(column, chosen, position, repeated)
-                parts += pages
-                chunks.append(chunk)
-                position += chunk.compressed
-            groups.append((len(chosen), chunks))
-        return b"".join([*parts, footer(self._schema, groups)])
+        chunks: list[Chunk] = []
+        repeated: _Repeated = {}
+        for column in self._columns:
+            chunk, pages = self._chunk(column, rows, position, repeated)
+            parts += pages
+            chunks.append(chunk)
+            position += chunk.compressed
+        return [*parts, footer(self._schema, len(rows), chunks)]
 
     def _chunk(self, column: Column, rows: Rows, start: int, repeated: _Repeated) -> tuple[Chunk, list[bytes]]:
         """A column of a file that begins at a position, and its headers and pages."""
@@ -83,13 +82,15 @@ class Copies:
         codec = _codec_of(pages)
         parts: list[bytes] = []
         size, data = 0, start
-        for page in pages:
+        pages.reverse()
+        while pages:
+            page = pages.pop()  # what is compressed is not held as it was beside it
             packed = page.content if codec is Codec.UNCOMPRESSED else page.compressed
             head = page.head(len(page.content), len(packed))
-            parts += [head, packed]
             size += len(head) + len(page.content)
-            if values.dictionary is not None and page is pages[0]:
+            if values.dictionary is not None and not parts:
                 data += len(head) + len(packed)
+            parts += [head, packed]
         encodings = {Encoding.RLE, values.encoding} | ({Encoding.PLAIN} if values.dictionary is not None else set())
         chunk = Chunk(
             kind=column.kind,

@@ -9,7 +9,7 @@ Source: https://github.com/apache/parquet-format/blob/master/Encodings.md
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
+from collections.abc import Collection
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from bindery.router.native import kernels
 from bindery.store.pages.metadata import Bounds, Encoding, Physical, physical
-from bindery.store.pages.shredding import Leaf, Places, Slots
+from bindery.store.pages.shredding import Leaf, Places, Slots, leaves
 from bindery.store.pages.thrift import varint
 
 #: Positions of rows, 0 and up.
@@ -221,19 +221,24 @@ class Column:
         self.kind = physical(leaf.values.type)
         self.repetition = repetition
         self.definition = Definition(leaf, repetition)
-        self._values = _storage(leaf.values)
-        self._starts = leaf.starts
-        self._spans = Spans(self._starts)
+        values, starts = _storage(leaf.values), leaf.starts
+        self._spans = Spans(starts)
         self._delta = delta
-        self._order = _Order(self._values, self._spans) if bounded else None
-        self._indices = self._dictionary()
+        self._order = _Order(values, self._spans) if bounded else None
+        self._indices = self._dictionary(values)
+        # values are not held beside what they are packed as
+        self._unpacked = None if self._indices is None else (values, starts)
+        self._packed = self._plain(values, starts) if self._indices is None else None
 
     def values(self, rows: int) -> Values:
         """The values as a file of so many rows has them."""
         # a file of fewer rows than distinct values is smaller without them
         if self._indices is not None and self._indices.dictionary[0] <= rows:
             return self._indices
-        return self._plain
+        if self._unpacked is not None:
+            self._packed, self._unpacked = self._plain(*self._unpacked), None
+        assert self._packed is not None  # noqa: S101  # one of the two is there
+        return self._packed
 
     def slots(self, rows: Rows) -> int:
         """How many slots the rows have."""
@@ -243,33 +248,26 @@ class Column:
         """What is stated of the values of rows with so many slots."""
         return None if self._order is None else self._order.bounds(rows, slots)
 
-    def _dictionary(self) -> _Indices | None:
+    def _dictionary(self, values: pa.Array) -> _Indices | None:
         """Values that are few; of integers, those that are all the same."""
-        values = self._values
         if not len(values) or self.kind is Physical.BOOLEAN:
             return None
         if values.type in _FIXED:
-            numbers = _integers(values.to_numpy())  # of doubles, 0.0 and -0.0 are two
-            if self._delta or (numbers != numbers[0]).any():
-                return None
-            return _Indices(np.zeros(0, np.uint32), (1, numbers[:1].tobytes()), self._spans)
-        if not pa.types.is_string(values.type):
+            only = None if self._delta else _only(values)
+            return None if only is None else _Indices(np.zeros(0, np.uint32), (1, only), self._spans)
+        encoded = _few(values)
+        if encoded is None:
             return None
-        encoded = values.dictionary_encode()
         distinct = encoded.dictionary
-        if len(distinct) * _REPEATS > len(values) or distinct.nbytes > _DICTIONARY_BYTES:
-            return None
         content, _ = _lengths_and_bytes(distinct)
         return _Indices(encoded.indices.to_numpy().astype(np.uint32), (len(distinct), content.tobytes()), self._spans)
 
-    @cached_property
-    def _plain(self) -> Values:
-        values = self._values
+    def _plain(self, values: pa.Array, starts: Places) -> Values:
         if self.kind is Physical.BOOLEAN:
             return _Flags(values.to_numpy(zero_copy_only=False).astype(np.uint8), self._spans)
         if values.type in _FIXED:
             return (_Deltas if self._delta and len(values) else _Numbers)(_integers(values.to_numpy()), self._spans)
-        return _Texts(values, self._starts)
+        return _Texts(values, starts)
 
 
 class _Order:
@@ -307,6 +305,34 @@ class _Order:
         if self._texts is None:
             return rank.to_bytes(self._size, "little", signed=True)
         return bytes(self._texts[rank].as_buffer())
+
+
+def repeating(table: pa.Table, *, delta: Collection[str] = ()) -> list[str]:
+    """The paths of the leaves of a table whose values are few, but for those that are differences of integers."""
+    found = []
+    for leaf in leaves(table):
+        path = ".".join(leaf.path)
+        values = _storage(leaf.values)
+        fixed = values.type in _FIXED
+        if len(values) and path not in delta and (_only(values) if fixed else _few(values)) is not None:
+            found.append(path)
+    return found
+
+
+def _few(values: pa.Array) -> pa.DictionaryArray | None:
+    """Texts as positions among the distinct ones, if these are few."""
+    if not pa.types.is_string(values.type):
+        return None
+    encoded = values.dictionary_encode()
+    distinct = encoded.dictionary
+    few = len(distinct) * _REPEATS <= len(values) and distinct.nbytes <= _DICTIONARY_BYTES
+    return encoded if few else None
+
+
+def _only(values: pa.Array) -> bytes | None:
+    """The number that all of them are, as bytes."""
+    numbers = _integers(values.to_numpy())  # of doubles, 0.0 and -0.0 are two
+    return None if (numbers != numbers[0]).any() else numbers[:1].tobytes()
 
 
 def _storage(values: pa.Array) -> pa.Array:

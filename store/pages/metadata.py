@@ -188,17 +188,17 @@ def _column(kind: Physical, encodings: tuple[Encoding, ...], path: tuple[str, ..
     )
 
 
-def footer(columns: Value, groups: Sequence[tuple[int, Sequence[Chunk]]]) -> bytes:
-    """The end of a file of row groups, each with its rows and its columns, with its length and the magic bytes."""
+def footer(columns: Value, rows: int, chunks: Sequence[Chunk]) -> bytes:
+    """The end of a file of one row group of so many rows, with its length and the magic bytes."""
     by_type = structure({1: _NOTHING})  # values are compared as their types say: what makes bounds usable
     content = structure(
         {
             1: i32(_VERSION),
             2: columns,
-            3: i64(sum(rows for rows, _ in groups)),
-            4: many([_row_group(rows, chunks) for rows, chunks in groups]),
+            3: i64(rows),
+            4: many([_row_group(rows, chunks)]),
             6: binary(_CREATED_BY),
-            7: many([by_type] * len(groups[0][1])),
+            7: many([by_type] * len(chunks)),
         }
     )[1]
     return content + len(content).to_bytes(4, "little") + MAGIC

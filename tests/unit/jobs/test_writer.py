@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +20,11 @@ from hypothesis import strategies as st
 from bindery.router.engine import Counts, Deliveries, Unroutable
 from bindery.router.engine.result import REASONS
 from bindery.router.message import MESSAGE_SCHEMA, QUEUE_SCHEMA, SOURCE, UNROUTABLE_SCHEMA, Message, to_batch
+from bindery.store import encoding
 from bindery.store.commit import WrittenFile
+from bindery.store.pages import Copies
 from bindery.store.paths import DataDir
-from bindery.store.writer import BATCH_SCHEMA, BatchStamp, QueueWriter
+from bindery.store.writer import BATCH_SCHEMA, HELD, BatchStamp, QueueWriter
 from tests.unit.jobs.arrays import shown
 from tests.unit.strategies import messages
 
@@ -175,6 +180,75 @@ def test_the_buffer_bounds_what_is_held_between_flushes(data: DataDir) -> None:
     for number in range(6):
         writer.add(batch_of(published, number * 10), deliveries(10, {0: list(range(10))}, [], [[]] * 10))
     assert [file.rows for file in writer.close()] == [20, 20, 20]
+
+
+class Held:
+    """Bytes that Arrow and Python have allocated at most, step by step: what one lets go does not count for the next.
+
+    Of a step the most that each has held is added up.
+    """
+
+    def __init__(self) -> None:
+        self._default = pa.default_memory_pool()
+        self._pools = [pa.proxy_memory_pool(self._default)]
+        self.most = 0
+
+    def __enter__(self) -> Held:
+        pa.set_memory_pool(self._pools[-1])
+        tracemalloc.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.step()
+        tracemalloc.stop()
+        pa.set_memory_pool(self._default)
+
+    def step(self) -> None:
+        *earlier, last = self._pools
+        arrow = sum(pool.bytes_allocated() for pool in earlier) + last.max_memory()
+        self.most = max(self.most, arrow + tracemalloc.get_traced_memory()[1])
+        tracemalloc.reset_peak()
+        self._pools.append(pa.proxy_memory_pool(self._default))
+        pa.set_memory_pool(self._pools[-1])
+
+
+@pytest.mark.parametrize(("with_journal", "compresses"), [(False, False), (True, False), (True, True)])
+def test_memory_is_bounded_where_bodies_are_large(
+    data: DataDir, monkeypatch: pytest.MonkeyPatch, with_journal: bool, compresses: bool
+) -> None:
+    """docs/jobs.md, "Memory of a task"."""
+    rng = np.random.default_rng(1)
+    buffer, rows = 4 << 20, 10
+    highest = 128 if compresses else 256
+    ids = np.arange(len(QUEUES), dtype=np.int32) if with_journal else None
+
+    def write() -> int:
+        """The bytes of a batch. Numbers fall, so that a journal has to sort them."""
+        writer = QueueWriter(data, vhost="/", queues=QUEUES, stamp=STAMP, buffer_bytes=buffer, journal=ids)
+        for number in range(20, 0, -1):
+            sent = [Message(body=rng.integers(0, highest, 50_000, np.uint8).tobytes()) for _ in range(rows)]
+            copies = {0: list(range(rows)), 1: list(range(rows)), 2: list(range(0, rows, 2))}
+            batch = batch_of(sent, number * rows)
+            writer.add(batch, deliveries(rows, copies, [], [[1]] * rows))
+        writer.close()
+        return int(batch.nbytes)
+
+    write()  # what is loaded and compiled once
+    with Held() as held:
+        for owner, name in ((Copies, "file"), (encoding, "journal_file")):
+            monkeypatch.setattr(owner, name, in_steps(held, getattr(owner, name)))
+        batch_bytes = write()
+    assert buffer < held.most <= HELD * buffer + batch_bytes
+
+
+def in_steps(held: Held, real: Callable[..., Any]) -> Callable[..., Any]:
+    def called(*args: Any) -> Any:
+        held.step()
+        found = real(*args)
+        held.step()
+        return found
+
+    return called
 
 
 def test_files_of_two_attempts_never_share_a_name(data: DataDir) -> None:

@@ -51,9 +51,8 @@ def test_a_file_has_the_rows_that_were_chosen(drawn: list[tuple[Message, list[in
     numbers = data.draw(st.lists(st.integers(0, 2**53), min_size=len(drawn), max_size=len(drawn)))
     table = queue_table([message for message, _ in drawn], numbers, [ids for _, ids in drawn])
     rows = np.array(data.draw(st.lists(st.integers(0, len(drawn) - 1), min_size=1, max_size=40)), np.uint32)
-    group_rows = data.draw(st.sampled_from([None, 1, 7]))
     encoded = Copies(table, delta={"routing.seq", "routing.bindings.list.element"}, bounded={"routing.seq"})
-    file = encoded.file(rows, group_rows=group_rows)
+    file = b"".join(encoded.file(rows))
     found, expected = pq.read_table(pa.BufferReader(file)), table.take(pa.array(rows))
     assert found.schema.equals(expected.schema)
     for name in expected.column_names:
@@ -64,7 +63,7 @@ def test_a_file_has_the_rows_that_were_chosen(drawn: list[tuple[Message, list[in
 @settings(deadline=None)
 def test_differences_of_integers_add_up(numbers: list[int]) -> None:
     encoded = Copies(pa.table({"n": pa.array(numbers, pa.int64())}), delta={"n"})
-    file = pa.BufferReader(encoded.file(np.arange(len(numbers), dtype=np.uint32)))
+    file = pa.BufferReader(b"".join(encoded.file(np.arange(len(numbers), dtype=np.uint32))))
     assert pq.read_table(file)["n"].to_pylist() == numbers
 
 
@@ -81,7 +80,7 @@ def test_a_file_states_the_bounds_of_its_values(drawn: list[tuple[str | None, in
     )
     names = {"text": "text", "number": "number", "ids": "ids.list.element"}
     rows = np.arange(0, len(drawn), 2, dtype=np.uint32)
-    file = Copies(table, bounded=set(names.values())).file(rows)
+    file = b"".join(Copies(table, bounded=set(names.values())).file(rows))
     group = pq.read_metadata(pa.BufferReader(file)).row_group(0)
     for number, name in enumerate(names):
         values = table[name].take(pa.array(rows)).combine_chunks()
@@ -97,7 +96,7 @@ def test_a_file_states_the_bounds_of_its_values(drawn: list[tuple[str | None, in
 
 def test_a_bound_that_is_long_is_not_stated() -> None:
     table = pa.table({"text": ["x" * 5000]})
-    file = pa.BufferReader(Copies(table, bounded={"text"}).file(np.zeros(1, np.uint32)))
+    file = pa.BufferReader(b"".join(Copies(table, bounded={"text"}).file(np.zeros(1, np.uint32))))
     assert pq.read_metadata(file).row_group(0).column(0).statistics is None
 
 
@@ -108,21 +107,21 @@ def test_a_page_is_about_a_megabyte() -> None:
     (column,) = encoded._columns
     cut = list(copies._cuts(column.values(40), np.arange(40, dtype=np.uint32)))
     assert [last - first for first, last in cut] == [3] * 13 + [1]
-    assert pq.read_table(pa.BufferReader(encoded.file(np.arange(40, dtype=np.uint32)))).equals(table)
+    assert pq.read_table(pa.BufferReader(b"".join(encoded.file(np.arange(40, dtype=np.uint32))))).equals(table)
 
 
 @pytest.mark.parametrize(("content", "codec"), [(b"text " * 50, "SNAPPY"), (None, "UNCOMPRESSED")])
 def test_what_does_not_get_smaller_is_not_compressed(content: bytes | None, codec: str) -> None:
     rng = np.random.default_rng(1)
     table = pa.table({"body": [content or rng.bytes(250) for _ in range(100)]})
-    file = pa.BufferReader(Copies(table).file(np.arange(100, dtype=np.uint32)))
+    file = pa.BufferReader(b"".join(Copies(table).file(np.arange(100, dtype=np.uint32))))
     assert pq.read_metadata(file).row_group(0).column(0).compression == codec
 
 
 def test_zeros_keep_their_signs() -> None:
     """What is the same in every bit alone is a dictionary of one value."""
     table = pa.table({"double": [0.0, -0.0, 0.0]})
-    found = pq.read_table(pa.BufferReader(Copies(table).file(np.arange(3, dtype=np.uint32))))
+    found = pq.read_table(pa.BufferReader(b"".join(Copies(table).file(np.arange(3, dtype=np.uint32)))))
     assert [math.copysign(1, value) for value in found["double"].to_pylist()] == [1, -1, 1]
 
 
@@ -130,7 +129,7 @@ def test_a_dictionary_stays_away_from_files_that_would_be_smaller_without() -> N
     table = pa.table({"key": [f"key{n % 20}" for n in range(400)]})
     encoded = Copies(table)
     for rows, expected in ((19, False), (20, True)):
-        file = pa.BufferReader(encoded.file(np.arange(rows, dtype=np.uint32)))
+        file = pa.BufferReader(b"".join(encoded.file(np.arange(rows, dtype=np.uint32))))
         assert pq.read_metadata(file).row_group(0).column(0).has_dictionary_page is expected
 
 
@@ -140,7 +139,7 @@ def test_other_engines_read_it(tmp_path: Path) -> None:
     encoded = Copies(table, delta={"routing.seq", "routing.bindings.list.element"}, bounded={"routing_key"})
     rows = np.arange(0, len(sent), 3, dtype=np.uint32)
     path = tmp_path / "file.parquet"
-    path.write_bytes(encoded.file(rows))
+    path.write_bytes(b"".join(encoded.file(rows)))
     chosen = ["routing_key", "mandatory", "body", "routing"]
     expected = table.take(pa.array(rows)).select(chosen).to_pylist()
     assert pl.read_parquet(path, columns=chosen).to_dicts() == expected
