@@ -55,7 +55,7 @@ from bindery.router.filters import Filter, FilterGroups, parse
 from bindery.router.filters.sets import parse_filter_set
 from bindery.router.message import MESSAGE_SCHEMA, VALUE_MAP, Message, to_batch
 from bindery.router.model import DEFAULT_VHOST
-from bindery.router.values import Table
+from bindery.router.values import Table, Value
 from bindery.store import effects
 from bindery.store.paths import DataDir
 from bindery.store.places import at
@@ -306,7 +306,9 @@ def without_key(name: str, options: Options) -> Figure:
 def keys(kind: str, options: Options) -> Figure:
     """1,000,000 messages with as many distinct routing keys against 1,000 (scaled with `--rows`)."""
     total = 10 * options.rows
-    bound = ((f"w{n}.*.#" if kind == "topic" else f"w{n}.0.x", {}) for n in range(2_000))
+    bound: Iterator[tuple[str, dict[str, Value]]] = (
+        (f"w{n}.*.#" if kind == "topic" else f"w{n}.0.x", {}) for n in range(2_000)
+    )
     router = Router.compile(one_exchange(kind, bound), DEFAULT_VHOST)
     template = to_batch([Message(exchange="x")]).take(pa.array(np.zeros(options.rows, np.int64)))
     place = template.schema.get_field_index("routing_key")

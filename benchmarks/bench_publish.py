@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         begun = time.perf_counter() + 0.1
 
         def publish(number: int) -> float:
-            due = begun + number / options.rate
+            due: float = begun + number / options.rate
             time.sleep(max(0.0, due - time.perf_counter()))
             client = clients.get()
             try:
