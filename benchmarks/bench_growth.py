@@ -140,9 +140,9 @@ def bindings(name: str, options: Options) -> Figure:
 
 
 def queue_filters(options: Options) -> Figure:
-    """One message to which 1,000 queues are bound, each with a filter, against 100: each of them is looked at."""
+    """One message to which 1,000 queues are bound, each with a filter, against 100: its lineage lists the bindings."""
     fewer = replace(options, rows=max(options.rows // 100, 100), many=min(options.many, 1_000))
-    return compared(QueueFilters(OF_CUSTOMER), fewer, limit=float("inf"), note="a look at each queue")
+    return compared(QueueFilters(OF_CUSTOMER), fewer, limit=float("inf"), note="the lineage lists each")
 
 
 def compared(
