@@ -79,7 +79,7 @@ bench-filters: $(STAMP) ## Text filters and filter sets
 	$(BIN)/python -m benchmarks.bench_filters
 	$(BIN)/python -m benchmarks.bench_filter_sets
 
-bench-growth: $(STAMP) ## What must not grow: bindings, ranges, negations, distinct keys, wide and long messages, memory of a task
+bench-growth: $(STAMP) ## What must not grow: bindings, ranges, negations, distinct keys, queues, wide and long messages, memory of a task
 	$(BIN)/python -m benchmarks.bench_growth
 
 bench-api: $(STAMP) ## The REST control plane, beside a RabbitMQ if there is one (BINDERY_BENCH_BROKER=http://…)

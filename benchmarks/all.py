@@ -1,6 +1,6 @@
 """The benchmarks whose answers are recorded, one after the other (`make bench-all`).
 
-    python -m benchmarks.all [--quick] [--only route,match,filters,peers]
+    python -m benchmarks.all [--quick] [--only route,match,filters,write,growth,latency,publish,deferred,peers]
 
 Each is a program of its own; one that fails does not end the others. Their answers are in `results/latest.json`, and
 docs/benchmarks.md with its charts is written from it. With --quick they are short, their answers are in
@@ -23,6 +23,11 @@ BENCHMARKS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "route": (["benchmarks.bench_route"], ["--rows", "40000", "--rounds", "1"]),
     "match": (["benchmarks.bench_match"], []),
     "filters": (["benchmarks.bench_filters"], ["--rows", "20000", "--sizes", "1000", "--repeat", "3"]),
+    "write": (["benchmarks.bench_write"], ["--messages", "10000", "--rounds", "1"]),
+    "growth": (["benchmarks.bench_growth"], ["--rows", "2000", "--many", "1000", "--rounds", "1"]),
+    "latency": (["benchmarks.bench_latency", "--seconds", "120"], ["--seconds", "5", "--warm", "3", "--queues", "500"]),
+    "publish": (["benchmarks.bench_publish"], ["--seconds", "10", "--warm", "2"]),
+    "deferred": (["benchmarks.bench_deferred"], ["--queues", "500", "--rows", "1000", "--freshness", "5"]),
     "peers": (["benchmarks.peers"], ["--quick"]),
 }
 

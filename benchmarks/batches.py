@@ -23,21 +23,23 @@ BUFFER_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a batch brought: messages, their copies, and bytes of the journal's files."""
+    """What a batch brought: messages, their copies, files, and bytes of those of the journal."""
 
     messages: int
     copies: int
+    files: int
     journal_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class OneTask:
-    """Routes the batches of a stream into the vhost "/" and its journal; queues that are `deferred` by the latter."""
+    """Routes the batches of a stream into the vhost "/" and, if told, its journal; `deferred` queues by it alone."""
 
     data: DataDir
     driver: BatchDriver[Router]
     fold: Folding
     deferred: Flags | None = None
+    journal: bool = True
 
     def batch(self, number: int, topology: Topology, clock_ms: int, messages: pa.RecordBatch) -> Committed:
         """Route and commit one batch, which nobody has begun before."""
@@ -45,7 +47,7 @@ class OneTask:
         assert begun.router is not None  # noqa: S101  # no batch is begun twice
         router = Held(begun.router)
         task = RouteTask(
-            self.data, "/", begun.stamp, self.fold, router, BUFFER_BYTES, journal=True, deferred=self.deferred
+            self.data, "/", begun.stamp, self.fold, router, BUFFER_BYTES, journal=self.journal, deferred=self.deferred
         )
         done = task.route(iter([messages]))
         counts = RoutedCounts()
@@ -53,7 +55,7 @@ class OneTask:
         files = [WrittenFile(**file) for file in done["files"]]
         self.driver.commit(begun, Routed(files, counts))
         noted = sum(file.size for file in files if file.kind == "journal")
-        return Committed(counts.records, counts.copies, noted)
+        return Committed(counts.records, counts.copies, len(files), noted)
 
 
 def resident() -> int:

@@ -28,7 +28,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table as Shown
 
-from benchmarks import workload
+from benchmarks import results, workload
 from benchmarks.batches import OneTask, resident
 from benchmarks.scratch import scratch
 from bindery.router.declarations import TopologyEditor
@@ -203,7 +203,31 @@ def run(stream: Stream, options: argparse.Namespace) -> None:
     print(f"the rest at the end: {finishing:.1f} s; queues that failed: {done.failed}")
     print(f"bytes of the journal: {stream.journal_bytes / max(1, number * options.rows):.0f} a message")
     rows = stream.rows()
+    first, last = every[: len(every) // PARTS], every[-(len(every) // PARTS) :]
+    note(options, first, last, f"{stream.copies:,} made, {rows:,} in the queues' tables")
     print(f"copies {stream.copies:,}, rows of queues {rows:,}: {stream.copies - rows:+,} missing")
+
+
+def note(options: argparse.Namespace, first: Sequence[float], last: Sequence[float], copies: str) -> None:
+    """Record what a batch takes at the end of the hour beside its beginning."""
+    beside, middle = statistics.median(first), statistics.median(last)
+    answer = results.Answer(
+        "Thousands of deferred queues",
+        f"a batch into {options.queues:,} queues after an hour",
+        "s",
+        {"the last sixth": middle, "the first sixth": beside},
+        middle / beside,
+        (min(last) / beside, max(last) / beside),
+        {
+            "workload": f"{options.rows:,} messages a batch, {COPIES} copies each, a batch each {options.interval:g} s",
+            "clock": f"an hour is {PARTS * options.freshness} s, the freshness {options.freshness} s",
+            "ratio": "how many times as long as in the beginning; the spread is that of batches",
+            "copies": copies,
+        },
+        f"python -m benchmarks.bench_deferred --queues {options.queues} --freshness {options.freshness}",
+        at_most=1.5,
+    )
+    results.record("deferred-hour", answer)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

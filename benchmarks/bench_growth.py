@@ -10,6 +10,7 @@ how many bindings "many" are.
     ranges …       10,000 filters over the batch against each over the batch; and against 100 with as many matches
     no key …       filters that ask for no value: what a copy costs with many of them against with few
     keys …         a message with 1,000,000 distinct routing keys about against 1,000
+    queues …       a batch into 10,000 queues: what a table costs against 1,000; deferred, a message against 10
     properties …   what an entry costs with 500 properties a message against 5 (routed and written, without Spark)
     body …         what a byte costs in bodies of 1 MB against 128 bytes, and MB/s
     memory …       what a task takes against its bound (`bindery.store.writer`), in a process of its own
@@ -20,7 +21,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
+import shlex
 import statistics
 import subprocess
 import sys
@@ -34,7 +37,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.batches import resident
+from benchmarks.batches import OneTask, resident
 from benchmarks.bench_filters import each_with_own_kernels
 from benchmarks.bench_match import (
     COMPARISONS,
@@ -46,19 +49,26 @@ from benchmarks.bench_match import (
     one_exchange,
     published,
 )
+from benchmarks.results import Answer, record
 from benchmarks.scratch import scratch
 from benchmarks.workload import sent_to
 from bindery.jobs.task import Held, RouteTask
 from bindery.router.columns import BatchView, Ref
+from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.filters import Filter, FilterGroups, parse
 from bindery.router.filters.sets import parse_filter_set
+from bindery.router.freshness import deferred_queues
 from bindery.router.message import MESSAGE_SCHEMA, VALUE_MAP, Message, to_batch
-from bindery.router.model import DEFAULT_VHOST
-from bindery.router.values import Table
+from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue
+from bindery.router.values import Table, Value
 from bindery.store import effects
+from bindery.store.batches import BatchDriver, RouterOf
+from bindery.store.commit import BatchCommitter
+from bindery.store.maintenance.journals import Kept, keep_journal
 from bindery.store.paths import DataDir
 from bindery.store.places import at
+from bindery.store.topology import TopologyStore
 from bindery.store.writer import HELD, BatchStamp, QueueWriter
 
 #: Filters that a yardstick evaluates one by one; the whole number is scaled up from them.
@@ -75,13 +85,19 @@ class Options:
     many: int
     rounds: int
 
+    def command(self, part: str) -> str:
+        """What asks the lines of a part again, with these options."""
+        given = f"--rows {self.rows} --many {self.many} --rounds {self.rounds}"
+        return f"python -m benchmarks.bench_growth --only {shlex.quote(part)} {given}"
+
 
 @dataclass(frozen=True)
 class Figure:
     """A line of the table: what was measured beside what, and between which limits the ratio should be."""
 
-    measured: str
-    yardstick: str
+    measured: float
+    yardstick: float
+    unit: str
     ratios: tuple[float, ...]
     limit: tuple[float, float] = (0, float("inf"))
     note: str = ""
@@ -97,8 +113,40 @@ class Figure:
         wanted = "" if (low, high) == (0, float("inf")) else f">= {low:g}" if low else f"<= {high:g}"
         verdict = "" if not wanted else "ok" if low <= self.ratio <= high else "OVER"
         spread = f"[{min(self.ratios):.2f}–{max(self.ratios):.2f}]"
-        shown = f"{name:42} {self.measured:>14} {self.yardstick:>14} {self.ratio:8.2f} {spread:>17}"
-        return f"{shown} {wanted:>8} {verdict:4} {self.note}"
+        sides = " ".join(f"{f'{side:,.0f} {self.unit}':>20}" for side in (self.measured, self.yardstick))
+        return f"{name:42} {sides} {self.ratio:8.2f} {spread:>17} {wanted:>8} {verdict:4} {self.note}"
+
+    def record(self, name: str, options: Options) -> None:
+        """Put the ratio into the results."""
+        low, high = self.limit
+        part, _, title = name.partition(": ")
+        ours, beside = YARDSTICKS[part] if not title.endswith(", each") else ("together", "each over the batch")
+        answer = Answer(
+            f"What must not grow: {part}",
+            title,
+            self.unit,
+            {ours: self.measured, beside: self.yardstick},
+            self.ratio,
+            (min(self.ratios), max(self.ratios)),
+            {"what": self.note or "the same matches on either side", "rounds": str(len(self.ratios))},
+            options.command(part),
+            at_least=low or None,
+            at_most=high if high < float("inf") else None,
+        )
+        record(f"growth-{re.sub(r'[^a-z0-9<>=*#]+', '-', name.lower()).strip('-')}", answer)
+
+
+#: Part of the lines -> what is measured, and what beside it.
+YARDSTICKS: Final = {
+    "bindings": ("many", "100"),
+    "ranges": ("10,000", "100"),
+    "no key": ("many", "a hundredth of them"),
+    "keys": ("distinct", "1,000 keys"),
+    "queues": ("many", "few"),
+    "properties": ("500", "5"),
+    "body": ("large", "128 bytes"),
+    "memory": ("at its peak", "its bound"),
+}
 
 
 def in_turns(measured: Callable[[], object], yardstick: Callable[[], object], rounds: int) -> list[tuple[float, float]]:
@@ -127,8 +175,7 @@ def figure(
         [seconds / count for seconds in side] for side, count in zip(zip(*found, strict=True), per, strict=True)
     )
     ratios = tuple(one / other for one, other in zip(many, few, strict=True))
-    shown = [f"{statistics.median(side) * 1e9:,.0f} ns/{unit}" for side in (many, few)]
-    return Figure(shown[0], shown[1], ratios, limit, note)
+    return Figure(statistics.median(many) * 1e9, statistics.median(few) * 1e9, f"ns/{unit}", ratios, limit, note)
 
 
 # -- bindings ----------------------------------------------------------------------------------------------
@@ -140,9 +187,9 @@ def bindings(name: str, options: Options) -> Figure:
 
 
 def queue_filters(options: Options) -> Figure:
-    """One message to which 1,000 queues are bound, each with a filter, against 100: each of them is looked at."""
+    """One message to which 1,000 queues are bound, each with a filter, against 100: its lineage lists the bindings."""
     fewer = replace(options, rows=max(options.rows // 100, 100), many=min(options.many, 1_000))
-    return compared(QueueFilters(OF_CUSTOMER), fewer, limit=float("inf"), note="a look at each queue")
+    return compared(QueueFilters(OF_CUSTOMER), fewer, limit=float("inf"), note="the lineage lists each")
 
 
 def compared(
@@ -228,8 +275,9 @@ def ranges_against_each(name: str, options: Options) -> Figure:
     )
     scaled = [(ours, each * count / len(sample)) for ours, each in found]
     return Figure(
-        f"{statistics.median(ours for ours, _ in scaled) * 1e3:,.0f} ms",
-        f"{statistics.median(each for _, each in scaled) * 1e3:,.0f} ms",
+        statistics.median(ours for ours, _ in scaled) * 1e9 / options.rows,
+        statistics.median(each for _, each in scaled) * 1e9 / options.rows,
+        "ns/message",
         tuple(each / ours for ours, each in scaled),
         (20, float("inf")),
         f"{matches:,} matches; each: {len(sample)} of {count:,}, scaled",
@@ -306,7 +354,9 @@ def without_key(name: str, options: Options) -> Figure:
 def keys(kind: str, options: Options) -> Figure:
     """1,000,000 messages with as many distinct routing keys against 1,000 (scaled with `--rows`)."""
     total = 10 * options.rows
-    bound = ((f"w{n}.*.#" if kind == "topic" else f"w{n}.0.x", {}) for n in range(2_000))
+    bound: Iterator[tuple[str, dict[str, Value]]] = (
+        (f"w{n}.*.#" if kind == "topic" else f"w{n}.0.x", {}) for n in range(2_000)
+    )
     router = Router.compile(one_exchange(kind, bound), DEFAULT_VHOST)
     template = to_batch([Message(exchange="x")]).take(pa.array(np.zeros(options.rows, np.int64)))
     place = template.schema.get_field_index("routing_key")
@@ -326,6 +376,68 @@ def keys(kind: str, options: Options) -> Figure:
         min(options.rounds, 3),
     )
     return figure(found, (total, total), "message", note=f"{total:,} and 1,000 distinct keys, {total:,} messages")
+
+
+# -- queues ------------------------------------------------------------------------------------------------
+
+
+def queues(form: str, options: Options) -> Figure:
+    """A batch of a job into many queues, two copies a message: routed, written and committed.
+
+    Deferred queues are compared with ten of them; others, each of which gets a file, by the table with a tenth of them.
+    """
+    many = min(options.many, 10_000)
+    few = 10 if form == "deferred" else many // 10
+    rows = max(options.rows // 10, many)
+    with scratch() as folder:
+        sides = [ManyQueues(folder / str(count), count, rows, deferred=form == "deferred") for count in (many, few)]
+        found = in_turns(sides[0].batch, sides[1].batch, min(options.rounds, 3))
+        files = [side.files for side in sides]
+    if form == "deferred":
+        note = f"{many:,} and {few:,} queues, {files[0]:,} and {files[1]:,} files"
+        return figure(found, (rows, rows), "message", limit=(0, 1.5), note=note)
+    each = statistics.median(seconds for seconds, _ in found) / many
+    note = f"linear in the tables: {each * 1e3:.2f} ms each, {files[0]:,} and {files[1]:,} files"
+    return figure(found, (many, few), "table", limit=(0, 1.5), note=note)
+
+
+class ManyQueues:
+    """A stream whose messages go to every one of so many queues in turn, on a direct exchange, twice each."""
+
+    def __init__(self, folder: Path, count: int, rows: int, *, deferred: bool) -> None:
+        data = DataDir.open(folder, create=True)
+        topologies = TopologyStore(data)
+        topologies.edit(lambda editor: self._declare(editor, count), author="bench")
+        keep_journal(data, "growth", "/", Kept(freshness=3600))
+        self._topology = topologies.load()
+        committer = BatchCommitter(data, stream="growth", app_id="growth:1")
+        driver: BatchDriver[Router] = BatchDriver(committer, topologies, "/", router=RouterOf("/"))
+        flags = deferred_queues(self._topology, "/", 3600) if deferred else None
+        self._task = OneTask(data, driver, self._fold, flags, journal=deferred)
+        keys = pa.array([f"k{number % count}" for number in range(rows)])
+        batch = to_batch([Message(exchange="x")]).take(pa.array(np.zeros(rows, np.int64)))
+        self._batch = batch.set_column(batch.schema.get_field_index("routing_key"), "routing_key", keys)
+        self._number = 0
+        self.files = 0
+
+    @staticmethod
+    def _declare(editor: TopologyEditor, count: int) -> None:
+        editor.declare_exchange(Exchange(DEFAULT_VHOST, "x", "direct"))
+        for number in range(count):
+            editor.declare_queue(Queue(DEFAULT_VHOST, f"q{number}"))
+        for number in range(count):
+            for other in (number, (number + 1) % count):
+                editor.bind(Binding(0, DEFAULT_VHOST, "x", f"q{other}", "queue", f"k{number}"))
+
+    @staticmethod
+    def _fold(batch: pa.RecordBatch, seq: pa.Array, *, clock_ms: int = 0) -> tuple[pa.RecordBatch, None]:
+        return sent_to("x", batch, seq), None
+
+    def batch(self) -> None:
+        """The next batch."""
+        done = self._task.batch(self._number, self._topology, 1_800_000_000_000 + self._number, self._batch)
+        self._number += 1
+        self.files = done.files
 
 
 # -- wide and long messages --------------------------------------------------------------------------------
@@ -407,9 +519,9 @@ def memory(bytes_: int, options: Options) -> Figure:
         )
         shown = json.loads(answer.stdout)
         ratios.append(shown["peak"] / shown["bound"])
-    peak, bound, buffer, given = (f"{shown[name] / MIB:,.0f} MiB" for name in ("peak", "bound", "buffer", "given"))
+    buffer, given = (f"{shown[name] / MIB:,.0f} MiB" for name in ("buffer", "given"))
     note = f"buffer of {buffer}, {given} of messages, {shown['files']} files"
-    return Figure(peak, bound, tuple(ratios), (0, 1), note)
+    return Figure(shown["peak"] / MIB, shown["bound"] / MIB, "MiB", tuple(ratios), (0, 1), note)
 
 
 def task(bytes_: int) -> None:
@@ -433,6 +545,7 @@ def task(bytes_: int) -> None:
         batch = made(0)
         warm.add(batch, router.route(batch, clock_ms=0))
         warm.close()
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
         before = resident()
         bound = HELD * buffer + batch.nbytes
         given = 0
@@ -449,8 +562,14 @@ def task(bytes_: int) -> None:
             given += batch.nbytes
             writer.add(batch, router.route(batch, clock_ms=0))
         files = writer.close()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+        peak = _peak() - before
     print(json.dumps({"peak": peak, "bound": bound, "buffer": buffer, "given": given, "files": len(files)}))
+
+
+def _peak() -> int:
+    """What the process has held at most; `ru_maxrss` would begin with what the one held that started it."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
 
 
 def _mapped() -> int:
@@ -470,6 +589,7 @@ LINES: Final[Mapping[str, Callable[[Options], Figure]]] = {
     },
     **{f"no key: {name}": partial(without_key, name) for name in WITHOUT_KEY},
     **{f"keys: {kind}": partial(keys, kind) for kind in ("direct", "topic")},
+    **{f"queues: {form}": partial(queues, form) for form in ("immediate", "deferred")},
     "properties: 500 a message": wide,
     **{f"body: {size:,} bytes": partial(body, size) for size in (1 << 10, 1 << 16, 1 << 20)},
     **{f"memory: bodies of {size:,} bytes": partial(memory, size) for size in (128, 1 << 20)},
@@ -501,12 +621,13 @@ def main() -> int:
         print("\n".join(LINES))
         return 0 if given.list else 2
     options = Options(given.rows, given.many, given.rounds)
-    print(f"{'':42} {'measured':>14} {'yardstick':>14} {'ratio':>8} {'[of a round]':>17}")
+    print(f"{'':42} {'measured':>20} {'yardstick':>20} {'ratio':>8} {'[of a round]':>17}")
     over = False
     for name in names:
         found = LINES[name](options)
         over |= not found.limit[0] <= found.ratio <= found.limit[1]
         print(found.text(name), flush=True)
+        found.record(name, options)
     return int(over)
 
 

@@ -32,7 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table as Shown
 
-from benchmarks import bench_deferred, bench_route, workload
+from benchmarks import bench_deferred, bench_route, results, workload
 from benchmarks.scratch import scratch
 from bindery.jobs.control.config import parse_job
 from bindery.jobs.report import BatchReport
@@ -204,6 +204,43 @@ def run(folder: Path, options: argparse.Namespace) -> None:
     for name, median in by_name.items():
         if name != "empty" and "empty" in by_name:
             print(f"ratio {name}/empty: {median / by_name['empty']:.2f}")
+    note({series.name: series.whole for series in found}, options)
+
+
+#: What stands in the results for each stream.
+_TITLES: Final = {
+    "immediate": "a batch into 100 queues",
+    "deferred": "a batch into 100 deferred queues",
+    "thousands": "a batch into thousands of deferred queues",
+}
+
+
+def note(seconds: dict[str, list[float]], options: argparse.Namespace) -> None:
+    """Record the batches of each stream beside those of the empty one."""
+    if "empty" not in seconds:
+        return
+    beside = statistics.median(seconds["empty"])
+    for name, taken in seconds.items():
+        if name == "empty":
+            continue
+        middle, late = statistics.median(taken), float(np.quantile(taken, 0.99))
+        answer = results.Answer(
+            "Latency of batches",
+            _TITLES[name],
+            "s",
+            {"Bindery": middle, "an empty foreachBatch": beside},
+            middle / beside,
+            (min(taken) / beside, max(taken) / beside),
+            {
+                "workload": f"{options.rows:,} messages a batch, one trigger after the other",
+                "p99": f"{late:.2f} s",
+                "ratio": "how many times as long as a batch that counts rows; the spread is that of batches",
+                "batches": f"{len(taken):,}",
+            },
+            f"python -m benchmarks.bench_latency --seconds {options.seconds:g} --rows {options.rows} "
+            f"--queues {options.queues}",
+        )
+        results.record(f"latency-{name}", answer)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from benchmarks import results
 from benchmarks.bench_api import Client, sequential, server
 
 QUEUES: Final = 10
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         begun = time.perf_counter() + 0.1
 
         def publish(number: int) -> float:
-            due = begun + number / options.rate
+            due: float = begun + number / options.rate
             time.sleep(max(0.0, due - time.perf_counter()))
             client = clients.get()
             try:
@@ -93,7 +94,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(
         f"{count / lasted:.1f} messages a second were answered; rows of the queues {rows:,} of {count + len(alone):,}"
     )
-    print(f"ratio open loop/one client: {statistics.median(kept) / statistics.median(alone):.2f}")
+    middle, beside = statistics.median(kept), statistics.median(alone)
+    print(f"ratio open loop/one client: {middle / beside:.2f}")
+    answer = results.Answer(
+        "Publishing over REST",
+        f"{options.rate:g} messages a second",
+        "ms",
+        {"until in its table": 1000 * middle, "one after the other": 1000 * beside},
+        middle / beside,
+        (min(kept) / beside, max(kept) / beside),
+        {
+            "workload": f"an open loop for {options.seconds:g} s into {QUEUES} queues; one client, one message after "
+            "the other",
+            "p99": f"{float(np.quantile(kept, 0.99)) * 1000:.0f} ms",
+            "ratio": "how many times as long as for one client alone; the spread is that of messages",
+            "messages": f"{rows:,} of {count + len(alone):,} are in the tables",
+        },
+        f"python -m benchmarks.bench_publish --rate {options.rate:g} --seconds {options.seconds:g}",
+    )
+    results.record("publish-open-loop", answer)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import workload
+from benchmarks import results, workload
 from benchmarks.scratch import scratch
 from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Deliveries, Router
@@ -196,14 +196,53 @@ def run(folder: Path, messages: int, rounds: int) -> None:
         table.add_row(f"write, {count:,} messages, {copies:,} copies", *cells(ours, files, copies))
         table.add_row("floor", *cells(theirs, files, copies))
         said.append(f"ratio write/floor, {count:,} messages to {files} queues: {ratio(ours, theirs):.2f}")
+        note(
+            f"{count:,} messages into {files} queues",
+            {"a task's writer": ours, "pyarrow": theirs},
+            f"{copies:,} copies; pyarrow's `take` and `write_table` of the same copies, without the lineage",
+            _command(messages, rounds),
+        )
     sent = workload.messages(messages, seed=0)
     one, many = (Routed(folder / f"fanout-{queues}", fanout(queues), sent) for queues in (1, FANOUT))
     alone, together = alternated(rounds, one.write, many.write)
     table.add_row("fanout to one queue", *cells(alone, 1, one.copies))
     table.add_row(f"fanout to {FANOUT} queues", *cells(together, FANOUT, many.copies))
     said.append(f"ratio {FANOUT} queues of a fanout/one: {ratio(together, alone):.2f}")
+    note(
+        f"{messages:,} messages into each of {FANOUT} queues",
+        {f"{FANOUT} queues": together, "one queue": alone},
+        "queues that all get everything",
+        _command(messages, rounds),
+    )
     Console(width=120).print(table)
     print("\n".join(said))
+
+
+def _command(messages: int, rounds: int) -> str:
+    return f"python -m benchmarks.bench_write --messages {messages} --rounds {rounds}"
+
+
+def note(title: str, sides: Mapping[str, Sequence[Spent]], what: str, command: str) -> None:
+    """Record what one side takes beside the other, in processor time."""
+    processor = {name: [one[0] for one in spent] for name, spent in sides.items()}
+    ours, theirs = processor.values()
+    found, spread = results.rounds(theirs, ours)
+    answer = results.Answer(
+        "Writing copies",
+        title,
+        "s",
+        {name: statistics.median(spent) for name, spent in processor.items()},
+        found,
+        spread,
+        {
+            "what": what,
+            "time": "of the processor, one thread",
+            "ratio": "how many times as long as what stands beside it",
+            "rounds": str(len(ours)),
+        },
+        command,
+    )
+    results.record(f"write-{title.replace(',', '').replace(' ', '-')}", answer)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ a selector; about nine copies of each message are made. The same seed gives the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Final
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 from bindery.router.declarations import TopologyEditor
 from bindery.router.message import MESSAGE_SCHEMA, VALUE_MAP
 from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology
-from bindery.router.values import Table
+from bindery.router.values import Table, Value
 from bindery.store.writer import BATCH_SCHEMA
 
 QUEUES: Final = 100
@@ -41,7 +42,7 @@ def topology() -> Topology:
         editor.declare_exchange(Exchange(DEFAULT_VHOST, name, kind))
     for number in range(QUEUES):
         editor.declare_queue(Queue(DEFAULT_VHOST, f"queue{number:03}"))
-    keys = {
+    keys: dict[str, Callable[[int], str]] = {
         "orders": lambda n: KEYS[n // 8 * 20],  # eight queues a key
         "events": lambda n: _pattern(n, rng),
         "alerts": lambda n: "",
@@ -50,7 +51,7 @@ def topology() -> Topology:
     for name, count in BINDINGS.items():
         number = 0
         while number < count:
-            arguments = _criteria(number, rng) if name == "alerts" else {}
+            arguments: dict[str, Value] = _criteria(number, rng) if name == "alerts" else {}
             if number % 3 == 0:
                 arguments["x-filter-jms-selector"] = _selector(number, rng)
             queue = f"queue{(number * 7 + len(name)) % QUEUES:03}"
@@ -67,7 +68,7 @@ def _pattern(number: int, rng: np.random.Generator) -> str:
     return ".".join(words)
 
 
-def _criteria(number: int, rng: np.random.Generator) -> dict[str, object]:
+def _criteria(number: int, rng: np.random.Generator) -> dict[str, Value]:
     carrier, region = CARRIERS[rng.integers(12)], REGIONS[rng.integers(4)]
     if number % 20 == 0:
         return {"x-match": "any", "carrier": carrier, "distance": int(rng.integers(100))}

@@ -121,6 +121,10 @@ class Drawing:
         """A rectangle without words."""
         self._above.append(f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"/>')
 
+    def rule(self, x: float, top: float, bottom: float) -> None:
+        """An upright line of a scale, below all else."""
+        self._lines.append(f'<path class="soft" d="M{x:g} {top:g}V{bottom:g}"/>')
+
     def words(self, x: float, y: float, lines: Sequence[str], look: str = "small quiet") -> None:
         """Lines of text from a place on."""
         self._above += [_text(x, y + 16 * place, line, look) for place, line in enumerate(lines)]

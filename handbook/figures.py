@@ -19,8 +19,9 @@ PAGE: Final = ROOT / "docs" / "benchmarks.md"
 FOLDER: Final = ROOT / "docs" / "pictures"
 BEGIN: Final = "<!-- from results/latest.json, by python -m handbook.figures -->\n"
 END: Final = "<!-- to here -->\n"
-#: Pixels: the chart's width, where bars begin, the height of a bar, and room for a value behind the longest.
-_WIDTH, _LEFT, _BAR, _VALUE = 760, 190, 14, 130
+#: Pixels: the chart's width, where a scale begins, the height of a line, room for a value behind the last point, and a
+#: scale's height.
+_WIDTH, _LEFT, _BAR, _VALUE, _SCALE = 760, 190, 14, 150, 52
 
 
 def slug(group: str) -> str:
@@ -110,26 +111,43 @@ def _said(group: str, answers: list[Answer]) -> str:
 
 
 def _chart(group: str, answers: list[Answer]) -> Drawing:
-    """A pair of bars for each question, Bindery's lit, on one logarithmic scale."""
+    """For each unit a scale of its own, with a pair of points for each question in it, Bindery's lit."""
+    units = list(dict.fromkeys(answer.unit for answer in answers))
     step = 2 * _BAR + 40
-    drawing = Drawing(group, _said(group, answers), _WIDTH, step * len(answers) + 30)
+    drawing = Drawing(group, _said(group, answers), _WIDTH, step * len(answers) + _SCALE * len(units) + 6)
+    y = 20.0
+    for unit in units:
+        y = _of_unit(drawing, unit, [answer for answer in answers if answer.unit == unit], y, step)
+    return drawing
+
+
+def _of_unit(drawing: Drawing, unit: str, answers: list[Answer], top: float, step: int) -> float:
+    """The questions of one unit from a height on, above their scale; the height below it.
+
+    The scale is logarithmic, so that what stands for a value is its place and not a length from some beginning.
+    """
     values = [value for answer in answers for value in answer.figures.values()]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     high += low == high
 
-    def width(value: float) -> float:
-        return round((_WIDTH - _LEFT - _VALUE) * (math.log10(value) - low) / (high - low), 1)
+    def place(value: float) -> float:
+        return round(_LEFT + (_WIDTH - _LEFT - _VALUE) * (math.log10(value) - low) / (high - low), 1)
 
-    for place, answer in enumerate(answers):
-        y = 20.0 + step * place
+    bottom = top + step * len(answers)
+    for power in range(low, high + 1):
+        x = place(10.0**power)
+        drawing.rule(x, top + 4, bottom - 10)
+        drawing.words(x, bottom + 6, [f"{10.0**power:,g}" if power < 0 else f"{10**power:,}"], "small quiet middle")
+    drawing.words(_LEFT, bottom + 24, [f"{unit}, logarithmic scale"])
+    for number_of, answer in enumerate(answers):
+        y = top + step * number_of
         drawing.words(4, y, [f"{answer.title}: {number(answer.ratio)}"], "name")
         for line, (name, value) in enumerate(answer.figures.items()):
-            top = y + 8 + line * (_BAR + 4)
-            drawing.words(_LEFT - 8 - width_of(name), top + 11, [name])
-            drawing.bar(_LEFT, top, max(2.0, width(value)), _BAR, kind="box" if line else "lit")
-            drawing.words(_LEFT + width(value) + 8, top + 11, [f"{number(value)} {answer.unit}"])
-    drawing.words(_LEFT, 20 + step * len(answers), ["logarithmic scale"])
-    return drawing
+            middle = y + 8 + line * (_BAR + 4)
+            drawing.words(_LEFT - 14 - width_of(name), middle + 11, [name])
+            drawing.bar(place(value) - 5, middle + 2, 10, 10, kind="soft" if line else "lit")
+            drawing.words(place(value) + 12, middle + 11, [f"{number(value)} {unit}"])
+    return bottom + _SCALE
 
 
 if __name__ == "__main__":

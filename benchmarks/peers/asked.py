@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from benchmarks.results import Answer, rounds
@@ -34,6 +36,22 @@ class Question:
     answer: Answer
     notes: Sequence[str]
     versions: Mapping[str, str]
+
+
+def in_turns(title: str, options: Options, measure: Callable[[bool], Mapping[str, float]]) -> dict[str, list[float]]:
+    """Side -> seconds of each round that counts; `measure` asks all sides once, and is told whether it warms up."""
+    found: dict[str, list[float]] = {}
+    until = time.monotonic() + 60 * options.minutes
+    for number in itertools.count():
+        took = measure(number == 0)
+        shown = ", ".join(f"{side} {seconds:.3f} s" for side, seconds in took.items())
+        print(f"{title}: {f'round {number}' if number else 'warm-up'}: {shown}", flush=True)
+        if number:
+            for side, seconds in took.items():
+                found.setdefault(side, []).append(seconds)
+        if number >= options.rounds or (number and time.monotonic() > until):
+            break
+    return found
 
 
 def measured(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.broker import is_here, node
 from benchmarks.peers import cases
-from benchmarks.peers.asked import Options, Question, differences, measured
+from benchmarks.peers.asked import Options, Question, differences, in_turns, measured
 from benchmarks.peers.java import THREADS, Missing, driver
 from benchmarks.peers.ours import Ours, Spark
 from benchmarks.scratch import scratch
@@ -106,25 +104,19 @@ def questions(broker: Broker, options: Options, spark: Spark, rabbitmq: Node) ->
         place = rabbitmq.address() if broker.peer == "rabbitmq" else str(folder / "place")
         files = case.write(folder, ours.messages)
         peer = stack.enter_context(driver(broker.peer, broker.form, files, place, folder))
-        seconds: dict[str, list[float]] = {name: [] for name in (broker.name, *broker.ours)}
         notes: list[str] = []
-        until = time.monotonic() + 60 * options.minutes
-        for number in itertools.count():
+
+        def measure(_warm_up: bool) -> Mapping[str, float]:
             theirs = peer.publish(expected, 60 * options.minutes + 60)
-            notes = differences(ours.counts, theirs.counts)
-            print(f"{broker.name}: {'warm-up' if number == 0 else f'round {number}'}: {theirs.seconds:.2f} s", end="")
+            notes[:] = differences(ours.counts, theirs.counts)
+            seconds = {broker.name: theirs.seconds}
             for form in broker.ours:
-                took, copies = ours.in_memory() if form == "memory" else ours.durable(spark(), form)
+                seconds[form], copies = ours.in_memory() if form == "memory" else ours.durable(spark(), form)
                 if copies != expected:
                     notes.append(f"Bindery's {form} have {copies:,} copies, its router made {expected:,}")
-                print(f", Bindery ({form}) {took:.2f} s", end="")
-                if number:
-                    seconds[form].append(took)
-            print(f"; {sum(theirs.counts.values()):,} copies of {expected:,}", flush=True)
-            if number:
-                seconds[broker.name].append(theirs.seconds)
-            if number == options.rounds or (number and time.monotonic() > until):
-                break
+            return seconds
+
+        seconds = in_turns(broker.name, options, measure)
         for form in broker.ours:
             yield measured(
                 broker.name if form != "deferred" else f"{broker.name}, Bindery deferred",

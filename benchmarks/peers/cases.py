@@ -71,7 +71,7 @@ class Case:
             yield f"queue\t{queue}"
         for one in self.bindings():
             criteria = _values({name: value for name, value in one.arguments.items() if name != SELECTOR})
-            selector = one.arguments.get(SELECTOR, "")
+            selector = str(one.arguments.get(SELECTOR, ""))
             yield f"binding\t{one.source}\t{one.destination}\t{one.routing_key}\t{selector}\t{criteria}"
 
 

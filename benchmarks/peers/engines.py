@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -11,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.peers import cases
-from benchmarks.peers.asked import Options, Question, differences, measured
+from benchmarks.peers.asked import Options, Question, differences, in_turns, measured
 from benchmarks.peers.java import Missing
 from benchmarks.peers.ours import Ours
 from benchmarks.results import version_of
@@ -76,28 +75,22 @@ def questions(engine: str, options: Options) -> Iterator[Question]:
     with scratch() as folder:
         ours = Ours(case, case.messages(options.records), folder)
         find = ENGINES[engine](columns(ours.messages), filters)
-        own: list[float] = []
-        theirs: list[float] = []
-        until = time.monotonic() + 60 * options.minutes
-        for number in itertools.count():
+        found: dict[str, int] = {}
+
+        def measure(_warm_up: bool) -> Mapping[str, float]:
             started = time.perf_counter()
-            found = find()
-            took, (mine, copies) = time.perf_counter() - started, ours.in_memory()
-            print(
-                f"{engine}: {took:.2f} s, Bindery (memory) {mine:.3f} s; {sum(found.values()):,} of {copies:,} copies"
-            )
-            if number:
-                own.append(mine)
-                theirs.append(took)
-            if number == options.rounds or (number and time.monotonic() > until):
-                break
+            found.update(find())
+            took = time.perf_counter() - started
+            return {engine: took, "memory": ours.in_memory()[0]}
+
+        seconds = in_turns(f"1,000 filters by {engine}", options, measure)
         yield measured(
             f"1,000 filters by {engine}",
             "Peers: filters as SQL",
-            ("Bindery (memory)", own),
-            (f"{engine} {version}", theirs),
+            ("Bindery (memory)", seconds["memory"]),
+            (f"{engine} {version}", seconds[engine]),
             messages=options.records,
-            copies=copies,
+            copies=sum(ours.counts.values()),
             notes=differences(ours.counts, found),
             settings={
                 "peer": "each filter an expression over the whole batch, of columns that were extracted before",

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 from tests.servers.maven import Artifact, MavenFailed, is_here, jars
 
@@ -88,7 +88,7 @@ def driver(peer: str, form: str, files: tuple[Path, Path], place: str, folder: P
             process.kill()
 
 
-def _answer(process: subprocess.Popen[str], log: Path, limit: float) -> dict:
+def _answer(process: subprocess.Popen[str], log: Path, limit: float) -> dict[str, Any]:
     assert process.stdout is not None  # noqa: S101  # a pipe was asked for
     late = threading.Timer(limit, process.kill)
     late.start()
@@ -97,8 +97,9 @@ def _answer(process: subprocess.Popen[str], log: Path, limit: float) -> dict:
     finally:
         late.cancel()
     if not line:
-        raise RuntimeError(f"{process.args[5:7]} ended, or took over {limit:.0f} s:\n{log.read_text()[-2000:]}")
-    return json.loads(line)
+        raise RuntimeError(f"{log.stem} ended, or took over {limit:.0f} s:\n{log.read_text()[-2000:]}")
+    answer: dict[str, Any] = json.loads(line)
+    return answer
 
 
 def compiled(peer: str) -> str:

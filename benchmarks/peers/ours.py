@@ -38,7 +38,7 @@ class Ours:
     case: Case
     messages: pa.Table
     folder: Path
-    _streams: itertools.count = field(default_factory=itertools.count)
+    _streams: itertools.count[int] = field(default_factory=itertools.count)
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -50,7 +50,8 @@ class Ours:
 
     @cached_property
     def _batches(self) -> list[pa.RecordBatch]:
-        return self.messages.combine_chunks().to_batches(max_chunksize=BATCH)
+        found: list[pa.RecordBatch] = self.messages.combine_chunks().to_batches(max_chunksize=BATCH)
+        return found
 
     @cached_property
     def source(self) -> Path:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks import workload
 from benchmarks.peers import cases
-from benchmarks.peers.asked import Options, Question, differences, measured
+from benchmarks.peers.asked import Options, Question, differences, in_turns, measured
 from benchmarks.peers.ours import Ours, Spark
 from benchmarks.results import version_of
 from benchmarks.scratch import scratch
@@ -104,45 +104,42 @@ WAYS: Final[Mapping[str, tuple[Write, float | None, str]]] = {
 def questions(options: Options, spark: Spark) -> Iterator[Question]:
     """Ask about every way; every round writes new tables, that which warms up some of them."""
     case = cases.whole()
-    filters = conditions(case)
-    for title, (write, at_least, said) in WAYS.items():
+    for title in WAYS:
         with scratch() as folder:
-            ours = Ours(case, case.messages(options.records), folder)
-            own: list[float] = []
-            theirs: list[float] = []
-            until = time.monotonic() + 60 * options.minutes
-            session = spark()
-            for number in range(options.rounds + 1):
-                place = folder / "written"
-                chosen = filters if number else dict(itertools.islice(filters.items(), _WARM_UP))
-                started = time.perf_counter()
-                frame = _read(session, ours.source)
-                write(frame, chosen, place)
-                took = time.perf_counter() - started
-                frame.unpersist()
-                mine, copies = ours.durable(session, "tables")
-                print(f"{title}: {took:.2f} s, Bindery (tables) {mine:.2f} s", flush=True)
-                if number:
-                    own.append(mine)
-                    theirs.append(took)
-                if number == options.rounds or (number and time.monotonic() > until):
-                    break
-                shutil.rmtree(place)
-            found = _counted(session, place, filters, each=write is _append_each)
-            yield measured(
-                title,
-                "Peers: Spark without a router",
-                ("Bindery (tables)", own),
-                (f"Spark {version_of('pyspark')}", theirs),
-                messages=options.records,
-                copies=copies,
-                notes=differences(ours.counts, found),
-                settings={
-                    "peer": said,
-                    "Bindery": "micro-batch of a job into a Delta table per queue, from its pin to its last commit",
-                    "workload": f"{len(case.bindings()):,} bindings, {len(case.queues()):,} queues",
-                },
-                command=options.command("spark"),
-                versions={},
-                at_least=at_least,
-            )
+            yield _asked(title, options, spark(), case, folder)
+
+
+def _asked(title: str, options: Options, spark: SparkSession, case: cases.Case, folder: Path) -> Question:
+    write, at_least, said = WAYS[title]
+    filters = conditions(case)
+    ours = Ours(case, case.messages(options.records), folder)
+    place = folder / "written"
+
+    def measure(warm_up: bool) -> Mapping[str, float]:
+        shutil.rmtree(place, ignore_errors=True)
+        chosen = dict(itertools.islice(filters.items(), _WARM_UP)) if warm_up else filters
+        started = time.perf_counter()
+        frame = _read(spark, ours.source)
+        write(frame, chosen, place)
+        took = time.perf_counter() - started
+        frame.unpersist()
+        return {"Spark": took, "tables": ours.durable(spark, "tables")[0]}
+
+    seconds = in_turns(title, options, measure)
+    return measured(
+        title,
+        "Peers: Spark without a router",
+        ("Bindery (tables)", seconds["tables"]),
+        (f"Spark {version_of('pyspark')}", seconds["Spark"]),
+        messages=options.records,
+        copies=sum(ours.counts.values()),
+        notes=differences(ours.counts, _counted(spark, place, filters, each=write is _append_each)),
+        settings={
+            "peer": said,
+            "Bindery": "micro-batch of a job into a Delta table per queue, from its pin to its last commit",
+            "workload": f"{len(case.bindings()):,} bindings, {len(case.queues()):,} queues",
+        },
+        command=options.command("spark"),
+        versions={},
+        at_least=at_least,
+    )

@@ -75,9 +75,10 @@ def _lists(offsets: Int64s, numbers: Int32s) -> pa.ListArray:
 def _failures(walk: Walk) -> dict[int, str]:
     """The rows that met a filter which could not be evaluated, ascending, and which filters those were."""
     found: dict[int, dict[int, str]] = {}
-    for row, member, error in walk.screening.failed:
-        found.setdefault(row, {})[member] = error
     plan, texts = walk.plan, {}
+    for row, member, error in walk.screening.failed:
+        link = int(plan.groups.link[member])  # a queue's filter may stand in several groups
+        found.setdefault(row, {})[link if link < 0 else member] = error
     for row, members in sorted(found.items()):
         shown = [f"the filter of {_owner(plan, member)}: {error}" for member, error in members.items()]
         more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
@@ -86,9 +87,10 @@ def _failures(walk: Walk) -> dict[int, str]:
 
 
 def _owner(plan: Plan, member: int) -> str:
+    """The binding or divert of a member, or the queue -1 - `member`."""
+    if member < 0:
+        return f"queue {plan.queues[-1 - member]!r}"
     link = int(plan.groups.link[member])
-    if link < 0:
-        return f"queue {plan.queues[-1 - link]!r}"
     kind = "divert" if plan.links.divert[link] else "binding"
     return f"{kind} {plan.links.id[link]} from exchange {plan.exchange_names[plan.links.source[link]]!r}"
 
@@ -202,8 +204,10 @@ def _missing_details(plan: Plan) -> npt.NDArray[np.object_]:
 def _counts(walk: Walk, hits: Int64s, unroutable: Unroutable) -> Counts:
     plan = walk.plan
     ids, totals = _by_id(plan.links.id[np.flatnonzero(hits)], hits[hits > 0])
-    trouble_ids, trouble = _by_owner(plan, np.concatenate([np.zeros(0, np.int64), *walk.screening.troubled]))
-    error_ids, errors = _by_owner(plan, np.array([member for _, member, _ in walk.screening.failed], np.int64))
+    none = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+    trouble_ids, trouble = _by_owner(plan, *map(np.concatenate, zip(none, *walk.screening.troubled, strict=True)))
+    failed = np.array([(row, member) for row, member, _ in walk.screening.failed], np.int64).reshape(-1, 2)
+    error_ids, errors = _by_owner(plan, failed[:, 0], failed[:, 1])
     return Counts(
         ids=ids,
         hits=totals,
@@ -213,7 +217,13 @@ def _counts(walk: Walk, hits: Int64s, unroutable: Unroutable) -> Counts:
         error_ids=error_ids,
         errors=errors,
         unparsable=_unparsable(walk),
-        work=Work(states=walk.states, entered=walk.entered, node_visits=walk.visits, filter_pairs=walk.screening.pairs),
+        work=Work(
+            states=walk.states,
+            entered=walk.entered,
+            node_visits=walk.visits,
+            filter_pairs=walk.screening.pairs,
+            candidates=walk.screening.candidates,
+        ),
     )
 
 
@@ -225,9 +235,13 @@ def _unparsable(walk: Walk) -> Counter[tuple[str, str, str]]:
     )
 
 
-def _by_owner(plan: Plan, members: Int64s) -> tuple[Int32s, Int64s]:
-    """Members of filter groups, counted by the binding, divert or queue whose filter they are."""
+def _by_owner(plan: Plan, rows: Int64s, members: Int64s) -> tuple[Int32s, Int64s]:
+    """Members of filter groups, counted by the binding, divert or queue whose filter they are: a queue once a row."""
     links = plan.groups.link[members]
+    queues = np.flatnonzero(links < 0)
+    if len(queues):
+        _, first = np.unique(rows[queues] * len(plan.queues) - 1 - links[queues], return_index=True)
+        links = np.concatenate([links[links >= 0], links[queues[first]]])
     owners = np.where(links >= 0, plan.links.id[np.maximum(links, 0)], links) if len(links) else links
     return _by_id(owners, np.ones(len(owners), np.int64))
 

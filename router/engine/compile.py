@@ -3,7 +3,9 @@
 Bindings, diverts, the default exchange's implicit bindings and alternate bindings to queues all become
 *links*: rows of parallel arrays with an id, a destination and a replacement key. Links of one exchange that
 ask the same question form a rule; a rule lists its links without filter first, and its filtered links form
-one filter group. The diverts of an exchange are one rule of their own that every message meets.
+one filter group. The filters of the queues that its other links lead to form a group, too, its *gate*: however
+many queues there are behind a rule, a message asks once, and what is evaluated is what its values lead to. The
+diverts of an exchange are one rule of their own that every message meets.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from bindery.router.filters.payload import referred
 from bindery.router.links import Link, Links, replacement_key
 from bindery.router.matching.matcher import Matcher
 from bindery.router.matching.texts import Int32s, TextTable
-from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Binding, Divert, Exchange, Queue, Topology
+from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Binding, Divert, Exchange, Topology
 
 Bools = npt.NDArray[np.bool_]
 
@@ -59,24 +61,33 @@ class LinkTable:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Which links a met rule gives (see `kernels.expand`)."""
+    """Which links a met rule gives (see `kernels.expand`).
+
+    first  its first link
+    plain  how many links from there on have no filter
+    gated  how many of these, the last ones, lead to queues with filters
+    gate   the group of these queues' filters, in the order of the links, or -1
+    group  the group of the filters of its other links, or -1
+    """
 
     first: Int32s
     plain: Int32s
+    gated: Int32s
+    gate: Int32s
     group: Int32s
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The filter groups: first those of rules, then one for each queue with a filter.
+    """The filter groups: of links, of the queues behind a rule (gates), and one for each queue with a filter.
 
     first         int32[g+1]  group g has the members `link[first[g]:first[g + 1]]`
     link          int32[m]    the link of a member; for queue filters -1 - queue number
-    needed        int32[m]    how many filters of the member's link must accept
+    needed        int32[m]    how many filters of the member's link must accept; 1 for queue filters
     several       whether any link has more than one filter
     links         int32[g]    distinct links per group
-    place         int32[g]    the exchange that the filters of a group stand at; -1 - queue number for a queue's filter
-    of_queue      int32[q]    the group of a queue's filter, or -1
+    place         int32[g]    the exchange that the filters of a group stand at; below 0 for those of queues
+    of_queue      int32[q]    the group of a queue's filter alone, or -1
     any_of_queue  whether any queue has a filter
     """
 
@@ -155,8 +166,12 @@ class _Compiler:
         self._links: list[_Link] = []
         self._rule_first: list[int] = []
         self._rule_plain: list[int] = []
+        self._rule_gated: list[int] = []
+        self._rule_gate: list[int] = []
         self._rule_group: list[int] = []
         self._groups: list[list[tuple[int, Filter]]] = []
+        self._queue_filters = [declared.queue_filter(queue) for queue in declared.queues.values()]
+        self._gates: dict[tuple[int, ...], int] = {}
 
     def plan(self) -> Plan:
         exchanges = self._declared.exchanges.values()
@@ -164,7 +179,9 @@ class _Compiler:
         diverts = [self._compile_diverts(exchange.name) for exchange in exchanges]
         alternates = [self._alternate(exchange.name) for exchange in exchanges]
         alternate_links = [self._alternate_link(exchange.name) for exchange in exchanges]
-        of_queue = [self._queue_group(number, queue) for number, queue in enumerate(self._declared.queues.values())]
+        of_queue = [
+            -1 if accepts is None else self._gate((number,)) for number, accepts in enumerate(self._queue_filters)
+        ]
         groups = self._frozen_groups(of_queue)
         return Plan(
             vhost=self._declared.vhost,
@@ -191,7 +208,13 @@ class _Compiler:
                 exclusive=_flags(link.exclusive for link in self._links),
                 source=_numbers(link.source for link in self._links),
             ),
-            rules=Rules(_numbers(self._rule_first), _numbers(self._rule_plain), _numbers(self._rule_group)),
+            rules=Rules(
+                first=_numbers(self._rule_first),
+                plain=_numbers(self._rule_plain),
+                gated=_numbers(self._rule_gated),
+                gate=_numbers(self._rule_gate),
+                group=_numbers(self._rule_group),
+            ),
             groups=groups,
             replacement_keys=tuple(self._keys),
             body_refs=_body_refs(groups.filters, matchers),
@@ -235,11 +258,18 @@ class _Compiler:
         return made
 
     def _add_rule(self, links: Sequence[_Link]) -> None:
-        """Append a rule: its links without filter first, its filtered links as one group."""
-        plain = [link for link in links if not link.filters]
-        filtered = [link for link in links if link.filters]
+        """Append a rule: its links without filter, to queues with one last, and its filtered links as one group."""
+        free: list[_Link] = []
+        gated: list[_Link] = []
+        filtered: list[_Link] = []
+        for link in links:
+            is_gated = link.queue >= 0 and self._queue_filters[link.queue] is not None
+            (filtered if link.filters else gated if is_gated else free).append(link)
+        plain = free + gated
         self._rule_first.append(len(self._links))
         self._rule_plain.append(len(plain))
+        self._rule_gated.append(len(gated))
+        self._rule_gate.append(self._gate(tuple(link.queue for link in gated)) if gated else -1)
         self._rule_group.append(len(self._groups) if filtered else -1)
         self._links += plain
         if filtered:
@@ -262,20 +292,26 @@ class _Compiler:
         self._links.append(self._link(NO_ID, found))
         return len(self._links) - 1
 
-    def _queue_group(self, number: int, queue: Queue) -> int:
-        accepts = self._declared.queue_filter(queue)
-        if accepts is None:
-            return -1
-        self._groups.append([(-1 - number, accepts)])
-        return len(self._groups) - 1
+    def _gate(self, queues: tuple[int, ...]) -> int:
+        """The group of the filters of these queues, in their order; rules that lead to the same ones share it."""
+        known = self._gates.get(queues)
+        if known is None:
+            known = self._gates[queues] = len(self._groups)
+            filters = ((number, self._queue_filters[number]) for number in queues)
+            self._groups.append([(-1 - number, accepts) for number, accepts in filters if accepts is not None])
+        return known
 
     def _frozen_groups(self, of_queue: Sequence[int]) -> Groups:
         sizes = [len(group) for group in self._groups]
-        needed = _numbers(count for group in self._groups for count in _multiplicities([link for link, _ in group]))
+        needed = np.ones(sum(sizes), np.int32)
+        links = _numbers(link for group in self._groups for link, _ in group)
+        needed[links >= 0] = _numbers(
+            count for group in self._groups for count in _multiplicities([link for link, _ in group if link >= 0])
+        )
         return Groups(
             filters=FilterGroups([[one for _, one in group] for group in self._groups]),
             first=np.append(0, np.cumsum(sizes)).astype(np.int32),
-            link=_numbers(link for group in self._groups for link, _ in group),
+            link=links,
             needed=needed,
             several=bool((needed > 1).any()),
             links=_numbers(len({link for link, _ in group}) for group in self._groups),

@@ -8,6 +8,8 @@ import numpy.typing as npt
 from bindery.router.columns import BatchView
 from bindery.router.engine.compile import Groups
 from bindery.router.filters.bodies import Bodies
+from bindery.router.filters.field_index import ranges
+from bindery.router.filters.limits import Payload
 from bindery.router.matching.texts import Int32s, Int64s
 
 
@@ -15,7 +17,7 @@ class Screening:
     """Runs filter groups over the messages of one batch and keeps count of what went wrong.
 
     pairs     (message, filter group) pairs asked for
-    troubled  members (positions in `Groups.link`) whose result was unknown because of run-time trouble
+    troubled  (rows, members) whose result was unknown because of run-time trouble; a member is a place in `Groups.link`
     bodies    the bodies that were parsed, and where those were asked for that could not be
     failed    (row, member, what happened) of filters that could not be evaluated: a defect, never the message's fault
     """
@@ -24,9 +26,14 @@ class Screening:
         self.groups = groups
         self.bodies = bodies
         self.pairs = 0
-        self.troubled: list[Int64s] = []
+        self.troubled: list[tuple[Int64s, Int64s]] = []
         self.failed: list[tuple[int, int, str]] = []
         self._filters = groups.filters.on(view, bodies)
+
+    @property
+    def candidates(self) -> int:
+        """(message, filter) pairs that were looked at."""
+        return self._filters.looked_at
 
     def accepted(self, rows: npt.NDArray[np.integer], groups: Int32s) -> tuple[Int64s, Int32s]:
         """The links whose filters all accept: (place in `rows`, link), sorted by place."""
@@ -44,15 +51,45 @@ class Screening:
         kept = starts[runs == self.groups.needed[place[starts]]]
         return pair[kept], links[kept]
 
+    def entered(self, rows: npt.NDArray[np.integer], gates: Int32s) -> tuple[Int64s, Int32s]:
+        """The queues whose filters accept: (place in `rows`, which queue of the gate); equal pairs are asked once."""
+        codes = rows.astype(np.int64) * len(self.groups.links) + gates
+        if (codes[1:] > codes[:-1]).all():  # one exchange with one rule a message: the usual case
+            self.pairs += len(rows)
+            return self._select(rows.astype(np.int64), gates)
+        distinct, place = np.unique(codes, return_inverse=True)
+        self.pairs += len(distinct)
+        distinct_rows, distinct_gates = np.divmod(distinct, len(self.groups.links))
+        pair, queue = self._select(distinct_rows, distinct_gates.astype(np.int32))
+        starts = np.searchsorted(pair, np.arange(len(distinct) + 1))
+        sizes = np.diff(starts)[place]
+        return np.repeat(np.arange(len(rows)), sizes), queue[ranges(starts[place], sizes)]
+
     def _select(self, rows: Int64s, groups: Int32s) -> tuple[Int64s, Int32s]:
         found = self._filters.select(rows, groups)
         for payload, into in self.groups.filters.into_bodies.items():
-            asked = into[groups]
-            self.bodies.note(payload, rows[asked], self.groups.place[groups[asked]])
+            self._note(payload, into, rows, groups)
         first = self.groups.first[groups]
         if len(found.troubled_pair):
-            self.troubled.append((first[found.troubled_pair] + found.troubled_member).astype(np.int64))
+            members = (first[found.troubled_pair] + found.troubled_member).astype(np.int64)
+            self.troubled.append((rows[found.troubled_pair], members))
         if len(found.failed_pair):
             members = first[found.failed_pair] + found.failed_member
             self.failed += zip(rows[found.failed_pair].tolist(), members.tolist(), found.failed_error, strict=True)
         return found.pair, found.member
+
+    def _note(self, payload: Payload, into: npt.NDArray[np.bool_], rows: Int64s, groups: Int32s) -> None:
+        """Note the bodies that could not be read where filters asked for them: of queues, for each of these."""
+        known = self.groups
+        asked = np.flatnonzero(into[groups])
+        asked = asked[self.bodies.unread(payload, rows[asked])]
+        group = groups[asked]
+        of_queues = known.place[group] < 0
+        first = known.first[group]
+        sizes = np.where(of_queues, known.first[group + 1] - first, 1)
+        places = known.link[ranges(first.astype(np.int64), sizes.astype(np.int64))]
+        of_queues, row = np.repeat(of_queues, sizes), np.repeat(rows[asked], sizes)
+        places = np.where(of_queues, places, np.repeat(known.place[group], sizes))
+        looks = ~of_queues
+        looks[of_queues] = into[known.of_queue[-1 - places[of_queues]]]
+        self.bodies.note(payload, row[looks], places[looks])

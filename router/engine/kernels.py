@@ -11,31 +11,42 @@ from bindery.router.native import kernel
 
 
 @kernel
-def expand(states, classes, class_offsets, class_rules, rule_first, rule_plain, rule_group):
-    """From rules to bindings: (state, binding) of rules without filter, (state, filter group) of the others.
+def expand(states, classes, class_offsets, class_rules, rule_first, rule_plain, rule_gated, rule_gate, rule_group):
+    """From rules to bindings: (state, binding, open) of those without filter, (state, filter group) of the others.
 
     `states[i]` met the rules of class `classes[i]`. The bindings of a rule that have no filter stand at
-    `rule_first[rule]` and after, `rule_plain[rule]` of them; `rule_group[rule]` is the filter group of its
-    other bindings, or -1.
+    `rule_first[rule]` and after, `rule_plain[rule]` of them. The last `rule_gated[rule]` of these lead to queues whose
+    filters are the group `rule_gate[rule]`: they are not open yet, and (state, gate, where the first of them stands
+    among the pairs) says who is to be asked. `rule_group[rule]` is the filter group of the other bindings, or -1.
     """
     plain_of = np.zeros(len(class_offsets) - 1, np.int64)
+    gates_of = np.zeros(len(class_offsets) - 1, np.int64)
     groups_of = np.zeros(len(class_offsets) - 1, np.int64)
     for number in range(len(class_offsets) - 1):
         for place in range(class_offsets[number], class_offsets[number + 1]):
             rule = class_rules[place]
             plain_of[number] += rule_plain[rule]
+            if rule_gated[rule]:
+                gates_of[number] += 1
             if rule_group[rule] >= 0:
                 groups_of[number] += 1
     plain_total = 0
+    gate_total = 0
     group_total = 0
     for entry in range(len(states)):
         plain_total += plain_of[classes[entry]]
+        gate_total += gates_of[classes[entry]]
         group_total += groups_of[classes[entry]]
     pair_state = np.empty(plain_total, np.int32)
     pair_binding = np.empty(plain_total, np.int32)
+    pair_open = np.ones(plain_total, np.bool_)
+    gate_state = np.empty(gate_total, np.int32)
+    gate = np.empty(gate_total, np.int32)
+    gate_place = np.empty(gate_total, np.int64)
     group_state = np.empty(group_total, np.int32)
     group = np.empty(group_total, np.int32)
     plain_filled = 0
+    gate_filled = 0
     group_filled = 0
     for entry in range(len(states)):
         for place in range(class_offsets[classes[entry]], class_offsets[classes[entry] + 1]):
@@ -44,11 +55,18 @@ def expand(states, classes, class_offsets, class_rules, rule_first, rule_plain, 
                 pair_state[plain_filled] = states[entry]
                 pair_binding[plain_filled] = rule_first[rule] + step
                 plain_filled += 1
+            if rule_gated[rule]:
+                gate_state[gate_filled] = states[entry]
+                gate[gate_filled] = rule_gate[rule]
+                gate_place[gate_filled] = plain_filled - rule_gated[rule]
+                for place_of_pair in range(gate_place[gate_filled], plain_filled):
+                    pair_open[place_of_pair] = False
+                gate_filled += 1
             if rule_group[rule] >= 0:
                 group_state[group_filled] = states[entry]
                 group[group_filled] = rule_group[rule]
                 group_filled += 1
-    return pair_state, pair_binding, group_state, group
+    return pair_state, pair_binding, pair_open, gate_state, gate, gate_place, group_state, group
 
 
 @kernel
@@ -107,8 +125,10 @@ def gather(pair_row, pair_binding, pair_open, rows, binding_id, binding_queue, q
                 position -= 1
             lineage[position] = number
             lineage_filled += 1
-        if lineage_filled - first > 65:
-            lineage[first:lineage_filled] = np.sort(lineage[first:lineage_filled])
+        for entry in range(first + 65, lineage_filled):
+            if lineage[entry - 1] > lineage[entry]:  # those of one rule are in order already
+                lineage[first:lineage_filled] = np.sort(lineage[first:lineage_filled])
+                break
         kept = first
         for entry in range(first, lineage_filled):
             if kept == first or lineage[kept - 1] != lineage[entry]:

@@ -76,12 +76,14 @@ class Work:
     entered       entries made into the index that tells known states from new ones
     node_visits   topic trie nodes and headers postings touched
     filter_pairs  (message, filter group) pairs handed to the filters
+    candidates    (message, filter) pairs that these led to: the filters that were looked at
     """
 
     states: int = 0
     entered: int = 0
     node_visits: int = 0
     filter_pairs: int = 0
+    candidates: int = 0
 
 
 @dataclass(frozen=True)

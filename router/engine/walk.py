@@ -33,6 +33,15 @@ class Pairs:
     open: Bools
 
 
+@dataclass(frozen=True, slots=True)
+class _Gates:
+    """Who asks the filters of queues: which state, which group, and where the first of its links stands among pairs."""
+
+    state: Int32s
+    gate: Int32s
+    place: Int64s
+
+
 class Walk:
     """One batch on its way. State arrays grow by round; a state's number is its place in them."""
 
@@ -99,7 +108,7 @@ class Walk:
     def lead(self, states: Int32s, links: Int32s) -> None:
         """Let links of states fire (alternate bindings) and follow what they lead to."""
         before = self.states
-        pairs = self._deliver(states, links)
+        pairs = self._keep(Pairs(states, links, self._ask_queues(states, links)))
         none = np.zeros(0, np.int32)
         self._advance(pairs.state, pairs.link, none, none)
         self._follow(before)
@@ -159,8 +168,10 @@ class Walk:
         """The bindings of the states' exchanges that match, filters included."""
         exchange = self.exchange[states]
         bounds = np.append(np.flatnonzero(np.append(True, exchange[1:] != exchange[:-1])), len(states))
-        found_states, found_links = [], []
+        found: list[Pairs] = []
+        gates: list[_Gates] = []
         waiting: list[tuple[Int32s, Int32s]] = []
+        filled = 0
         for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             if start == end:
                 continue
@@ -170,19 +181,51 @@ class Walk:
             chosen = states[start:end]
             met = matcher.match(self.at_exchange(chosen, int(exchange[start])))
             self.visits += met.visits
-            rules = self.plan.rules
-            state, link, group_state, group = kernels(KERNELS).expand(
-                chosen, met.classes, met.offsets, met.rules, rules.first, rules.plain, rules.group
-            )
-            found_states.append(state)
-            found_links.append(link)
+            pairs, asked, group_state, group = self._expand(chosen, met.classes, met.offsets, met.rules)
+            found.append(pairs)
+            if len(asked.gate):
+                gates.append(_Gates(asked.state, asked.gate, asked.place + filled))
             if len(group):
                 waiting.append((group_state, group))
+            filled += len(pairs.state)
         if waiting:
             state, link = self._screen(_joined([one for one, _ in waiting]), _joined([two for _, two in waiting]))
-            found_states.append(state)
-            found_links.append(link)
-        return self._deliver(_joined(found_states), _joined(found_links))
+            found.append(Pairs(state, link, self._ask_queues(state, link)))
+        if not found:
+            return self._keep(_no_pairs())
+        pairs = Pairs(
+            np.concatenate([one.state for one in found]),
+            np.concatenate([one.link for one in found]),
+            np.concatenate([one.open for one in found]),
+        )
+        if gates:
+            self._enter(
+                pairs,
+                _Gates(
+                    np.concatenate([one.state for one in gates]),
+                    np.concatenate([one.gate for one in gates]),
+                    np.concatenate([one.place for one in gates]),
+                ),
+            )
+        return self._keep(pairs)
+
+    def _expand(
+        self, states: Int32s, classes: Int32s, offsets: Int64s, class_rules: Int32s
+    ) -> tuple[Pairs, _Gates, Int32s, Int32s]:
+        """The links of rules that states met, closed where queues have filters; who asks these, and who others."""
+        rules = self.plan.rules
+        state, link, is_open, gate_state, gate, place, group_state, group = kernels(KERNELS).expand(
+            states, classes, offsets, class_rules, rules.first, rules.plain, rules.gated, rules.gate, rules.group
+        )
+        return Pairs(state, link, is_open), _Gates(gate_state, gate, place), group_state, group
+
+    def _enter(self, pairs: Pairs, gates: _Gates) -> None:
+        """Open the links whose queues take the message; a state with one that does not is noted."""
+        asked, queue = self.screening.entered(self.row[gates.state], gates.gate)
+        pairs.open[gates.place[asked] + queue] = True
+        first = self.plan.groups.first
+        accepted = np.bincount(asked, minlength=len(gates.state))
+        self.rejected[gates.state[accepted < first[gates.gate + 1] - first[gates.gate]]] = True
 
     def at_exchange(self, states: Int32s, exchange: int) -> States:
         """Some states of one exchange, as its matcher reads them."""
@@ -192,14 +235,11 @@ class Walk:
 
     def _fire(self, states: Int32s, classes: Int32s, offsets: Int64s, class_rules: Int32s) -> tuple[Int32s, Int32s]:
         """The diverts of the rules that accept."""
-        rules = self.plan.rules
-        state, link, group_state, group = kernels(KERNELS).expand(
-            states, classes, offsets, class_rules, rules.first, rules.plain, rules.group
-        )
+        pairs, _, group_state, group = self._expand(states, classes, offsets, class_rules)  # they lead to no queue
         if not len(group):
-            return state, link
+            return pairs.state, pairs.link
         place, more_link = self.screening.accepted(self.row[group_state], group)
-        return np.concatenate([state, group_state[place]]), np.concatenate([link, more_link])
+        return np.concatenate([pairs.state, group_state[place]]), np.concatenate([pairs.link, more_link])
 
     def _screen(self, states: Int32s, groups: Int32s) -> tuple[Int32s, Int32s]:
         """The filtered bindings of groups that accept; a state with one that did not is noted."""
@@ -208,24 +248,18 @@ class Walk:
         self.rejected[states[accepted < self.plan.groups.links[groups]]] = True
         return states[place], link
 
-    def _deliver(self, states: Int32s, links: Int32s) -> Pairs:
-        """Ask the filters of the queues that links lead to."""
+    def _ask_queues(self, states: Int32s, links: Int32s) -> Bools:
+        """Ask the filters of the queues that single links lead to: which links are open."""
         is_open = np.ones(len(links), np.bool_)
         if self.plan.groups.any_of_queue:
             queue = self.plan.links.queue[links]
             group = np.where(queue >= 0, self.plan.groups.of_queue[queue], -1)
             asked = np.flatnonzero(group >= 0)
             if len(asked):
-                pairs, place = np.unique(
-                    self.row[states[asked]].astype(np.int64) * len(self.plan.groups.links) + group[asked],
-                    return_inverse=True,
-                )
-                rows, groups = np.divmod(pairs, len(self.plan.groups.links))
-                accepts = np.zeros(len(pairs), np.bool_)
-                accepts[self.screening.accepted(rows, groups.astype(np.int32))[0]] = True
-                is_open[asked] = accepts[place]
+                is_open[asked] = False
+                is_open[asked[self.screening.entered(self.row[states[asked]], group[asked])[0]]] = True
                 self.rejected[states[asked[~is_open[asked]]]] = True
-        return self._keep(Pairs(states, links, is_open))
+        return is_open
 
     def _keep(self, pairs: Pairs) -> Pairs:
         self.pairs.append(pairs)

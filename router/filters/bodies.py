@@ -69,10 +69,16 @@ class Bodies:
     def note(self, payload: Payload, rows: npt.NDArray[np.integer], places: npt.NDArray[np.integer]) -> None:
         """Keep for each place that asked for the body of a row (`ask`) why it could not be read, once per message."""
         troubled = self._formats[payload].troubled
-        if troubled:
-            chosen = np.isin(rows, np.fromiter(troubled, np.int64, len(troubled)))
-            for place, row in zip(places[chosen].tolist(), rows[chosen].tolist(), strict=True):
-                self.unparsable[place, row] = troubled[row]
+        chosen = self.unread(payload, rows)
+        for place, row in zip(places[chosen].tolist(), rows[chosen].tolist(), strict=True):
+            self.unparsable[place, row] = troubled[row]
+
+    def unread(self, payload: Payload, rows: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        """bool[rows]: whose bodies were asked for and could not be read."""
+        troubled = self._formats[payload].troubled
+        if not troubled:
+            return np.zeros(len(rows), np.bool_)
+        return np.isin(rows, np.fromiter(troubled, np.int64, len(troubled)))
 
     def held(self, ref: Ref, rows: npt.NDArray[np.integer], place: int) -> tuple[npt.NDArray[np.int64], Column]:
         """Of rows whose bodies are asked for at a place, those that hold a value at a reference, and the values.

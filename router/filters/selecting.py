@@ -49,7 +49,10 @@ class Selection:
 
 
 class BatchFilters:
-    """Filters of groups over one batch, with what is worked out about its messages once; `bodies` are those parsed."""
+    """Filters of groups over one batch, with what is worked out about its messages once; `bodies` are those parsed.
+
+    looked_at  (pair, filter) combinations that were evaluated so far: the measure of the work
+    """
 
     def __init__(
         self,
@@ -65,6 +68,7 @@ class BatchFilters:
         self._batch = Batch(view, self.bodies)
         self._look_ups: dict[int, LookUp] = {}
         self._isolation = Isolation() if isolation is None else isolation
+        self.looked_at = 0
 
     def select(self, rows: Ints, groups: Codes) -> Selection:
         """The members that accept, those in trouble, and those that failed, for pairs of a batch row and a group.
@@ -133,7 +137,9 @@ class BatchFilters:
         return found
 
     def _judged(self, rows: Ints, groups: Codes) -> list[tuple[_Candidates, Truths]]:
-        return [(block, self._judge(rows, block)) for block in self.candidates(rows, groups)]
+        found = [(block, self._judge(rows, block)) for block in self.candidates(rows, groups)]
+        self.looked_at += sum(len(block.pair) for block, _ in found)
+        return found
 
     def _judge(self, rows: Ints, block: _Candidates) -> Truths:
         compiled = self._groups

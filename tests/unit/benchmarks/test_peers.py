@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.broker import is_here, node
 from benchmarks.peers import cases, engines, practice
-from benchmarks.peers.asked import differences
+from benchmarks.peers.asked import Options, differences, in_turns
 from benchmarks.peers.java import Missing, driver
 from benchmarks.results import read
 
@@ -63,6 +63,19 @@ def test_queues_that_differ_are_told() -> None:
     assert differences({"a": 1}, {"a": 1, "b": 0}) == [
         "1 of 1 queues differ: 1 copies, Bindery 1; b has 0, Bindery None"
     ]
+
+
+def test_rounds_count_after_one_that_warms_up_until_the_time_is_over() -> None:
+    asked: list[bool] = []
+
+    def measure(warm_up: bool) -> dict[str, float]:
+        asked.append(warm_up)
+        return {"one": float(len(asked)), "other": 0.5}
+
+    assert in_turns("peer", Options(rounds=2), measure) == {"one": [2.0, 3.0], "other": [0.5, 0.5]}
+    assert asked == [True, False, False]
+    asked.clear()
+    assert in_turns("peer", Options(rounds=9, minutes=0), measure)["one"] == [2.0]
 
 
 def test_the_recorded_peers_made_the_same_copies() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -276,6 +278,27 @@ def test_run_time_trouble_is_counted_for_its_binding(editor: TopologyEditor) -> 
     }
 
 
+def test_a_queue_filter_counts_once_for_a_message_whatever_ways_lead_to_the_queue(
+    editor: TopologyEditor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In gates of different queues, in one gate twice, and behind a filter of a binding."""
+    exchange(editor, "x", "direct")
+    queue(editor, "picky", x_queue_filter="a / 0 = 1 OR s LIKE '%a%'")
+    queue(editor, "other", x_queue_filter="a = 1")
+    for key, more in (("k", {}), ("k", {"x_first": 1}), ("l", {}), ("l", {"x_filter_jms_selector": "a = 1"})):
+        bind(editor, "x", "picky", key, **more)
+    bind(editor, "x", "other", "l")
+    sent = Message(exchange="x", routing_key="k", cc=("l",), application_properties=Table({"a": 1}))
+    found = route(editor, sent)
+    picky = Router.compile(editor.topology, DEFAULT_VHOST).queues.index("picky")
+    assert found.rows.tolist() == [0]
+    assert (found.counts.trouble_ids.tolist(), found.counts.trouble.tolist()) == ([-1 - picky], [1])
+    monkeypatch.setattr(like, "matcher", lambda _pattern: 1 / 0)
+    failed = route(editor, replace(sent, application_properties=Table({"a": 2, "s": "a"})))
+    assert (failed.counts.error_ids.tolist(), failed.counts.errors.tolist()) == ([-1 - picky], [1])
+    assert str(failed.unroutable.detail[0]).count("queue 'picky'") == 1
+
+
 def test_every_filter_of_a_binding_counts_once_whatever_keys_lead_to_it(editor: TopologyEditor) -> None:
     exchange(editor, "x", "fanout")
     members = (
@@ -377,3 +400,47 @@ def test_columns_may_be_nulls_slices_or_large_texts_and_more_may_follow(editor: 
     found = router.route(pa.RecordBatch.from_pydict(columns), clock_ms=0)
     assert found.rows.tolist() == [0]
     assert why(found) == [(1, "no_binding", "discarded", True)]
+
+
+def test_queues_with_filters_behind_several_exchanges_get_what_each_asks_for(editor: TopologyEditor) -> None:
+    """Three exchanges in one round, two of which lead to the same queues; the third to others."""
+    for name in "txyz":
+        exchange(editor, name, "fanout")
+    for name in "xyz":
+        bind(editor, "t", name, kind="exchange")
+    for number in (1, 2, 3, 4):
+        queue(editor, f"q{number}", x_queue_filter=f"a = {number}")
+    for source, destination in (
+        ("x", "q1"),
+        ("x", "q2"),
+        ("y", "q1"),
+        ("y", "q"),
+        ("y", "q2"),
+        ("z", "q3"),
+        ("z", "q4"),
+    ):
+        bind(editor, source, destination)
+    sent = [Message(exchange="t", application_properties=Table({"a": number})) for number in (4, 1, 3, 2, 1)]
+    found = route(editor, *sent)
+    names = Router.compile(editor.topology, DEFAULT_VHOST).queues
+    assert {names[number]: found.rows_of(number).tolist() for number in found.queue.tolist()} == {
+        "q": [0, 1, 2, 3, 4],
+        "q1": [1, 4],
+        "q2": [3],
+        "q3": [2],
+        "q4": [0],
+    }
+    # a message asks the queues behind x and y, which are the same, and those behind z
+    assert found.counts.work.filter_pairs == 2 * len(sent)
+
+
+def test_a_body_that_cannot_be_read_is_noted_for_each_queue_that_looks_into_it(editor: TopologyEditor) -> None:
+    exchange(editor, "x", "fanout")
+    for name, text in (("one", "body.a = 1"), ("other", "body.b = 1"), ("plain", "a = 1")):
+        queue(editor, name, x_queue_filter=text, x_payload="json")
+        bind(editor, "x", name)
+    counted = route(editor, Message(exchange="x", body=b"{"), Message(exchange="x", body=b"{}")).counts.unparsable
+    assert {(kind, name): count for (kind, name, _), count in counted.items()} == {
+        ("queue", "one"): 1,
+        ("queue", "other"): 1,
+    }
