@@ -1,4 +1,4 @@
-"""Message filters: four text languages, one tree, a scalar reference and a vectorised evaluator.
+"""Message filters: five text languages, one tree, a scalar reference and a vectorised evaluator.
 
 parse(text, dialect) -> Filter          the filter, or FilterError with the place and a hint
 evaluate(filter, message)               True, False or None: the reference, one message at a time

@@ -70,12 +70,19 @@ class Rules:
     joins_text         + joins two strings
     floating_division  / of integers gives a double (else truncates)
     converts_text      a string that meets a number or boolean is read as one when it parses
+    integer_bits       what an integer has; arithmetic beyond is trouble
     """
 
     orders_text: bool = False
     joins_text: bool = False
     floating_division: bool = False
     converts_text: bool = False
+    integer_bits: int = 64
+
+    @property
+    def most(self) -> int:
+        """The largest integer; the least is -most - 1."""
+        return (1 << (self.integer_bits - 1)) - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
-from lark import Token, Transformer
+from lark import Token
 from lark.visitors import v_args
 
 from bindery.router.columns import Ref
@@ -36,9 +36,11 @@ from bindery.router.filters.ast import (
     XPath,
 )
 from bindery.router.filters.body_paths import Path as BodyPath
+from bindery.router.filters.cesql.building import EventRules
 from bindery.router.filters.dialect import Dialect
 from bindery.router.filters.fields import SQL_VALUES, is_map
 from bindery.router.filters.limits import Limits
+from bindery.router.filters.parts import Part
 from bindery.router.filters.payload import FORMATS, reference
 from bindery.router.message import SECTION_FIELDS
 from bindery.router.spelling import did_you_mean, nearest
@@ -46,16 +48,6 @@ from bindery.router.spelling import did_you_mean, nearest
 #: Function -> how many arguments it takes.
 ARITY = {"LOWER": 1, "UPPER": 1, "LEFT": 2, "RIGHT": 2, "SUBSTRING": 3, "UTC": 0, "DATE": 1}
 _EQUALITY = ("=", "<>")
-
-
-@dataclass(slots=True)
-class Part:
-    """A built node and the place in the text that it came from; `bracketed` when parentheses stand around."""
-
-    node: Node
-    start: int
-    end: int
-    bracketed: bool = False
 
 
 @dataclass(slots=True)
@@ -68,7 +60,7 @@ class Path:
 
 
 @v_args(inline=True)
-class TreeBuilder(Transformer[Token, Node]):
+class TreeBuilder(EventRules):
     """Builds the tree of one text. Lark calls its methods, named after grammar rules; `build_with` comes first."""
 
     text: str
@@ -395,9 +387,6 @@ class TreeBuilder(Transformer[Token, Node]):
     def _reference_only(self, part: Part, place: str) -> None:
         if not isinstance(part.node, Field | Element) or part.bracketed:
             self._refuse(part, f"{place} takes a property")
-
-    def _refuse(self, part: Part, message: str, *, hint: str | None = None) -> NoReturn:
-        raise FilterError(message, text=self.text, offset=part.start, length=part.end - part.start, hint=hint)
 
 
 def _step(token: Any) -> tuple[str, bool]:

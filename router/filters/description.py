@@ -7,7 +7,9 @@ from typing import Any
 
 from bindery.router.columns import Ref
 from bindery.router.filters.ast import Arithmetic, Call, Field, Literal, Node, Sign, Truth, XPath, children, walk
-from bindery.router.filters.fields import DERIVED, DERIVED_FIELDS, field_type
+from bindery.router.filters.cesql.functions import FUNCTIONS
+from bindery.router.filters.cesql.nodes import Cast, CastLike, Invocation
+from bindery.router.filters.fields import DERIVED, derived, field_type
 from bindery.router.filters.filter import Filter
 from bindery.router.filters.payload import PAYLOAD
 from bindery.router.filters.printer import Printer, normal_form
@@ -24,6 +26,10 @@ def type_of(node: Node) -> str:
         return "number or string" if node.rules.joins_text and set(node.ops) == {"+"} else "number"
     if isinstance(node, Sign):
         return "number"
+    if isinstance(node, Cast):
+        return node.to
+    if isinstance(node, Invocation):
+        return FUNCTIONS[node.function].gives
     if isinstance(node, Call):
         return "timestamp" if node.function in ("UTC", "DATE") else "string"
     kind = field_type(node.ref) if isinstance(node, Field) else None
@@ -35,10 +41,10 @@ def references(expression: Node) -> list[Ref]:
     found: dict[Ref, None] = {}
     for node in walk(expression):
         if isinstance(node, Field):
-            derived = DERIVED_FIELDS.get(node.ref.name) if node.ref.section == DERIVED else None
-            found.update(dict.fromkeys(derived.sources if derived else (node.ref,)))
+            sources = derived(node.ref.name).sources if node.ref.section == DERIVED else (node.ref,)
+            found.update(dict.fromkeys(sources))
         elif isinstance(node, XPath):
-            found.update(dict.fromkeys(DERIVED_FIELDS["document"].sources))
+            found.update(dict.fromkeys(derived("document").sources))
     return list(found)
 
 
@@ -63,7 +69,7 @@ def _with_levels(expression: Node) -> Iterator[tuple[Node, int]]:
     pending = [(expression, 0)]
     while pending:
         node, level = pending.pop()
-        if isinstance(node, Truth):
+        while isinstance(node, Truth | Cast | CastLike):  # they have no text of their own
             node = node.operand
         yield node, level
         pending += [(child, level + 1) for child in reversed(list(children(node)))]

@@ -1,4 +1,4 @@
-"""The four filter languages as tables: lexical rules, keywords, names, grammar and a few switches.
+"""The filter languages as tables: lexical rules, keywords, names, grammar and a few switches.
 
 A language is data: what it calls its fields (`bindery.router.filters.fields`), which grammar file describes its
 sentences, how its tokens look, and how it evaluates (`Rules`). Nothing asks for a language by name.
@@ -14,7 +14,7 @@ from typing import Final
 from bindery.router.columns import Ref
 from bindery.router.errors import FilterError
 from bindery.router.filters.ast import Rules
-from bindery.router.filters.fields import AMQP_NAMES, ARTEMIS_NAMES, JMS_NAMES, SQL_SECTIONS
+from bindery.router.filters.fields import AMQP_NAMES, ARTEMIS_NAMES, EVENT_NAMES, JMS_NAMES, SQL_SECTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,8 @@ class Dialect:
     blank_accepts   whether a blank text is a filter that accepts everything
     body            a reference into the body as a token, where bodies are declared; empty where the grammar has
                     paths of its own
+    backslash       whether a quote inside a string has a backslash before it (else it is written twice)
+    asks            how it is asked whether a field is there, `{}` for its name
     hints           what to say about an operator or character that the language does not have
     """
 
@@ -59,6 +61,8 @@ class Dialect:
     blank_accepts: bool = True
     java_names: bool = True
     body: str = ""
+    backslash: bool = False
+    asks: str = "{} IS NULL"
     hints: Mapping[str, str] = field(default_factory=dict)
 
     def with_prefix(self, prefix: Prefix) -> Dialect:
@@ -221,8 +225,44 @@ AMQP_SQL: Final = Dialect(
     },
 )
 
+#: CloudEvents SQL 1.0 (cloudevents/spec, cesql/spec.md §2).
+CESQL: Final = Dialect(
+    name="cesql",
+    grammar="cesql.lark",
+    tokens={
+        "INTEGER": "[0-9]+(?![A-Za-z0-9_])",
+        "STRING": r"'(?:\\[\s\S]|[^'\\])*'|" + r'"(?:\\[\s\S]|[^"\\])*"',
+        "NAME": "[A-Za-z0-9_]+",
+        "COMPARISON": r"<>|!=|<=|>=|=|<|>",
+        "PLUS": r"\+",
+        "MINUS": "-",
+        "STAR": r"\*",
+        "SLASH": "/",
+        "PERCENT": "%",
+        "LPAR": r"\(",
+        "RPAR": r"\)",
+        "COMMA": ",",
+    },
+    keywords=frozenset({"AND", "OR", "XOR", "NOT", "LIKE", "IN", "EXISTS", "TRUE", "FALSE"}),
+    names=EVENT_NAMES,
+    rules=Rules(integer_bits=32),
+    blank_accepts=False,
+    java_names=False,
+    backslash=True,
+    asks="EXISTS {}",
+    hints={
+        **{key: hint for key, hint in _SELECTOR_HINTS.items() if key not in ("!=", "%", ".")},
+        "!": "use NOT, or `!=` for unequal",
+        "'": "the string is not closed; a quote inside a string has a backslash before it",
+        '"': "the string is not closed; a quote inside a string has a backslash before it",
+        ".": "there are whole numbers alone, and attributes of an event have no parts",
+        ":": "attributes are named without a prefix: cloudEvents:type is called type",
+        "$": "the name of an attribute has ASCII letters and digits",
+    },
+)
+
 DIALECTS: Final[Mapping[str, Dialect]] = {
-    dialect.name: dialect for dialect in (JMS, APACHE_SELECTOR, ARTEMIS, AMQP_SQL)
+    dialect.name: dialect for dialect in (JMS, APACHE_SELECTOR, ARTEMIS, AMQP_SQL, CESQL)
 }
 #: White space of a selector (JMS 2.0 §3.8.1.1): space, tab, form feed and the line terminators CR and LF.
 BLANK: Final = re.compile(r"[ \t\r\n\f]*")

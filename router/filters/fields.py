@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bindery.router.columns import INT, Column, Ref, column_from, empty_column
+from bindery.router.filters import events
 from bindery.router.message import HEADER_DEFAULTS, MAP_SECTIONS, SECTION_FIELDS, Message
 from bindery.router.values import INT64_MAX, Timestamp, Value, timestamp
 
@@ -28,6 +30,7 @@ class DerivedField:
     kind        the type that it has (None: several)
     nullable    whether it may be null
     from_batch  gives the whole column where that needs no distinct values
+    origin      what a reason says of it, instead of its sources
     """
 
     sources: tuple[Ref, ...]
@@ -35,6 +38,7 @@ class DerivedField:
     kind: type | None = None
     nullable: bool = True
     from_batch: Callable[[pa.RecordBatch], Column] | None = None
+    origin: str = ""
 
 
 def _properties(name: str) -> Ref:
@@ -134,6 +138,37 @@ DERIVED_FIELDS: Final[Mapping[str, DerivedField]] = {
 }
 
 
+#: Derived fields with this head are attributes of a CloudEvent, which has them of any name.
+_EVENT: Final = "event."
+
+
+def derived(name: str) -> DerivedField:
+    """The derived field of a name."""
+    return _event(name.removeprefix(_EVENT)) if name.startswith(_EVENT) else DERIVED_FIELDS[name]
+
+
+@lru_cache(maxsize=4096)
+def _event(attribute: str) -> DerivedField:
+    core = attribute in events.CORE
+    return DerivedField(
+        events.sources(attribute),
+        events.text_of if core else events.value_of,
+        str if core else None,
+        origin=events.origin(attribute),
+    )
+
+
+def event_attribute(name: str) -> Ref:
+    """The attribute of a CloudEvent of a name, which is in lower case."""
+    return _derived(_EVENT + name)
+
+
+def attribute_name(ref: Ref) -> str | None:
+    """The attribute of a CloudEvent that a reference is; None when it is another field."""
+    is_one = ref.section == DERIVED and ref.name.startswith(_EVENT)
+    return ref.name.removeprefix(_EVENT) if is_one else None
+
+
 def _derived(name: str) -> Ref:
     return Ref(DERIVED, name)
 
@@ -176,6 +211,9 @@ ARTEMIS_NAMES: Final[Mapping[str, Ref]] = {
     "AMQSize": _derived("body_size"),
 }
 
+#: The attributes that CloudEvents itself defines; every other name is an extension.
+EVENT_NAMES: Final[Mapping[str, Ref]] = {name: event_attribute(name) for name in events.CORE}
+
 #: Section qualifiers of the AMQP SQL filter, long and short, underscore and hyphen.
 SQL_SECTIONS: Final[Mapping[str, str]] = {
     spelling: section
@@ -202,7 +240,7 @@ DOCUMENT: Final = Ref(DERIVED, "document")
 def read(message: Message, ref: Ref) -> Value:
     """The value behind a reference in one message; an absent field reads as None or its header default."""
     if ref.section == DERIVED:
-        field = DERIVED_FIELDS[ref.name]
+        field = derived(ref.name)
         return field.compute(*(read(message, source) for source in field.sources))
     content = getattr(message, ref.section)
     if not ref.name and not is_map(ref.section):  # an entry of a map may have the empty name
@@ -216,7 +254,7 @@ def read(message: Message, ref: Ref) -> Value:
 def field_type(ref: Ref) -> type | None:
     """The type that a field has by its definition; None when it may hold several."""
     if ref.section == DERIVED:
-        return DERIVED_FIELDS[ref.name].kind
+        return derived(ref.name).kind
     return SECTION_FIELDS.get(ref.section, {}).get(ref.name)
 
 
@@ -224,7 +262,7 @@ def never_null(ref: Ref) -> bool:
     """Whether a field reads as a value in every message."""
     if ref.section == "header":
         return ref.name in HEADER_DEFAULTS
-    return ref.section == DERIVED and not DERIVED_FIELDS[ref.name].nullable
+    return ref.section == DERIVED and not derived(ref.name).nullable
 
 
 def is_map(section: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bindery.router.filters.ast import TROUBLE, Node, walk
+from bindery.router.filters.cesql import evaluation, printing  # noqa: F401  # they register the rules of its nodes
 from bindery.router.filters.dialect import dialect_named
 from bindery.router.filters.lexer import check_text
 from bindery.router.filters.limits import DEFAULT_LIMITS, Limits, Payload
@@ -35,7 +36,7 @@ class Filter:
 def parse(text: str, dialect: str, *, limits: Limits = DEFAULT_LIMITS) -> Filter:
     """The filter that a text states; those used last are remembered, up to `CACHE_BYTES`.
 
-    A blank text accepts everything in jms, apache-selector and artemis, and is an error in amqp-sql.
+    A blank text accepts everything in jms, apache-selector and artemis, and is an error in amqp-sql and cesql.
     Raises FilterError, with the place, what was expected and a hint.
     """
     check_text(text, limits)

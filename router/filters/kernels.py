@@ -200,7 +200,7 @@ def calculate(op: str, left: Vector, right: Vector, rules: Rules) -> Vector:
             tag[fits] = DOUBLE
         else:
             result, fits = _WHOLE[op](first, second)
-            fits &= whole
+            fits &= whole & (result <= rules.most) & (result >= -rules.most - 1)
             num = np.where(fits, result, 0)
             tag[fits] = INT
     if left.may_hold(DOUBLE) or right.may_hold(DOUBLE):
@@ -244,7 +244,7 @@ def sign(op: str, vector: Vector, rules: Rules) -> Vector:
     dbl = np.where(double, vector.dbl, 0.0)
     tag[whole], tag[double] = INT, DOUBLE
     if op == "-":
-        tag[whole & (num == INT64_MIN)] = IN_TROUBLE
+        tag[whole & (num == -rules.most - 1)] = IN_TROUBLE
         num, dbl = -num, np.where(double, -dbl, 0.0)
     _mark_null(tag, num, dbl, vector)
     return _numbers(tag, num, dbl)

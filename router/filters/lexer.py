@@ -20,7 +20,6 @@ from bindery.router.errors import FilterError
 from bindery.router.filters.body_paths import MEMBERS, STEP, Path, steps
 from bindery.router.filters.dialect import BLANK, Dialect
 from bindery.router.filters.limits import Limits
-from bindery.router.values import INT64_MAX
 
 #: After these a minus is binary and a bracket opens an index.
 _ENDS_NAME: Final = frozenset({"NAME", "QUOTED", "RSQB", "BODY"})
@@ -153,7 +152,7 @@ def _is_signed(tokens: list[Token]) -> bool:
 
 def _unquote(text: str, dialect: Dialect) -> str:
     quote = text[0]
-    return text[1:-1].replace(quote * 2, quote)
+    return text[1:-1].replace("\\" + quote if dialect.backslash else quote * 2, quote)
 
 
 def _unquote_name(text: str, dialect: Dialect) -> str:
@@ -211,10 +210,11 @@ def _check_number(text: str, token: Any, dialect: Dialect, *, after_sign: bool) 
     elif isinstance(value, float):
         if math.isinf(value):
             problem, hint = "a number beyond the range of a double", "the largest is about 1.8e308"
-    elif value > INT64_MAX:
+    elif value > dialect.rules.most:
         decimal = token.type == "INTEGER" and not (dialect.java_names and token[0] == "0")
-        if not (decimal and after_sign and value == INT64_MAX + 1):
-            problem, hint = "an integer beyond 64 bits", "write it as a double, with a decimal point"
+        if not (decimal and after_sign and value == dialect.rules.most + 1):
+            problem = f"an integer beyond {dialect.rules.integer_bits} bits"
+            hint = "write it as a double, with a decimal point" if "FLOAT" in dialect.tokens else None
     if problem:
         raise FilterError(problem, text=text, offset=token.start_pos, length=len(token), hint=hint)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bindery.router.columns import Ref
 from bindery.router.errors import FilterError
 from bindery.router.filters.ast import Field, walk
+from bindery.router.filters.dialect import DIALECTS
 from bindery.router.filters.filter import parse
 from bindery.router.filters.printer import Printer
 
@@ -17,7 +18,7 @@ def name_in(dialect: str, ref: Ref) -> str | None:
     """
     written = Printer(dialect).field(ref)
     try:
-        found = parse(f"{written} IS NULL", dialect)
+        found = parse(DIALECTS[dialect].asks.format(written), dialect)
     except FilterError:
         return None
     named = [node.ref for node in walk(found.expression) if isinstance(node, Field)]

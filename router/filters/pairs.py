@@ -21,7 +21,7 @@ from bindery.router.columns import BatchView, Column, Ref, column_of
 from bindery.router.filters import like
 from bindery.router.filters.ast import TRUE, Call, Element, Node, Parameter
 from bindery.router.filters.bodies import Bodies
-from bindery.router.filters.fields import DERIVED, DERIVED_FIELDS, DerivedField
+from bindery.router.filters.fields import DERIVED, DerivedField, derived
 from bindery.router.filters.payload import PAYLOAD
 from bindery.router.filters.vector import Codes, Ints, Source, Texts, Truths, Vector, as_vector, per_distinct
 from bindery.router.values import Value
@@ -188,7 +188,7 @@ class Batch:
         if kept is None and compute is not None:
             return self.view.keep(ref, compute(self, ref.name))
         if kept is None:
-            kept = self.view.keep(ref, self._derive(DERIVED_FIELDS[ref.name]))
+            kept = self.view.keep(ref, self._derive(derived(ref.name)))
         return kept
 
     def _derive(self, field: DerivedField) -> Column:

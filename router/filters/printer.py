@@ -34,7 +34,7 @@ from bindery.router.filters.ast import (
     walk,
 )
 from bindery.router.filters.dialect import DIALECTS, JMS
-from bindery.router.filters.fields import DERIVED, SQL_VALUES
+from bindery.router.filters.fields import DERIVED, SQL_VALUES, attribute_name
 from bindery.router.filters.lexer import tokenize
 from bindery.router.filters.limits import Limits
 from bindery.router.filters.payload import PAYLOAD, payload_of, referred
@@ -46,13 +46,18 @@ OR, AND, NOT, PREDICATE, SUM, PRODUCT, SIGN, ATOM = range(8)
 Rule = Callable[[Any, "Printer"], tuple[str, int]]
 NodeType = TypeVar("NodeType", bound=Node)
 RULES: Final[dict[type[Node], Rule]] = {}
+#: Grammar file -> the rules of its own, where its operators bind otherwise.
+OF_GRAMMAR: Final[dict[str, dict[type[Node], Rule]]] = {}
 
 
-def prints(kind: type[NodeType]) -> Callable[[Callable[[NodeType, Printer], tuple[str, int]]], Rule]:
-    """Register how a node type is written: its text and how tightly that binds."""
+def prints(
+    kind: type[NodeType], *, grammar: str | None = None
+) -> Callable[[Callable[[NodeType, Printer], tuple[str, int]]], Rule]:
+    """Register how a node type is written, by the languages of one grammar or by all: its text and how it binds."""
+    rules = RULES if grammar is None else OF_GRAMMAR.setdefault(grammar, {})
 
     def register(function: Callable[[NodeType, Printer], tuple[str, int]]) -> Rule:
-        RULES[kind] = function
+        rules[kind] = function
         return function
 
     return register
@@ -73,8 +78,13 @@ class Printer:
 
     def text(self, node: Node, least: int = OR) -> str:
         """The node's text, in parentheses where it binds less tightly than `least`."""
-        text, binds = RULES[type(node)](node, self)
+        text, binds = self.written(node)
         return text if binds >= least else f"({text})"
+
+    def written(self, node: Node) -> tuple[str, int]:
+        """The node's text and how tightly that binds."""
+        own = OF_GRAMMAR.get(self.dialect.grammar, {}).get(type(node))
+        return (own or RULES[type(node)])(node, self)
 
     def field(self, ref: Ref) -> str:
         """What the language calls a field."""
@@ -91,7 +101,7 @@ class Printer:
         if not ref.name:
             return ref.section
         if ref.section == DERIVED:
-            return f"{DERIVED}.{ref.name}"
+            return attribute_name(ref) or f"{DERIVED}.{ref.name}"
         return f"{ref.section}.{ref.name if self._is_plain(ref.name) else self._quoted(ref.name)}"
 
     def _step(self, step: str | int) -> str:

@@ -176,7 +176,7 @@ def _sign(node: Sign, context: Context) -> Result:
     number = as_number(value, node.rules)
     if number is None:
         return TROUBLE
-    return arithmetic.negate(number) if node.op == "-" else number
+    return within(arithmetic.negate(number), node.rules) if node.op == "-" else number
 
 
 @rule(Arithmetic)
@@ -198,7 +198,12 @@ def calculate(op: str, left: Result, right: Result, rules: Rules) -> Result:
     first, second = as_number(left, rules), as_number(right, rules)
     if first is None or second is None:
         return TROUBLE
-    return arithmetic.calculate(op, first, second, floating_division=rules.floating_division)
+    return within(arithmetic.calculate(op, first, second, floating_division=rules.floating_division), rules)
+
+
+def within(result: int | float | Trouble, rules: Rules) -> int | float | Trouble:
+    """The result of arithmetic, or trouble for an integer that has more bits than the language gives it."""
+    return result if not isinstance(result, int) or -rules.most - 1 <= result <= rules.most else TROUBLE
 
 
 def as_number(value: Result, rules: Rules) -> int | float | None:

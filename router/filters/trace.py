@@ -29,6 +29,7 @@ from bindery.router.filters.ast import (
     children,
 )
 from bindery.router.filters.ast import Literal as Constant
+from bindery.router.filters.cesql.nodes import Cast, CastLike, InOrder, Invocation, MemberOf
 from bindery.router.filters.families import family
 from bindery.router.filters.filter import Filter
 from bindery.router.filters.printer import Printer
@@ -158,7 +159,8 @@ def _field(node: Field, found: Trace, context: Context) -> Because:
     if ref.section == payload.PAYLOAD:
         return "trouble" if found.result is TROUBLE else cause, payload.look_up(context.message, ref).why
     if ref.section == fields.DERIVED:
-        return cause, "derived from " + " and ".join(map(str, fields.DERIVED_FIELDS[ref.name].sources))
+        field = fields.derived(ref.name)
+        return cause, field.origin or "derived from " + " and ".join(map(str, field.sources))
     if found.result is None:
         return cause, f"the message has no {ref}"
     if ref.section == "header" and context.message.header.get(ref.name) is None and ref.name in HEADER_DEFAULTS:
@@ -199,15 +201,36 @@ def _number(node: Arithmetic | Sign, found: Trace, context: Context) -> Because:
             return "trouble", f"{_type(part)} is no number"
     if isinstance(node, Arithmetic) and set(node.ops) & {"/", "%"} and any(part.value == 0 for part in found.parts[1:]):
         return "trouble", "an integer cannot be divided by zero"
-    return "trouble", "the result does not fit 64 bits"
+    return "trouble", f"the result does not fit {node.rules.integer_bits} bits"
 
 
-@reason(Call)
+@reason(Call, Invocation)
 def _call(node: Call, found: Trace, context: Context) -> Because:
     because = missing(found.parts)
     if found.result is TROUBLE and because == NOTHING:
         return "trouble", f"{node.function} does not apply to {', '.join(map(_type, found.parts))}"
     return because
+
+
+@reason(Cast, CastLike)
+def _cast(node: Cast | CastLike, found: Trace, context: Context) -> Because:
+    because = missing(found.parts)
+    if found.result is TROUBLE and because[0] != "trouble":
+        to = node.to if isinstance(node, Cast) else TYPE_NAMES[type(found.parts[1].value)]
+        return "trouble", f"{found.parts[0].shown} is no {to}"
+    return because
+
+
+@reason(InOrder)
+def _in_order(node: InOrder, found: Trace, context: Context) -> Because:
+    """The first part that is no truth ends the evaluation, whatever stands behind it."""
+    first = next((part for part in found.parts if part.value is None), None)
+    return missing([first]) if first is not None and found.value is None else NOTHING
+
+
+@reason(MemberOf)
+def _member_of(node: MemberOf, found: Trace, context: Context) -> Because:
+    return missing(found.parts) if found.value is None else NOTHING
 
 
 @reason(Element)

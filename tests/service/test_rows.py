@@ -146,6 +146,7 @@ def test_what_filters_may_name_is_told_for_each_language(filled: Client) -> None
         "apache-selector": None,
         "artemis": '"my-list"',
         "amqp-sql": "[my-list]",
+        "cesql": None,
     }
     assert "JMSPriority" in found["fields"]["jms"]
     assert "properties.subject" in found["fields"]["amqp-sql"]

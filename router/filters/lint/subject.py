@@ -13,7 +13,7 @@ from lark import Token
 from lark.visitors import v_args
 
 from bindery.router.filters.ast import Condition, IsNull, Node, Not, walk
-from bindery.router.filters.builder import Part, TreeBuilder
+from bindery.router.filters.builder import TreeBuilder
 from bindery.router.filters.dialect import DIALECTS, Dialect
 from bindery.router.filters.filter import Filter
 from bindery.router.filters.lexer import tokenize
@@ -21,6 +21,7 @@ from bindery.router.filters.limits import NO_LIMITS, Limits
 from bindery.router.filters.lint.finding import Remark
 from bindery.router.filters.lint.schema import ObservedSchema
 from bindery.router.filters.parser import parse_text, strip_prefixes
+from bindery.router.filters.parts import Part
 
 _IS_NULL = re.compile(r"[\s)]*IS\s+(?:NOT\s+)?NULL", re.IGNORECASE)
 

@@ -1,7 +1,8 @@
 """Which filters exist: their descriptors, by symbol and by 64-bit code, and how their values are read.
 
 Symbols compare exactly. Numeric codes are those of the Apache AMQP filters (domain 0x0000468C); those of
-AMQP Filter Expressions have no assigned code and are named by symbol alone.
+AMQP Filter Expressions have no assigned code and are named by symbol alone, as is `cloudevents:sql-filter`, which no
+specification names.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ FILTER_TYPES: Final = (
     FilterType("amqp:any-filter", groups.any_of),
     FilterType("amqp:not-filter", groups.none_of),
     FilterType("amqp:sql-filter", _text("amqp-sql"), dialect="amqp-sql"),
+    FilterType("cloudevents:sql-filter", _text("cesql"), dialect="cesql"),
     FilterType("amqp:header-filter", property_filters.fields("header")),
     FilterType("amqp:properties-filter", property_filters.fields("properties")),
     FilterType("amqp:application-properties-filter", property_filters.entries("application_properties", simple=True)),

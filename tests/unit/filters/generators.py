@@ -231,8 +231,44 @@ def _operands(language: Language) -> st.SearchStrategy[str]:
     return st.recursive(atoms, grow, max_leaves=3)
 
 
+def _event_texts() -> st.SearchStrategy[str]:
+    """Texts of CloudEvents SQL, where any expression may stand anywhere."""
+    attributes = st.sampled_from((*NAMES, "subject", "type", "A"))
+    strings = ("'a'", '"ab"', "'5'", "' 5'", "'-7'", "'true'", "'FALSE'", "''", "'2147483648'", "'a\\'b'", "'é\u2028'")
+    literals = st.sampled_from((*strings, "0", "1", "-5", "2147483647", "-2147483648", "+2", "TRUE", "false"))
+    patterns = st.sampled_from((*_PATTERNS, "a\\%", "\\_%", "5%", "tr%", "a\\b", "\\\\%")).map(_quoted)
+    operators = ("=", "<>", "!=", "<", ">=", "+", "-", "*", "/", "%", *("AND", "OR") * 4, *("XOR",) * 2)
+    ones = ("INT", "BOOL", "STRING", "IS_INT", "IS_BOOL", "LENGTH", "TRIM", "ABS", "lower", "UPPER", "CONCAT")
+    templates = (
+        *(f"({{}} {operator} {{}})" for operator in operators),
+        *(f"{name}({{}})" for name in ones),
+        *("CONCAT_WS({}, {}, {})", "LEFT({}, {})", "RIGHT({}, {})", "SUBSTRING({}, {})", "SUBSTRING({}, {}, {})"),
+        *(
+            "CONCAT()",
+            "NOT ({})",
+            "-({})",
+            "({} OR {} AND {})",
+            "({} IN ({}, {}))",
+            "({} NOT IN ({}, {}))",
+            "(EXISTS a)",
+        ),
+    )
+
+    def grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        return st.builds(str.format, st.sampled_from(templates), inner, inner, inner) | st.builds(
+            "({} {}LIKE {})".format, inner, st.sampled_from(("", "NOT ")), patterns
+        )
+
+    plain = st.builds("{} {} {}".format, attributes, st.sampled_from(("=", "<>", "<")), literals)
+    expressions = st.recursive(attributes | literals, grow, max_leaves=5)
+    either = st.builds("{} {} {}".format, plain, st.sampled_from(("AND", "OR")), plain)
+    return st.one_of(plain, either, expressions, st.builds("{} = {}".format, expressions, expressions))
+
+
 def filter_texts(dialect: str) -> st.SearchStrategy[str]:
     """Texts of one dialect; most are legal, a few break a type rule."""
+    if dialect == "cesql":
+        return _event_texts()
     language = LANGUAGES[dialect]
     operands = _operands(language)
     # half of the comparisons are of the shape that real filters have

@@ -10,9 +10,11 @@ import pytest
 
 from bindery.router.columns import BatchView
 from bindery.router.errors import FilterError
-from bindery.router.filters import FilterGroups, evaluate, is_troubled, parse
+from bindery.router.filters import DIALECTS, FilterGroups, evaluate, is_troubled, parse
 from bindery.router.message import Message, to_batch
 
+#: The languages that share one logic and one grammar of values; CloudEvents SQL has its own.
+SELECTING: Final = tuple(name for name in DIALECTS if name != "cesql")
 CLOCK_MS: Final = 1_577_836_800_000
 #: A definition error.
 ERROR: Final = "error"
