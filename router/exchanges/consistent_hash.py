@@ -87,9 +87,8 @@ class ConsistentHash(HashExchange):
             raise InvalidDeclaration(f"The binding key must not exceed {MAX_WEIGHT}", where=where)
 
     def matcher(self, asked: Sequence[int], base: int) -> ConsistentHashMatcher:
-        """See `ExchangeType`; bindings that have no bucket come with the weight 0."""
-        weights = [weight(self.taking[self.places[one]]) if one in self.places else 0 for one in asked]
-        return ConsistentHashMatcher(base, weights, self._field)
+        """See `ExchangeType`."""
+        return ConsistentHashMatcher(base, self.order(asked), [weight(one) for one in self.taking], self._field)
 
     def choice(self, keys: Sequence[str], message: Message) -> Choice | None:
         """See `ExchangeType`."""

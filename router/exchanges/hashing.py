@@ -26,6 +26,11 @@ class HashExchange(ExchangeType[int]):
     def at(self, exchange: Exchange, bindings: Callable[[], Iterable[Binding]], payload: Payload | None) -> Self:
         """See `ExchangeType`."""
 
+    def order(self, asked: Sequence[int]) -> list[int]:
+        """The places in `asked` of the bindings that a hash can choose, in their order."""
+        rules = {one: rule for rule, one in enumerate(asked)}
+        return [rules[binding.id] for binding in self.taking]
+
     @abstractmethod
     def taker(self, choice: Choice) -> Binding:
         """The binding that a bucket belongs to."""

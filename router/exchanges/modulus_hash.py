@@ -29,8 +29,7 @@ class ModulusHash(HashExchange):
 
     def matcher(self, asked: Sequence[int], base: int) -> ModulusHashMatcher:
         """See `ExchangeType`."""
-        rules = {one: rule for rule, one in enumerate(asked)}
-        return ModulusHashMatcher(base, [rules[binding.id] for binding in self.taking])
+        return ModulusHashMatcher(base, self.order(asked))
 
     def choice(self, keys: Sequence[str], message: Message) -> Choice | None:
         """See `ExchangeType`."""

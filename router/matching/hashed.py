@@ -62,12 +62,12 @@ class HashedField:
 
 
 class HashMatcher(ABC):
-    """Chooses by a hash one of the rules `base`, `base + 1` …"""
+    """Chooses by a hash one of the rules in `order`, as many of `base`, `base + 1` … as there are to choose from."""
 
     body_refs: tuple[Ref, ...] = ()
 
-    def __init__(self, base: int, rules: int) -> None:
-        self.rules = np.arange(base, base + rules, dtype=np.int32)
+    def __init__(self, base: int, order: Sequence[int]) -> None:
+        self.rules = np.array(order, np.int32) + np.int32(base)
 
     def match(self, states: States) -> Matches:
         """See `Matcher.match`."""
@@ -79,17 +79,17 @@ class HashMatcher(ABC):
 
     @abstractmethod
     def chosen(self, hashes: Hashes) -> Int32s:
-        """The rule that each hash chooses, counted from `base`."""
+        """The place in the order that each hash chooses."""
 
 
 class ConsistentHashMatcher(HashMatcher):
-    """Buckets in a row, so many for each rule (`weights`; 0 for a rule that has none); jump hashing chooses one.
+    """Buckets in a row, `weights[place]` for each place in the order; jump hashing chooses one.
 
     `field` is what is hashed; None: the first of the keys.
     """
 
-    def __init__(self, base: int, weights: Sequence[int], field: HashedField | None) -> None:
-        super().__init__(base, len(weights))
+    def __init__(self, base: int, order: Sequence[int], weights: Sequence[int], field: HashedField | None) -> None:
+        super().__init__(base, order)
         self._ends = np.cumsum(np.array(weights, np.int64))
         self._field = field
 
@@ -114,11 +114,7 @@ class ConsistentHashMatcher(HashMatcher):
 
 
 class ModulusHashMatcher(HashMatcher):
-    """The hash of the list of keys, modulo the number of rules, chooses; `order` are the rules in their order."""
-
-    def __init__(self, base: int, order: Sequence[int]) -> None:
-        super().__init__(base, len(order))
-        self._order = np.array(order, np.int32)
+    """The hash of the list of keys, modulo the number of rules, chooses."""
 
     def hashes(self, states: States) -> Hashes:
         """See `HashMatcher`."""
@@ -134,8 +130,8 @@ class ModulusHashMatcher(HashMatcher):
 
     def chosen(self, hashes: Hashes) -> Int32s:
         """See `HashMatcher`."""
-        found: Int32s = self._order[(hashes & np.uint32(2**RANGE_BITS - 1)) % np.uint32(len(self._order))]
-        return found
+        places = (hashes & np.uint32(2**RANGE_BITS - 1)) % np.uint32(len(self.rules))
+        return places.astype(np.int32)
 
 
 def _of_texts(texts: Texts, which: Int64s, start: int = 0) -> Hashes:

@@ -86,8 +86,6 @@ class Messages:
         exchange_type = self._links.type_of(link)
         if exchange_type.reads_headers:
             yield from _with_headers(message, exchange_type.asked(link))
-        elif exchange_type.reads_hash:
-            return  # a message is not made so that its hash fits
         elif self._links.exchanges[link.source].type == "topic":
             yield replace(message, routing_key=fitted(link.routing_key, message.routing_key))
         else:

@@ -112,6 +112,23 @@ def test_all_keys_of_a_message_make_its_modulus_and_the_first_its_bucket() -> No
     assert queues(editor_of("x-consistent-hash", bound).topology, [message]) == [f"q{jump(text_hash('k'), 7)}"]
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_replacement_key_is_hashed_instead_of_all_keys(replaced: bool) -> None:
+    editor = editor_of("x-modulus-hash", [(f"q{number}", "") for number in range(7)])
+    editor.declare_exchange(Exchange(DEFAULT_VHOST, "in", "fanout"))
+    arguments = Table({"x-replacement-routing-key": "new"} if replaced else {})
+    editor.bind(Binding(0, DEFAULT_VHOST, "in", "x", "exchange", "", arguments))
+    message = Message(exchange="in", routing_key="k", cc=("c",), bcc=("b",))
+    keys = ["new"] if replaced else ["k", "c", "b"]
+    hashed = keys_hash(keys) & _27_BITS
+    assert queues(editor.topology, [message]) == [f"q{hashed % 7}"]
+    (said,) = Explainer(editor.topology, DEFAULT_VHOST).explain(to_batch([message]), clock_ms=0)
+    choice = said.visits[1].choice
+    assert choice is not None
+    assert (choice.hash, choice.bucket, choice.buckets) == (hashed, hashed % 7, 7)
+    assert choice.hashed == ("the key 'new'" if replaced else "the keys 'k', 'c', 'b'")
+
+
 def test_messages_without_the_header_go_to_one_queue() -> None:
     bound = [(f"q{number}", "1") for number in range(7)]
     editor = editor_of("x-consistent-hash", bound, hash_header="h")
@@ -147,7 +164,7 @@ def test_weights_are_written_as_erlang_reads_them() -> None:
 
 @pytest.mark.parametrize("kind", ["x-consistent-hash", "x-modulus-hash"])
 def test_explain_says_what_was_hashed_and_whose_the_bucket_is(kind: str) -> None:
-    topology = editor_of(kind, [("a", "2"), ("b", "5"), ("c", "9")]).topology
+    topology = editor_of(kind, [("c", "2"), ("a", "5"), ("b", "9")]).topology
     for message, queue in zip(KEYS[:20], queues(topology, KEYS[:20]), strict=True):
         asked = [name for name in "abc" if name != queue]
         (said,) = Explainer(topology, DEFAULT_VHOST).explain(to_batch([message]), clock_ms=0, queues=asked)

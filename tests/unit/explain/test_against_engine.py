@@ -144,6 +144,14 @@ def without_criteria(
     return message
 
 
+def alone(editor: TopologyEditor, message: Message, cause: Cause, explained: Explanation, queue: str) -> Message | None:
+    """A hash has nothing else to choose."""
+    for binding in editor.topology.bindings_from(DEFAULT_VHOST, cause.path[0].source):
+        if binding.id != cause.path[0].id:
+            editor.unbind(binding)
+    return message
+
+
 def without_other_ways(
     editor: TopologyEditor, message: Message, cause: Cause, explained: Explanation, queue: str
 ) -> Message | None:
@@ -196,6 +204,7 @@ REPAIRS = {
     "exclusive-divert": without_divert,
     "key": with_matching_key,
     "headers": without_criteria,
+    "hash": alone,
     "alternate-not-used": without_other_ways,
     "exchange-not-reached": published_there,
     "nothing-leads-here": with_a_way,
