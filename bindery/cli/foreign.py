@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -112,10 +112,7 @@ class Foreign:
         try:
             edit = declare(settled.definitions, self.data, Path(name).name, overwrite=self.overwrite)
         except DefinitionsRefused as error:
-            for problem in error.problems:  # in the words of the source, not of the definitions made of it
-                owner = settled.owners.get(problem["path"])
-                problem["path"] = problem["path"] if owner is None else owner.place
-            raise
+            raise _in_words_of_the_source(error, settled) from None
         if self.access:
             self._put_access(settled.definitions, settled, name, dry=False)
         return edit.result.as_data() | {"version": edit.version}
@@ -142,3 +139,15 @@ class Foreign:
             author="bindery import",
             action=f"imported users of {name}",
         )
+
+
+def _in_words_of_the_source(error: DefinitionsRefused, settled: Settled) -> DefinitionsRefused:
+    """The refusal with the places of objects in the source, not in the definitions made of them."""
+    from bindery.router.documents import refusal  # noqa: PLC0415
+
+    for problem in error.problems:
+        if problem["path"] in settled.owners:
+            problem["path"] = settled.owners[problem["path"]].place
+    placed = refusal(**cast("dict[str, Any]", error.report))
+    placed.hint = error.hint
+    return placed

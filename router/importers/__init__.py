@@ -43,6 +43,7 @@ class SourceKind:
 KINDS: Final[Mapping[str, SourceKind]] = {
     "rabbitmq": SourceKind("RabbitMQ", "rabbitmq", has_access=True, is_live=True),
     "broker-j": SourceKind("Qpid Broker-J", "broker_j"),
+    "artemis": SourceKind("ActiveMQ Artemis", "artemis"),
 }
 
 __all__ = ["KINDS", "SourceKind"]

@@ -249,8 +249,8 @@ class _Host:
         self.names = {
             str(item["id"]): str(item.get("name")) for _, item in (*self.queues, *self.exchanges) if "id" in item
         }
-        self.queue_names = {item.get("name") for _, item in self.queues}
-        self.exchange_names = {item.get("name") for _, item in self.exchanges} | set(PREDECLARED)
+        self.queue_names = {str(item.get("name")) for _, item in self.queues}
+        self.exchange_names = {str(item.get("name")) for _, item in self.exchanges} | set(PREDECLARED)
 
     def read(self) -> None:
         """Its objects, in the order in which they are declared."""
@@ -467,7 +467,7 @@ def _number(item: SourceObject, key: str, value: Any) -> int:
     """A number, which the broker also takes as text; -1 where it is none, which is said."""
     try:
         return int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         if value is not None:
             item.unknown(key, "this is no number: nothing comes of it")
         return -1

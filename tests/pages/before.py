@@ -144,6 +144,7 @@ BEFORE: Final[dict[tuple[str, str], Callable[[Reader], None]]] = {
     ("docs/explain.md", "message.json"): serve,
     ("docs/filters.md", ""): serve,
     ("docs/jobs.md", ""): _orders,
+    ("docs/migration/artemis.md", ""): _public,
     ("docs/migration/broker-j.md", ""): _public,
     ("docs/operations.md", ""): _many_batches,
     ("docs/python.md", ""): _own_flights,

@@ -181,6 +181,8 @@ def test_a_conflict_refuses_the_import_and_names_the_object_of_the_source(run, t
     other = _file(tmp_path, {"queues": [_QUEUE], "exchanges": [{**_EXCHANGE, "type": "direct"}]})
     code, out, _ = run("import", "--from", "rabbitmq", other, "--data", data, "--json")
     assert (code, json.loads(out)["conflicts"][0]["path"]) == (2, "exchanges[0]")
+    code, _, err = run("import", "--from", "rabbitmq", other, "--data", data)
+    assert (code, "exchanges[0]: exchange 'e' exists with type" in err, "overwrite" in err) == (2, True, True)
     assert run("import", "--from", "rabbitmq", other, "--data", data, "--overwrite")[0] == 0
 
 

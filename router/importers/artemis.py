@@ -1,0 +1,537 @@
+"""Apache ActiveMQ Artemis: `broker.xml`.
+
+An address is a fanout exchange of its name, to which a message for the address is published; its queues are bound to
+it, and its diverts are diverts of it. An address with wildcards is one, too: the addresses of the file that it matches
+are bound to it, and one topic exchange leads to it from all others, with the address as the key (user manual,
+"Addresses", "Routing messages with wild cards", "Diverting and splitting message flows"; seed 004: filters).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bindery.router.definitions.document import DIVERTS_KEY
+from bindery.router.importers.objects import Example, SourceObject
+from bindery.router.importers.xml import Element, read_xml, refused_at
+from bindery.router.model import ALTERNATE_BINDING, QUEUE_FILTER
+from bindery.router.queue_limits import DEAD_LETTER_EXCHANGE, LAST_VALUE_KEY, MAX_LENGTH, MESSAGE_TTL, argument
+
+#: The exchange for addresses that the file does not name.
+ELSEWHERE: Final = "addresses"
+#: The property of last values where nothing names one ("Last-Value Queues").
+_LVQ_KEY: Final = "_AMQ_LVQ_NAME"
+_LATE: Final = "kept by maintenance, within about a minute; Artemis does it at once"
+_NO_CONSUMERS: Final = "there are no consumers that hold messages; readers read the table"
+_NO_RETRIES: Final = "nothing is delivered again of itself; readers read the table"
+_OF_BROKER: Final = "of the broker itself; no message goes elsewhere for it"
+_NOT_CREATED: Final = "nothing is created by publishing or reading; declare it"
+_FORWARD: Final = "`bindery forward` hands a queue on to a Kafka topic; a job reads a queue and feeds an exchange"
+
+#: Parts of `core` that are no topology and may be missed -> what to do.
+_PARTS: Final[Mapping[str, str]] = {
+    "security-settings": "permissions of users say who may what (`bindery serve`)",
+    "broker-plugins": "plugins of the broker do not run here",
+    "remoting-incoming-interceptors": "a job's expressions change messages before they are routed",
+    "remoting-outgoing-interceptors": "a job's expressions change messages before they are routed",
+    "federations": _FORWARD,
+    "broker-connections": _FORWARD,
+    "connector-services": _FORWARD,
+    "resource-limit-settings": "limits of vhosts bound their queues",
+    "grouping-handler": _NO_CONSUMERS,
+}
+#: Parts of `core` that say how the broker runs (artemis-configuration.xsd of 2.19, and later ones).
+_SETTINGS: Final = frozenset(
+    {
+        *("acceptors", "address-queue-scan-period", "amqp-use-core-subscription-naming"),
+        *("async-connection-execution-enabled", "authentication-cache-size", "authorization-cache-size"),
+        *("bindings-directory", "broadcast-groups", "broker-balancers", "broker-id", "cluster-connections"),
+        *("cluster-password", "cluster-user", "configuration-file-refresh-period", "connection-routers"),
+        *("connection-ttl-check-interval", "connection-ttl-override", "connectors", "create-bindings-dir"),
+        *("create-journal-dir", "critical-analyzer", "critical-analyzer-check-period"),
+        *("critical-analyzer-policy", "critical-analyzer-timeout", "discovery-groups", "disk-scan-period"),
+        *("global-max-messages", "global-max-size", "graceful-shutdown-enabled", "graceful-shutdown-timeout"),
+        *("ha-policy", "id-cache-size", "internal-naming-prefix", "jmx-domain", "jmx-management-enabled"),
+        *("jmx-use-broker-name", "journal-buffer-size", "journal-buffer-timeout", "journal-compact-min-files"),
+        *("journal-compact-percentage", "journal-datasync", "journal-device-block-size", "journal-directory"),
+        *("journal-file-open-timeout", "journal-file-size", "journal-lock-acquisition-timeout", "journal-max-io"),
+        *("journal-min-files", "journal-pool-files", "journal-retention-directory"),
+        *("journal-sync-non-transactional", "journal-sync-transactional", "journal-type"),
+        *("large-messages-directory", "lock-coordinators", "log-delegate-factory-class-name"),
+        *("log-journal-write-rate", "management-address", "management-notification-address", "mask-password"),
+        *("max-disk-usage", "memory-measure-interval", "memory-warning-threshold", "message-counter-enabled"),
+        *("message-counter-max-day-history", "message-counter-sample-period", "message-expiry-scan-period"),
+        *("message-expiry-thread-priority", "metrics", "metrics-plugin", "min-disk-free", "name"),
+        *("network-check-NIC", "network-check-URL-list", "network-check-list", "network-check-period"),
+        *("network-check-ping-command", "network-check-ping6-command", "network-check-timeout"),
+        *("node-manager-lock-directory", "page-max-concurrent-io", "page-sync-timeout", "paging-directory"),
+        *("password-codec", "persist-delivery-count-before-delivery", "persist-id-cache", "persistence-enabled"),
+        *("populate-validated-user", "read-whole-page", "reject-empty-validated-user", "resolve-protocols"),
+        *("scheduled-thread-pool-max-size", "security-enabled", "security-invalidation-interval"),
+        *("server-dump-interval", "store", "system-property-prefix", "temporary-queue-namespace"),
+        *("thread-pool-max-size", "transaction-timeout", "transaction-timeout-scan-period"),
+        *("wild-card-routing-enabled"),
+    }
+)
+#: Attributes of queues -> (values that ask for nothing, what is different).
+_QUEUE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "max-consumers": (("-1",), _NO_CONSUMERS),
+    "purge-on-no-consumers": (("false",), "what is in a queue stays when nobody reads it"),
+    "exclusive": (("false",), _NO_CONSUMERS),
+    "group-rebalance": (("false",), _NO_CONSUMERS),
+    "group-rebalance-pause-dispatch": (("false",), _NO_CONSUMERS),
+    "group-buckets": (("-1",), _NO_CONSUMERS),
+    "group-first-key": ((), _NO_CONSUMERS),
+    "consumers-before-dispatch": (("0",), _NO_CONSUMERS),
+    "delay-before-dispatch": (("-1",), _NO_CONSUMERS),
+    "durable": (("true",), "stays when the service is started again, as everything here does"),
+}
+_QUEUE_IDLE: Final[Mapping[str, str]] = {
+    "non-destructive": "readers of tables take nothing away",
+    "user": "nobody owns a queue",
+}
+#: Keys of address settings that queues or exchanges take over.
+_TAKEN: Final = frozenset(
+    {
+        *("expiry-delay", "expiry-address", "dead-letter-address", "send-to-dla-on-no-route", "default-ring-size"),
+        *("last-value-queue", "default-last-value-queue", "default-last-value-key"),
+    }
+)
+_SETTING: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    **dict.fromkeys(
+        (
+            *("redelivery-delay", "redelivery-delay-multiplier", "redelivery-collision-avoidance-factor"),
+            *("max-redelivery-delay", "max-delivery-attempts"),
+        ),
+        ((), _NO_RETRIES),
+    ),
+    **dict.fromkeys(
+        (
+            *("auto-create-queues", "auto-create-addresses", "auto-create-jms-queues", "auto-create-jms-topics"),
+            *("auto-create-dead-letter-resources", "auto-create-expiry-resources"),
+        ),
+        (("false",), _NOT_CREATED),
+    ),
+    **dict.fromkeys(("min-expiry-delay", "max-expiry-delay"), (("-1",), "times to live are not changed")),
+    **dict.fromkeys(
+        ("default-purge-on-no-consumers", "default-exclusive-queue", "default-group-rebalance"),
+        (("false",), _NO_CONSUMERS),
+    ),
+    **dict.fromkeys(("default-max-consumers", "default-group-buckets"), (("-1",), _NO_CONSUMERS)),
+    "address-full-policy": (("PAGE",), "a job cannot refuse or drop its records, so that nothing bounds an address"),
+    "slow-consumer-policy": (("NOTIFY",), _NO_CONSUMERS),
+    "retroactive-message-count": (("0",), "`bindery backfill` brings earlier messages to a new queue"),
+    "enable-ingress-timestamp": (("false",), "rows say when they were routed"),
+}
+_SETTING_IDLE: Final = frozenset(
+    {
+        *("max-size-bytes", "max-size-messages", "max-size-bytes-reject-threshold", "page-size-bytes"),
+        *("page-max-cache-size", "page-limit-bytes", "page-limit-messages", "page-full-policy"),
+        *("max-read-page-bytes", "max-read-page-messages", "prefetch-page-bytes", "prefetch-page-messages"),
+        *("redistribution-delay", "message-counter-history-day-limit", "management-browse-page-size"),
+        *("management-message-attribute-size-limit", "slow-consumer-threshold", "slow-consumer-check-period"),
+        *("slow-consumer-threshold-measurement-unit", "default-consumer-window-size", "enable-metrics"),
+        *("default-consumers-before-dispatch", "default-delay-before-dispatch", "default-non-destructive"),
+        *("auto-delete-queues", "auto-delete-addresses", "auto-delete-jms-queues", "auto-delete-jms-topics"),
+        *("auto-delete-created-queues", "auto-delete-queues-delay", "auto-delete-addresses-delay"),
+        *("auto-delete-queues-message-count", "auto-delete-queues-skip-usage-check"),
+        *("auto-delete-addresses-skip-usage-check", "config-delete-queues", "config-delete-addresses"),
+        *("config-delete-diverts", "default-queue-routing-type", "default-address-routing-type"),
+        *("dead-letter-queue-prefix", "dead-letter-queue-suffix", "expiry-queue-prefix", "expiry-queue-suffix"),
+        *("default-group-first-key", "id-cache-size"),
+    }
+)
+_DIVERT: Final = frozenset(
+    {
+        *("name", "address", "forwarding-address", "filter", "exclusive", "routing-name", "routing-type"),
+        *("transformer", "transformer-class-name"),
+    }
+)
+_ROUTING_TYPES: Final = ("anycast", "multicast")
+
+
+def read(name: str, raw: bytes, *, access: bool = False) -> list[SourceObject]:
+    """The objects of a `broker.xml`; raises DefinitionsRefused for what is no such document."""
+    root = read_xml(name, raw)
+    core = root if root.name == "core" else root.first("core")
+    if core is None:
+        raise refused_at(name, "this is no broker.xml: it has no core", root)
+    reader = _Reader(core)
+    reader.read()
+    if root is not core:
+        for part in root.children:
+            if part is not core:
+                _object(reader.found, part.name, "", part).lost(
+                    "this part of the file is no topology of Artemis 2", hint="write it as addresses of core"
+                )
+    return reader.found
+
+
+def _object(found: list[SourceObject], kind: str, name: str, element: Element) -> SourceObject:
+    found.append(SourceObject(kind, name, f"line {element.line}"))
+    return found[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Wildcards:
+    """How addresses are split into words, and which words stand for others."""
+
+    routed: bool = True
+    delimiter: str = "."
+    any_words: str = "#"
+    single_word: str = "*"
+
+    def is_pattern(self, address: str) -> bool:
+        """Whether an address stands for others."""
+        return self.routed and bool({self.any_words, self.single_word} & set(address.split(self.delimiter)))
+
+    def matches(self, pattern: str, address: str) -> bool:
+        """Whether an address is among those that a pattern stands for: `*` is one word, `#` any number of them."""
+        words = address.split(self.delimiter)
+        reached = [True] + [False] * len(words)
+        for part in pattern.split(self.delimiter):
+            if part == self.any_words:
+                reached = list(itertools.accumulate(reached, lambda before, here: before or here))
+            else:
+                passes = [part in (self.single_word, word) for word in words]
+                reached = [False] + [before and fits for before, fits in zip(reached, passes, strict=False)]
+        return reached[-1]
+
+    def key(self, pattern: str) -> str | None:
+        """The binding key of a topic exchange that says the same; None where words cannot be told apart there."""
+        words = pattern.split(self.delimiter)
+        plain = [word for word in words if word not in (self.any_words, self.single_word)]
+        if any("." in word or word in ("#", "*") for word in plain):
+            return None
+        return ".".join({self.any_words: "#", self.single_word: "*"}.get(word, word) for word in words)
+
+    def example(self, pattern: str) -> str:
+        """An address that the pattern stands for."""
+        wild = (self.any_words, self.single_word)
+        return self.delimiter.join("any" if word in wild else word for word in pattern.split(self.delimiter))
+
+
+class _Reader:
+    """Goes through `core`; `found` gets its objects."""
+
+    def __init__(self, core: Element) -> None:
+        self.core = core
+        self.found: list[SourceObject] = []
+        self.wildcards = Wildcards()
+        #: What the settings that match an address say together.
+        self.settings: list[tuple[str, dict[str, str]]] = []
+        self.addresses: dict[str, Element] = {}
+        self.targets: set[str] = set()
+
+    def read(self) -> None:
+        """Its parts, settings first, because they say what becomes of addresses."""
+        for part in self.core.all("wildcard-addresses"):
+            self._wildcards(part)
+        diverts = [divert for part in self.core.all("diverts") for divert in part.all("divert")]
+        for element in (address for part in self.core.all("addresses") for address in part.all("address")):
+            self.addresses.setdefault(element.attributes.get("name", ""), element)
+        legacy = [queue for part in self.core.all("queues") for queue in part.all("queue")]
+        for named, element in [
+            *((queue.said("address") or "", queue) for queue in legacy),
+            *((divert.said("address") or "", divert) for divert in diverts),
+            *((target, divert) for divert in diverts for target in _targets(divert)),
+        ]:
+            self.addresses.setdefault(named, element)
+        self.targets = {target for divert in diverts for target in _targets(divert)}
+        for part in self.core.all("address-settings"):
+            for setting in part.children:
+                self._setting(setting)
+        self.settings.sort(key=lambda one: self._width(one[0]), reverse=True)
+        for name, element in self.addresses.items():
+            self._address(name, element, diverts)
+        for queue in legacy:
+            self._queue(queue, queue.said("address") or "", queue.attributes.get("name", ""))
+        for divert in diverts:
+            self._divert(divert)
+        read = {"wildcard-addresses", "diverts", "addresses", "queues", "address-settings"}
+        for part in self.core.children:
+            if part.name not in read:
+                self._part(part)
+
+    def _width(self, match: str) -> tuple[int, int, int]:
+        """How much a setting matches: the most specific one comes last, and wins."""
+        words = match.split(self.wildcards.delimiter)
+        return (words.count(self.wildcards.any_words), words.count(self.wildcards.single_word), -len(words))
+
+    def _wildcards(self, part: Element) -> None:
+        said = {child.name: child.text for child in part.children}
+        item = _object(self.found, "wildcards", "", part)
+        for key in said.keys() - {"routing-enabled", "enabled", "delimiter", "any-words", "single-word"}:
+            item.unknown(key)
+        routed = said.get("routing-enabled", said.get("enabled", "true")).lower() != "false"
+        stated = (
+            said.get(key) or default for key, default in (("delimiter", "."), ("any-words", "#"), ("single-word", "*"))
+        )
+        self.wildcards = Wildcards(routed, *stated)
+        if routed and self.wildcards.delimiter != ".":
+            item.differs(
+                "delimiter",
+                f"keys of the exchange {ELSEWHERE!r} have words that are delimited by full stops",
+                hint=f"publish with . in place of {self.wildcards.delimiter} there",
+            )
+
+    def _part(self, part: Element) -> None:
+        if part.name == "bridges":
+            for bridge in part.children:
+                self._bridge(bridge)
+        elif part.name in _PARTS:
+            for one in part.children or [part]:
+                name = one.attributes.get("name") or one.attributes.get("match") or one.text
+                _object(self.found, one.name, name, one).lost("no part of a topology", hint=_PARTS[part.name])
+        elif part.name == "include":
+            _object(self.found, "include", part.attributes.get("href", ""), part).lost(
+                "what a file includes is not fetched", hint="put the included elements into a copy of the file"
+            )
+        elif part.name in _SETTINGS:
+            _object(self.found, "setting", part.name, part).idle("", _OF_BROKER)
+        else:
+            _object(self.found, "setting", part.name, part).unknown("", "nobody knows this part of core")
+
+    def _bridge(self, bridge: Element) -> None:
+        item = _object(self.found, "bridge", bridge.attributes.get("name", ""), bridge)
+        item.lost(f"nothing is handed on from queue {bridge.said('queue-name')!r}", hint=_FORWARD)
+
+    # -- settings of addresses
+
+    def _setting(self, setting: Element) -> None:
+        match = setting.attributes.get("match", "")
+        item = _object(self.found, "address-setting", match, setting)
+        said = {child.name: child.text for child in setting.children}
+        self.settings.append((match, said))
+        for key, value in said.items():
+            if key in _TAKEN:
+                item.idle(key, "said of the addresses and queues that it matches")
+            elif key in _SETTING:
+                asks_nothing, why = _SETTING[key]
+                if value in asks_nothing:
+                    item.idle(key, "asks for nothing that is not done")
+                else:
+                    item.differs(key, why)
+            elif key in _SETTING_IDLE:
+                item.idle(key, _OF_BROKER)
+            else:
+                item.unknown(key)
+        for key in setting.attributes.keys() - {"match"}:
+            item.unknown(key)
+
+    def _said_of(self, address: str) -> dict[str, str]:
+        """What the settings say of an address, the most specific one last."""
+        said: dict[str, str] = {}
+        for match, keys in self.settings:
+            if self.wildcards.matches(match, address):
+                said |= keys
+        return said
+
+    # -- addresses
+
+    def _address(self, name: str, element: Element, diverts: list[Element]) -> None:
+        item = _object(self.found, "address", name, element)
+        if element.name != "address":
+            item.idle("", f"named by a {element.name}")
+        arguments: dict[str, Any] = {}
+        said = self._said_of(name)
+        if said.get("send-to-dla-on-no-route") == "true" and (letters := said.get("dead-letter-address")):
+            arguments[ALTERNATE_BINDING] = {"destination": letters}
+            if letters not in self.addresses:
+                item.differs(
+                    "send-to-dla-on-no-route", f"the file has no address {letters!r}", hint="add it to the file"
+                )
+                arguments.clear()
+        item.declares.append(("exchanges", {"name": name, "type": "fanout", "arguments": arguments}))
+        if self.wildcards.is_pattern(name):
+            self._pattern(item, name, diverts)
+        if element.name == "address":
+            self._queues(item, name, element)
+
+    def _pattern(self, item: SourceObject, name: str, diverts: list[Element]) -> None:
+        """An address that stands for others: the ones of the file lead to it, and a topic exchange for the rest."""
+        for other in self.addresses:
+            if not self.wildcards.is_pattern(other) and self.wildcards.matches(name, other):
+                item.declares.append(("bindings", _bound(other, name, "exchange")))
+        key = self.wildcards.key(name)
+        if key is None:
+            item.differs("name", "a word of it has a full stop or is a wildcard: only addresses of the file lead to it")
+            return
+        if ELSEWHERE in self.addresses:
+            item.differs("name", f"the file has an address {ELSEWHERE!r}: only addresses of the file lead to it")
+            return
+        item.declares.insert(0, ("exchanges", {"name": ELSEWHERE, "type": "topic"}))
+        item.declares.append(("bindings", _bound(ELSEWHERE, name, "exchange", key)))
+        address = self.wildcards.example(name)
+        plain = [queue for queue in _queues_of(self.addresses[name]) if queue.said("filter") is None]
+        others = [one for one in self.addresses if one != name and self.wildcards.is_pattern(one)]
+        diverted = any(divert.said("address") in (name, address) for divert in diverts)
+        alone = plain and address not in self.addresses and not others and not diverted
+        reached = tuple(queue.attributes.get("name", "") for queue in plain)
+        item.differs(
+            "name",
+            f"addresses that the file does not name are keys of the exchange {ELSEWHERE!r}",
+            hint=f"publish to {ELSEWHERE!r} with the address as the key, words delimited by full stops",
+            example=Example({"exchange": address}, reached) if alone else None,
+        )
+        if others and any(divert.said("address") == name and _is(divert, "exclusive") for divert in diverts):
+            item.differs(
+                "exclusive",
+                f"of addresses that the file does not name other wildcards get what its diverts take: {others}",
+            )
+
+    def _queues(self, item: SourceObject, name: str, element: Element) -> None:
+        for key in element.attributes.keys() - {"name"}:
+            item.unknown(key)
+        for child in element.children:
+            if child.name not in _ROUTING_TYPES and child.name != "queue":
+                item.unknown(child.name)
+        anycast = [queue for part in element.all("anycast") for queue in part.all("queue")]
+        listed = list(_queues_of(element))
+        if len(anycast) > 1:
+            names = [queue.attributes.get("name", "") for queue in listed]
+            plain = all(queue.said("filter") is None for queue in listed) and len(listed) == len(anycast)
+            item.differs(
+                "anycast",
+                "a message goes to one of these queues in turn; here each gets a copy",
+                hint="bind one queue: its readers share the messages",
+                example=Example({"exchange": name}, (names[0],)) if plain else None,
+            )
+        elif anycast and len(listed) > len(anycast):
+            item.differs("anycast", "a message that states a routing type goes to the queues of that type; here to all")
+        for queue in listed:
+            self._queue(queue, name, queue.attributes.get("name", ""))
+
+    def _queue(self, queue: Element, address: str, name: str) -> None:
+        item = _object(self.found, "queue", name, queue)
+        said = self._said_of(address)
+        stated = {key: value for key, value in queue.attributes.items() if key != "name"}
+        stated |= {child.name: child.text for child in queue.children if child.name not in ("filter", "address")}
+        arguments: dict[str, Any] = {}
+        self._filter(item, queue, address, arguments)
+        if stated.pop("enabled", "true") == "false":
+            item.lost("a queue that is not enabled gets no messages", "enabled")
+            return
+        last_value = stated.pop("last-value", said.get("default-last-value-queue", said.get("last-value-queue", "")))
+        last_key = stated.pop("last-value-key", said.get("default-last-value-key"))
+        if last_value == "true" or last_key:
+            arguments[LAST_VALUE_KEY] = last_key or _LVQ_KEY
+            item.differs("last-value", f"the last value of each key stays: {_LATE}")
+        for key, limit in (
+            ("ring-size", stated.pop("ring-size", said.get("default-ring-size", "-1"))),
+            ("expiry-delay", said.get("expiry-delay", "-1")),
+        ):
+            self._limit(item, key, limit, arguments)
+        if (letters := said.get("expiry-address")) and argument(MESSAGE_TTL) in arguments and letters in self.addresses:
+            arguments[argument(DEAD_LETTER_EXCHANGE)] = letters
+        elif letters:
+            item.differs(
+                "expiry-address",
+                "nothing comes there: messages expire where an expiry-delay is set, and to an address of the file",
+            )
+        for key, value in stated.items():
+            if key in _QUEUE:
+                asks_nothing, why = _QUEUE[key]
+                if value.lower() not in asks_nothing:
+                    item.differs(key, why)
+            elif key in _QUEUE_IDLE:
+                item.idle(key, _QUEUE_IDLE[key])
+            else:
+                item.unknown(key)
+        item.declares += [
+            ("queues", {"name": name, "arguments": arguments}),
+            ("bindings", _bound(address, name, "queue")),
+        ]
+
+    def _filter(self, item: SourceObject, queue: Element, address: str, arguments: dict[str, Any]) -> None:
+        text = _filter_of(queue)
+        if not text:
+            return
+        arguments[QUEUE_FILTER] = text
+        if "AMQAddress" in text and (address in self.targets or self.wildcards.is_pattern(address)):
+            item.differs(
+                "filter", "AMQAddress is the exchange that was published to, also after a divert and for wildcards"
+            )
+        if "AMQSize" in text:
+            item.differs("filter.AMQSize", "the bytes of the body; Artemis counts those of the encoded message")
+
+    @staticmethod
+    def _limit(item: SourceObject, key: str, limit: str, arguments: dict[str, Any]) -> None:
+        try:
+            number = int(limit)
+        except ValueError:
+            item.unknown(key, "this is no number: nothing comes of it")
+            return
+        if number < 0:
+            return
+        if key == "ring-size":
+            arguments[argument(MAX_LENGTH)] = number
+            item.differs(key, f"the oldest go: {_LATE}")
+        else:
+            arguments[argument(MESSAGE_TTL)] = number
+            item.differs(key, f"{_LATE}; it also bounds messages that state a longer time to live")
+
+    # -- diverts
+
+    def _divert(self, divert: Element) -> None:
+        name = divert.attributes.get("name") or divert.said("name") or ""
+        item = _object(self.found, "divert", name, divert)
+        source, exclusive = divert.said("address") or "", _is(divert, "exclusive")
+        for key in (divert.attributes.keys() | {child.name for child in divert.children}) - _DIVERT:
+            item.unknown(key)
+        if divert.said("transformer") is not None or divert.said("transformer-class-name") is not None:
+            item.differs("transformer", "Java code does not run here", hint="a job's expressions make messages")
+        if divert.said("routing-type") is not None:
+            item.idle("routing-type", "messages have no routing type here")
+        if divert.said("routing-name") is not None:
+            item.idle("routing-name", "diverts are known by their names")
+        if "AMQAddress" in (text := _filter_of(divert)) and (
+            source in self.targets or self.wildcards.is_pattern(source)
+        ):
+            item.differs("filter", "AMQAddress is the exchange that was published to, also after another divert")
+        # an exclusive divert of an address with wildcards keeps messages from the queues of the addresses it matches
+        sources = [source]
+        if exclusive and self.wildcards.is_pattern(source):
+            sources += [
+                one
+                for one in self.addresses
+                if not self.wildcards.is_pattern(one) and self.wildcards.matches(source, one)
+            ]
+        ends = [(start, target) for start in sources for target in _targets(divert)]
+        for number, (start, target) in enumerate(ends):
+            declared = {
+                "name": name if number == 0 else f"{name}-{number + 1}",
+                "source": start,
+                "destination": target,
+                "filter": text,
+                "exclusive": exclusive,
+            }
+            item.declares.append((DIVERTS_KEY, declared))
+
+
+def _bound(source: str, destination: str, kind: str, key: str = "") -> dict[str, Any]:
+    return {"source": source, "destination": destination, "destination_type": kind, "routing_key": key}
+
+
+def _queues_of(address: Element) -> list[Element]:
+    """The queues of an address, those of both routing types and those that stand in it without one."""
+    parts = [address, *(part for kind in _ROUTING_TYPES for part in address.all(kind))]
+    return [queue for part in parts for queue in part.all("queue")] if address.name == "address" else []
+
+
+def _filter_of(element: Element) -> str:
+    found = element.first("filter")
+    if found is None:
+        return element.attributes.get("filter", "")
+    return found.attributes.get("string", found.text)
+
+
+def _targets(divert: Element) -> list[str]:
+    """The addresses that a divert leads to: one, or several with commas."""
+    return [one.strip() for one in (divert.said("forwarding-address") or "").split(",") if one.strip()]
+
+
+def _is(element: Element, key: str) -> bool:
+    return (element.said(key) or "").lower() == "true"
