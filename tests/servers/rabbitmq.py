@@ -67,8 +67,7 @@ class RabbitMQ:
             settings |= {"management.tcp.ip": "127.0.0.1", "management.tcp.port": str(self.management_port)}
         (folder / "rabbitmq.conf").write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
         enabled = ("rabbitmq_management", *plugins) if management else plugins
-        (folder / "enabled_plugins").write_text(f"[{','.join(enabled)}].
-")
+        (folder / "enabled_plugins").write_text(f"[{','.join(enabled)}].\n")
         self._log = folder / "node.log"
         self._environment: Mapping[str, str] = os.environ | {
             "HOME": str(folder),
