@@ -41,7 +41,7 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
     """Write the report in the form that the file's name ends with; raises InvalidInput where it cannot be written."""
     match path.suffix:
         case ".json":
-            text = json.dumps(report, ensure_ascii=False, indent=1) + "\n"
+            text = json.dumps(report, indent=1) + "\n"
         case ".html":
             text = _html(report)
         case _:

@@ -63,7 +63,7 @@ class Foreign:
                 raise print_refusal(error) from None
             raise
         if as_json:
-            typer.echo(json.dumps({**done, "fidelity": found}, ensure_ascii=False))
+            typer.echo(json.dumps({**done, "fidelity": found}))
         else:
             if report is None:
                 fidelity.show_report(found, console())
@@ -92,7 +92,10 @@ class Foreign:
 
     def _content(self, kind: SourceKind) -> tuple[str, bytes]:
         """The name of the document, without credentials, and its bytes."""
-        if self.source.startswith(("http://", "https://", "env:", "file:")):
+        scheme = self.source.partition(":")[0].lower()
+        if "://" in self.source and scheme not in ("http", "https", "env", "file"):
+            raise InvalidInput("this is no URL of a management API", where="URL", hint="http://HOST:15672")
+        if scheme in ("http", "https", "env", "file") and ":" in self.source:
             if not kind.is_live:
                 raise InvalidInput(f"a configuration of {kind.title} is a file", where=f"--from {self.kind}")
             from bindery.cli.management_api import ManagementApi  # noqa: PLC0415

@@ -42,6 +42,13 @@ _PARTS: Final[Mapping[str, str]] = {
     "resource-limit-settings": "limits of vhosts bound their queues",
     "grouping-handler": _NO_CONSUMERS,
 }
+#: Parts of `core` that hold elements of one name.
+_HOLDERS: Final[Mapping[str, str]] = {
+    "addresses": "address",
+    "diverts": "divert",
+    "queues": "queue",
+    "address-settings": "address-setting",
+}
 #: Parts of `core` that say how the broker runs (artemis-configuration.xsd of 2.19, and later ones).
 _SETTINGS: Final = frozenset(
     {
@@ -72,7 +79,7 @@ _SETTINGS: Final = frozenset(
         *("scheduled-thread-pool-max-size", "security-enabled", "security-invalidation-interval"),
         *("server-dump-interval", "store", "system-property-prefix", "temporary-queue-namespace"),
         *("thread-pool-max-size", "transaction-timeout", "transaction-timeout-scan-period"),
-        *("wild-card-routing-enabled"),
+        "wild-card-routing-enabled",
     }
 )
 #: Attributes of queues -> (values that ask for nothing, what is different).
@@ -231,7 +238,18 @@ class _Reader:
             self._wildcards(part)
         diverts = [divert for part in self.core.all("diverts") for divert in part.all("divert")]
         for element in (address for part in self.core.all("addresses") for address in part.all("address")):
-            self.addresses.setdefault(element.attributes.get("name", ""), element)
+            name = element.attributes.get("name", "")
+            if self.addresses.setdefault(name, element) is not element:
+                _object(self.found, "address", name, element).lost(
+                    "an earlier address has this name", hint="put the queues of both into one"
+                )
+        for holder, one in _HOLDERS.items():
+            for part in self.core.all(holder):
+                self._strays(part, one)
+        for element in self.addresses.values():
+            for kind in _ROUTING_TYPES if element.name == "address" else ():
+                for part in element.all(kind):
+                    self._strays(part, "queue")
         legacy = [queue for part in self.core.all("queues") for queue in part.all("queue")]
         for named, element in [
             *((queue.said("address") or "", queue) for queue in legacy),
@@ -241,7 +259,7 @@ class _Reader:
             self.addresses.setdefault(named, element)
         self.targets = {target for divert in diverts for target in _targets(divert)}
         for part in self.core.all("address-settings"):
-            for setting in part.children:
+            for setting in part.all("address-setting"):
                 self._setting(setting)
         self.settings.sort(key=lambda one: self._width(one[0]), reverse=True)
         for name, element in self.addresses.items():
@@ -250,10 +268,19 @@ class _Reader:
             self._queue(queue, queue.said("address") or "", queue.attributes.get("name", ""))
         for divert in diverts:
             self._divert(divert)
-        read = {"wildcard-addresses", "diverts", "addresses", "queues", "address-settings"}
         for part in self.core.children:
-            if part.name not in read:
+            if part.name != "wildcard-addresses" and part.name not in _HOLDERS:
                 self._part(part)
+
+    def _strays(self, part: Element, wanted: str) -> None:
+        """What stands where only elements of one name do."""
+        for child in part.children:
+            if child.name == "include":
+                self._part(child)
+            elif child.name != wanted:
+                _object(self.found, child.name, child.attributes.get("name", ""), child).unknown(
+                    "", f"nobody knows this part of {part.name}"
+                )
 
     def _width(self, match: str) -> tuple[int, int, int]:
         """How much a setting matches: the most specific one comes last, and wins."""
@@ -283,7 +310,7 @@ class _Reader:
                 self._bridge(bridge)
         elif part.name in _PARTS:
             for one in part.children or [part]:
-                name = one.attributes.get("name") or one.attributes.get("match") or one.text
+                name = one.attributes.get("name") or one.attributes.get("match") or ""
                 _object(self.found, one.name, name, one).lost("no part of a topology", hint=_PARTS[part.name])
         elif part.name == "include":
             _object(self.found, "include", part.attributes.get("href", ""), part).lost(
@@ -304,9 +331,14 @@ class _Reader:
         match = setting.attributes.get("match", "")
         item = _object(self.found, "address-setting", match, setting)
         said = {child.name: child.text for child in setting.children}
+        if any(match == earlier for earlier, _ in self.settings):
+            item.lost("an earlier setting has this match: Artemis takes that one", hint="put both into one")
+            return
         self.settings.append((match, said))
         for key, value in said.items():
-            if key in _TAKEN:
+            if key == "dead-letter-address" and said.get("send-to-dla-on-no-route") != "true":
+                item.differs(key, _NO_RETRIES)
+            elif key in _TAKEN:
                 item.idle(key, "said of the addresses and queues that it matches")
             elif key in _SETTING:
                 asks_nothing, why = _SETTING[key]
@@ -339,7 +371,13 @@ class _Reader:
         said = self._said_of(name)
         if said.get("send-to-dla-on-no-route") == "true" and (letters := said.get("dead-letter-address")):
             arguments[ALTERNATE_BINDING] = {"destination": letters}
-            if letters not in self.addresses:
+            if self.wildcards.is_pattern(name):
+                # it would fire for messages that the address itself has delivered
+                item.differs(
+                    "send-to-dla-on-no-route", "not for addresses that the file does not name", hint="add them to it"
+                )
+                arguments.clear()
+            elif letters not in self.addresses:
                 item.differs(
                     "send-to-dla-on-no-route", f"the file has no address {letters!r}", hint="add it to the file"
                 )
@@ -479,6 +517,9 @@ class _Reader:
         name = divert.attributes.get("name") or divert.said("name") or ""
         item = _object(self.found, "divert", name, divert)
         source, exclusive = divert.said("address") or "", _is(divert, "exclusive")
+        if not _targets(divert):
+            item.lost("it leads nowhere: it has no forwarding-address")
+            return
         for key in (divert.attributes.keys() | {child.name for child in divert.children}) - _DIVERT:
             item.unknown(key)
         if divert.said("transformer") is not None or divert.said("transformer-class-name") is not None:

@@ -34,7 +34,7 @@ from bindery.router.queue_limits import (
 )
 
 #: Comments of JSON, which the broker allows, beside the texts in which they are none.
-_COMMENTS: Final = re.compile(r'("(?:[^"\\]|\\.)*")|/\*.*?\*/|//[^\n]*', re.DOTALL)
+_COMMENTS: Final = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\\?\Z))|/\*.*?\*/|//[^\n]*', re.DOTALL)
 #: The property of last values where a queue names none (Broker-J, "Queue Types").
 _LVQ_KEY: Final = "qpid.LVQ_key"
 _LATE: Final = "kept by maintenance, within about a minute; Broker-J does it at once"

@@ -44,7 +44,7 @@ _SECTIONS: Final[Mapping[str, str]] = {
 _ACCESS: Final = frozenset({"users", "permissions", "topic_permissions"})
 #: Keys of users and permissions: those that are read.
 _OF_ACCESS: Final[Mapping[str, frozenset[str]]] = {
-    "users": frozenset({"name", "password_hash", "hashing_algorithm", "tags", "limits"}),
+    "users": frozenset({"name", "password_hash", "hashing_algorithm", "password", "tags", "limits"}),
     "permissions": frozenset({"user", "vhost", "configure", "write", "read"}),
     "topic_permissions": frozenset({"user", "vhost", "exchange", "write", "read"}),
 }
@@ -133,7 +133,8 @@ def _read(section: str, raw: Mapping[str, Any], path: str, *, access: bool) -> S
         case "queues":
             _queue(raw, item)
         case "policies":
-            _limits(raw.get("definition"), item, "definition.", dashed=False)
+            if _reaches(raw, item, "apply-to"):
+                _limits(raw.get("definition"), item, "definition.", dashed=False)
         case "parameters":
             _parameter(raw, item)
         case "global_parameters":
@@ -192,12 +193,28 @@ def _limits(stated: Any, item: SourceObject, prefix: str, *, dashed: bool) -> No
 def _parameter(raw: Mapping[str, Any], item: SourceObject) -> None:
     component, value = raw.get("component"), raw.get("value")
     if component == OPERATOR_COMPONENT and isinstance(value, Mapping):
-        _limits(value.get("definition"), item, "value.definition.", dashed=False)
+        if _reaches(value, item, "value.apply-to"):
+            _limits(value.get("definition"), item, "value.definition.", dashed=False)
     elif isinstance(component, str) and component != LIMITS_KIND.removeprefix(PARAMETER_PREFIX):
         known = KNOWN.get(("parameter", component))
         if known is None or not known.effective:
             why = "no component here reads it" if known is None else known.meaning
             item.lost(why, "component", hint=_INSTEAD.get(component))
+
+
+def _reaches(stated: Mapping[str, Any], item: SourceObject, key: str) -> bool:
+    """Whether a policy may reach a queue here, where queues have no types: says so where it does not as there."""
+    kind = stated.get("apply-to")
+    if kind in ("quorum_queues", "streams"):
+        item.lost(f"no queue here is one of {kind}", key, hint="apply it to queues, with a pattern of their names")
+        return False
+    if kind == "classic_queues":
+        item.differs(
+            key,
+            "queues have no types here: it reaches those that were quorum queues or streams, too",
+            hint="give it a pattern that only classic queues match",
+        )
+    return True
 
 
 #: Components of parameters -> what does here what they do there.
