@@ -27,6 +27,7 @@ from bindery.router.values import Timestamp, Value
 
 #: The highest weight: bucket numbers stay exact as doubles, which the generator divides.
 MAX_WEIGHT: Final = 2**31 - 1
+_MOST_DIGITS: Final = 255
 #: Properties by their AMQP 0-9-1 names, and where a message here holds them.
 PROPERTIES: Final[Mapping[str, str]] = {
     "correlation_id": "correlation_id",
@@ -81,6 +82,8 @@ class ConsistentHash(HashExchange):
         if not _INTEGER.fullmatch(binding.routing_key):
             shown = _as_erlang(binding.routing_key)
             raise InvalidDeclaration(f"The binding key must be an integer: {shown}", where=where)
+        if len(binding.routing_key) > _MOST_DIGITS:  # beyond what Python makes a number of
+            raise InvalidDeclaration(f"The binding key must not exceed {MAX_WEIGHT}", where=where)
         if weight(binding) < 1:
             raise InvalidDeclaration("The binding key must be greater than 0", where=where)
         if weight(binding) > MAX_WEIGHT:
@@ -159,6 +162,8 @@ def _hashed(arguments: Mapping[str, Value]) -> HashedField | None:
 
 def _property_hash(value: Value) -> int:
     """The hash of a property that is no text: in AMQP 0-9-1 ids are texts, and times count seconds."""
+    if value is None:
+        return _ABSENT
     if isinstance(value, Timestamp):
         value = value.ms // 1000
     return text_hash(value if isinstance(value, bytes) else str(value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from bindery.router.erlang_hash import RANGE_BITS, keys_hash
 from bindery.router.matching.matcher import Matches, States
 from bindery.router.matching.texts import Int32s, Int64s, Texts
 from bindery.router.native import kernels
+from bindery.router.utf8 import repaired
 from bindery.router.values import Value
 
 Hashes = npt.NDArray[np.uint32]
@@ -123,8 +124,11 @@ class ModulusHashMatcher(HashMatcher):
         further = _has_further(states)
         found[~further] = native.end_lists(_of_keys(states.sets.keys, states.key_sets[~further]))
         lists: dict[tuple[str, ...], int] = {}
-        for place in np.flatnonzero(further).tolist():
-            keys = _listed(states, place)
+        places = np.flatnonzero(further)
+        at = pa.array(states.rows[places])
+        columns = [_readable(states.view.batch.column(name).take(at)) for name in ("routing_key", "cc", "bcc")]
+        for place, published in zip(places.tolist(), zip(*columns, strict=True), strict=True):
+            keys = _listed(states, place, *published)
             found[place] = lists[keys] = lists[keys] if keys in lists else keys_hash(keys)
         return found
 
@@ -156,12 +160,20 @@ def _has_further(states: States) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _listed(states: States, place: int) -> tuple[str, ...]:
+def _readable(array: pa.Array) -> list[Any]:
+    """The values of texts, or of lists of them, with U+FFFD where bytes are no UTF-8."""
+    try:
+        found: list[Any] = array.to_pylist()
+    except UnicodeDecodeError:
+        found = repaired(array).to_pylist()
+    return found
+
+
+def _listed(
+    states: States, place: int, key: str | None, cc: list[str | None] | None, bcc: list[str | None] | None
+) -> tuple[str, ...]:
     """The keys of a message with further ones: as published, unless another key has taken their place."""
-    batch, sets = states.view.batch, states.sets
-    row, number = int(states.rows[place]), int(states.key_sets[place])
-    members = {sets.keys.text(key) for key in sets.members[sets.offsets[number] : sets.offsets[number + 1]].tolist()}
-    lists = [batch.column(name)[row].as_py() or () for name in ("cc", "bcc")]
-    further = [key for keys in lists for key in keys if key is not None]
-    published = (batch.column("routing_key")[row].as_py() or "", *further)
+    sets, number = states.sets, int(states.key_sets[place])
+    members = {sets.keys.text(one) for one in sets.members[sets.offsets[number] : sets.offsets[number + 1]].tolist()}
+    published = (key or "", *(one for one in (*(cc or ()), *(bcc or ())) if one is not None))
     return published if members == set(published) else tuple(members)

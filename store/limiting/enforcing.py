@@ -25,7 +25,8 @@ from bindery.store import effects, tables
 from bindery.store.actions import AddFile
 from bindery.store.carrying import Carrier
 from bindery.store.dead_letters import DeadLetters
-from bindery.store.deferred import Waiting, materialise
+from bindery.store.deferred import Flushed, Waiting, materialise
+from bindery.store.deferred.live import Tail
 from bindery.store.destinations import ToExchange
 from bindery.store.journal_files import journals
 from bindery.store.limit_counts import DEAD, REASONS, Reason, counted
@@ -146,11 +147,13 @@ def take_in(
     clock: Callable[[], int],
     *,
     stop: Callable[[], bool] = lambda: False,
+    took: Callable[[Flushed], None] = lambda _: None,
 ) -> dict[tuple[str, str], str]:
     """Give the tables of queues what waits for them, where a limit may act on some of it; why not to which it failed.
 
     The journals of a vhost are read once for all of its queues. What is said of a queue, by vhost and name, is for its
-    report: its limits then hold for what the table has. `stop` is asked between queues.
+    report: its limits then hold for what the table has. `stop` is asked between queues; `took` is told what each
+    journal gave. Of a journal nothing is read that all of its queues have.
     """
     by_vhost: dict[str, list[tuple[Queue, QueueLimits]]] = {}
     for queue, limits in bounded:
@@ -158,6 +161,7 @@ def take_in(
     failed: dict[tuple[str, str], str] = {}
     for vhost, some in by_vhost.items():
         wanted: dict[int, str] = {}
+        starts: dict[str, int] = {}
         try:
             waiting = Waiting.look(store.data, vhost)
             for queue, limits in some if waiting.journals else ():
@@ -165,27 +169,40 @@ def take_in(
                     return failed
                 declared = waiting.queue_of(queue.name)
                 try:
-                    if declared is not None and _acts_on_waiting(store.data, waiting, queue, limits, clock()):
+                    tail = {} if declared is None else _acted_on(store.data, waiting, queue, limits, clock())
+                    if declared is not None and tail:
                         wanted[declared.id] = queue.name
+                    for one in tail.values():
+                        starts[one.journal] = min(one.wanted.after, starts.get(one.journal, one.wanted.after))
                 except BinderyError as error:
                     failed[vhost, queue.name] = str(error)
             for journal in journals(store.data, vhost) if wanted else ():
-                done = materialise(store.data, store, journal, only=wanted.keys(), between=lambda _: not stop())
+                after = starts.get(journal.log.path)
+                if after is None or stop():
+                    continue
+                try:
+                    done = materialise(
+                        store.data, store, journal, only=wanted.keys(), after=after, between=lambda _: not stop()
+                    )
+                except BinderyError as error:  # those of other streams get what they wait for
+                    failed.update({(vhost, name): str(error) for name in wanted.values()})
+                    continue
+                took(done)
                 failed.update({(vhost, wanted[one]): why for one, why in done.failed.items()})
         except BinderyError as error:
             failed.update({(vhost, name): str(error) for name in wanted.values() or (queue.name for queue, _ in some)})
     return failed
 
 
-def _acts_on_waiting(data: DataDir, waiting: Waiting, queue: Queue, limits: QueueLimits, now_ms: int) -> bool:
-    """Whether a limit may take out rows that wait, or others because of them."""
+def _acted_on(data: DataDir, waiting: Waiting, queue: Queue, limits: QueueLimits, now_ms: int) -> Tail:
+    """What waits for a queue, where a limit may take it out, or other rows because of it; else nothing."""
     live = waiting.queue(queue.name, queue_log(data, queue.vhost, queue.name))
     if not live.waiting:
-        return False
+        return {}
     oldest_us = min(stated_span(one.journal, one.file).first for one in live.tail.values())
     old = limits.ttl_ms is not None and oldest_us + limits.ttl_ms * 1_000 <= now_ms * 1_000
     many = limits.max_rows is not None and live.rows > limits.max_rows
-    return old or many or limits.max_bytes is not None  # what bodies weigh is not known before
+    return live.tail if old or many or limits.max_bytes is not None else {}  # what bodies weigh is not known before
 
 
 def _keep(

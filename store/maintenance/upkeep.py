@@ -240,7 +240,7 @@ class Upkeep:
             finish_dead_letters(self._topologies)
             limited_now = list(limited_queues(self._topologies))
             bounded = ((one.queue, one.limits) for one in limited_now)
-            late = take_in(self._topologies, bounded, now, stop=lambda: self._stopping)
+            late = take_in(self._topologies, bounded, now, stop=lambda: self._stopping, took=self.flushed)
             for limited in limited_now:
                 if self._stopping:
                     return

@@ -54,6 +54,15 @@ class Function:
         return f"{least} or {most} arguments" if least != most else f"{most} argument{'s' * (most != 1)}"
 
 
+#: Characters of separators that one call puts in: without a bound, calls in each other multiply a text without end.
+_MOST_MARKS: Final = 4_096
+
+
+def _separated(mark: str, *texts: str) -> str | None:
+    """The texts with a mark between them; None where the marks alone would be too long."""
+    return mark.join(texts) if len(mark) * (len(texts) - 2) <= _MOST_MARKS else None
+
+
 def _left(value: str, count: int) -> str | None:
     return value[:count] if count >= 0 else None
 
@@ -96,7 +105,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "IS_BOOL": Function(_is_boolean, (ANY,), BOOLEAN),
     "LENGTH": Function(len, (STRING,), INTEGER),
     "CONCAT": Function(lambda *texts: "".join(texts), (STRING,), STRING, least=0, more=True),
-    "CONCAT_WS": Function(lambda mark, *texts: mark.join(texts), (STRING,), STRING, more=True),
+    "CONCAT_WS": Function(_separated, (STRING,), STRING, more=True),
     "LOWER": Function(text.lower, (STRING,), STRING),
     "UPPER": Function(text.upper, (STRING,), STRING),
     "TRIM": Function(lambda value: value.strip(_WHITE_SPACE), (STRING,), STRING),

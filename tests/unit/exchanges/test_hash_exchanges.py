@@ -183,3 +183,19 @@ def test_an_exchange_whose_bindings_have_no_weights_does_not_become_a_hash_excha
         editor.declare_exchange(Exchange(DEFAULT_VHOST, "x", "x-consistent-hash"), overwrite=True)
     assert editor.topology.exchange(DEFAULT_VHOST, "x").type == "topic"
     assert not editor.declare_exchange(Exchange(DEFAULT_VHOST, "x", "x-modulus-hash"), overwrite=True)
+
+
+@pytest.mark.parametrize("name", ["correlation_id", "message_id"])
+def test_an_id_that_is_null_is_none(name: str) -> None:
+    bound = [(f"q{number}", str(number + 1)) for number in range(20)]
+    topology = editor_of("x-consistent-hash", bound, hash_property=name).topology
+    sent = [Message(exchange="x"), Message(exchange="x", properties={name: None})]
+    without, null = queues(topology, sent)
+    assert without == null
+
+
+@pytest.mark.parametrize("weight", ["1" * 4_400, "0" * 4_400 + "1"])
+def test_a_weight_of_thousands_of_digits_is_refused(weight: str) -> None:
+    editor = editor_of("x-consistent-hash", [("q", "1")])
+    with pytest.raises(InvalidDeclaration, match="must not exceed"):
+        editor.bind(Binding(0, DEFAULT_VHOST, "x", "q", "queue", weight), max_key_bytes=5_000)

@@ -171,3 +171,11 @@ def test_many_wildcards_cost_a_bounded_number_of_searches(unit: str, monkeypatch
     like.matches("ab" * 2_000, pattern)
     like.matches("b" * 4_000, pattern)
     assert searches <= 3 * 2 * 1_000
+
+
+def test_calls_in_each_other_do_not_multiply_a_text_without_end() -> None:
+    """CONCAT_WS puts its first argument in more than once; beyond a bound that is an error, and no message passes."""
+    text = "'ab'"
+    for _ in range(30):
+        text = f"CONCAT_WS({text},'','','','')"
+    assert not evaluate(parse(f"LENGTH({text}) > 0", "cesql"), Message())

@@ -235,6 +235,22 @@ def test_where_a_journal_cannot_be_read_limits_hold_for_the_table(data: DataDir,
 # -- what it costs ------------------------------------------------------------------------------------
 
 
+def test_a_pass_reads_of_a_journal_what_its_queues_lack(
+    data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = Table({"x-freshness": 36_000, "x-max-length-bytes": 1_000_000})
+    store.edit(lambda editor: editor.declare_queue(Queue("/", "bounded", arguments=arguments)), author="t")
+    declare(store, late=36_000)
+    files: list[int] = []
+    monkeypatch.setattr(flushing, "Tail", lambda *given: files.append(len(given[1])) or Tail(*given))
+    with Upkeep(data, limits_each=3_600) as upkeep:
+        for batch in range(4):
+            route(data, store, [Message("", "bounded"), Message("", "late")], batch_id=batch)
+            upkeep._keep_limits()
+        assert files == [1, 1, 1, 1]
+        assert [one.fresh for one in upkeep._tables.values()] == [4]
+
+
 def test_a_pass_reads_a_journal_once_for_all_queues(
     data: DataDir, store: TopologyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
