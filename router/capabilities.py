@@ -3,7 +3,7 @@
 Sources: the Apache AMQP filters name the `APACHE.ORG:` capabilities, the AMQP Filter Expressions the
 `AMQP_FILTEX_` ones. A capability is offered by the service, by an exchange (a source on it is an exclusive
 queue whose one binding carries the filter set; docs/filter-sets.md says which binding) or by a queue (its
-consumers take filter sets).
+consumers take filter sets). Filters that no specification has a descriptor for belong to none.
 """
 
 from __future__ import annotations

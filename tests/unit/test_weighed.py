@@ -64,11 +64,15 @@ def test_a_filter_weighs_what_its_tree_takes(selector: str) -> None:
     def tree() -> object:
         return parse_text(selector, dialect_named("jms"), DEFAULT_LIMITS)
 
+    def taken_by_five() -> int:
+        tracemalloc.start()
+        kept = [tree() for _ in range(5)]
+        found = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        return found // len(kept)
+
     tree()
-    tracemalloc.start()
-    kept = [tree() for _ in range(5)]
-    taken = tracemalloc.get_traced_memory()[0] / len(kept)
-    tracemalloc.stop()
+    taken = min(taken_by_five() for _ in range(3))  # threads of other tests allocate meanwhile
     weight = filters._bytes(filters.parse(selector, "jms"))
     assert taken <= 1.3 * weight
     assert weight <= filters.CACHE_BYTES // 8
