@@ -177,8 +177,8 @@ class Endurance:
         for log in self._looked_at:
             log.refresh()
             through = flushed_through(log, STREAM)
-            behind += self._newest - max(-1, through)
-            oldest = min(oldest, max(-1, through))
+            behind += self._newest - through
+            oldest = min(oldest, through)
         age = 0.0 if oldest == self._newest else time.monotonic() - self._committed[oldest + 1]
         return MESSAGES * int(self._deferred.sum()) * behind // len(self._looked_at), age
 

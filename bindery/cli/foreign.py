@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: The exit code when --strict refuses: a check failed.
 _UNFAITHFUL = 1
+#: What a source begins with that is no file: a URL, or where one is kept.
+_SCHEMES = ("http", "https", "env", "file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +94,11 @@ class Foreign:
 
     def _content(self, kind: SourceKind) -> tuple[str, bytes]:
         """The name of the document, without credentials, and its bytes."""
-        scheme = self.source.partition(":")[0].lower()
-        if "://" in self.source and scheme not in ("http", "https", "env", "file"):
+        scheme, colon, _ = self.source.partition(":")
+        is_address = bool(colon) and scheme.lower() in _SCHEMES
+        if "://" in self.source and not is_address:
             raise InvalidInput("this is no URL of a management API", where="URL", hint="http://HOST:15672")
-        if scheme in ("http", "https", "env", "file") and ":" in self.source:
+        if is_address:
             if not kind.is_live:
                 raise InvalidInput(f"a configuration of {kind.title} is a file", where=f"--from {self.kind}")
             from bindery.cli.management_api import ManagementApi  # noqa: PLC0415

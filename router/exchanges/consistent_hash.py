@@ -27,6 +27,7 @@ from bindery.router.values import Timestamp, Value
 
 #: The highest weight: bucket numbers stay exact as doubles, which the generator divides.
 MAX_WEIGHT: Final = 2**31 - 1
+#: Characters of a weight: Python makes no number of thousands of them.
 _MOST_DIGITS: Final = 255
 #: Properties by their AMQP 0-9-1 names, and where a message here holds them.
 PROPERTIES: Final[Mapping[str, str]] = {
@@ -82,12 +83,10 @@ class ConsistentHash(HashExchange):
         if not _INTEGER.fullmatch(binding.routing_key):
             shown = _as_erlang(binding.routing_key)
             raise InvalidDeclaration(f"The binding key must be an integer: {shown}", where=where)
-        if len(binding.routing_key) > _MOST_DIGITS:  # beyond what Python makes a number of
+        if len(binding.routing_key) > _MOST_DIGITS or weight(binding) > MAX_WEIGHT:
             raise InvalidDeclaration(f"The binding key must not exceed {MAX_WEIGHT}", where=where)
         if weight(binding) < 1:
             raise InvalidDeclaration("The binding key must be greater than 0", where=where)
-        if weight(binding) > MAX_WEIGHT:
-            raise InvalidDeclaration(f"The binding key must not exceed {MAX_WEIGHT}", where=where)
 
     def matcher(self, asked: Sequence[int], base: int) -> ConsistentHashMatcher:
         """See `ExchangeType`."""

@@ -8,13 +8,23 @@ are bound to it, and one topic exchange leads to it from all others, with the ad
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from bindery.router.definitions.document import DIVERTS_KEY
-from bindery.router.importers.objects import Example, SourceObject
+from bindery.router.importers.artemis_known import (
+    DIVERT,
+    FORWARD,
+    HOLDERS,
+    PARTS,
+    QUEUE,
+    QUEUE_IDLE,
+    SETTING,
+    SETTING_IDLE,
+    SETTINGS,
+    TAKEN,
+)
+from bindery.router.importers.artemis_wildcards import Wildcards
+from bindery.router.importers.objects import NO_RETRIES, OF_BROKER, Example, SourceObject, late
 from bindery.router.importers.xml import Element, read_xml, refused_at
 from bindery.router.model import ALTERNATE_BINDING, QUEUE_FILTER
 from bindery.router.queue_limits import DEAD_LETTER_EXCHANGE, LAST_VALUE_KEY, MAX_LENGTH, MESSAGE_TTL, argument
@@ -23,139 +33,8 @@ from bindery.router.queue_limits import DEAD_LETTER_EXCHANGE, LAST_VALUE_KEY, MA
 ELSEWHERE: Final = "addresses"
 #: The property of last values where nothing names one ("Last-Value Queues").
 _LVQ_KEY: Final = "_AMQ_LVQ_NAME"
-_LATE: Final = "kept by maintenance, within about a minute; Artemis does it at once"
-_NO_CONSUMERS: Final = "there are no consumers that hold messages; readers read the table"
-_NO_RETRIES: Final = "nothing is delivered again of itself; readers read the table"
-_OF_BROKER: Final = "of the broker itself; no message goes elsewhere for it"
-_NOT_CREATED: Final = "nothing is created by publishing or reading; declare it"
-_FORWARD: Final = "`bindery forward` hands a queue on to a Kafka topic; a job reads a queue and feeds an exchange"
+_LATE: Final = late("Artemis")
 
-#: Parts of `core` that are no topology and may be missed -> what to do.
-_PARTS: Final[Mapping[str, str]] = {
-    "security-settings": "permissions of users say who may what (`bindery serve`)",
-    "broker-plugins": "plugins of the broker do not run here",
-    "remoting-incoming-interceptors": "a job's expressions change messages before they are routed",
-    "remoting-outgoing-interceptors": "a job's expressions change messages before they are routed",
-    "federations": _FORWARD,
-    "broker-connections": _FORWARD,
-    "connector-services": _FORWARD,
-    "resource-limit-settings": "limits of vhosts bound their queues",
-    "grouping-handler": _NO_CONSUMERS,
-}
-#: Parts of `core` that hold elements of one name.
-_HOLDERS: Final[Mapping[str, str]] = {
-    "addresses": "address",
-    "diverts": "divert",
-    "queues": "queue",
-    "address-settings": "address-setting",
-}
-#: Parts of `core` that say how the broker runs (artemis-configuration.xsd of 2.19, and later ones).
-_SETTINGS: Final = frozenset(
-    {
-        *("acceptors", "address-queue-scan-period", "amqp-use-core-subscription-naming"),
-        *("async-connection-execution-enabled", "authentication-cache-size", "authorization-cache-size"),
-        *("bindings-directory", "broadcast-groups", "broker-balancers", "broker-id", "cluster-connections"),
-        *("cluster-password", "cluster-user", "configuration-file-refresh-period", "connection-routers"),
-        *("connection-ttl-check-interval", "connection-ttl-override", "connectors", "create-bindings-dir"),
-        *("create-journal-dir", "critical-analyzer", "critical-analyzer-check-period"),
-        *("critical-analyzer-policy", "critical-analyzer-timeout", "discovery-groups", "disk-scan-period"),
-        *("global-max-messages", "global-max-size", "graceful-shutdown-enabled", "graceful-shutdown-timeout"),
-        *("ha-policy", "id-cache-size", "internal-naming-prefix", "jmx-domain", "jmx-management-enabled"),
-        *("jmx-use-broker-name", "journal-buffer-size", "journal-buffer-timeout", "journal-compact-min-files"),
-        *("journal-compact-percentage", "journal-datasync", "journal-device-block-size", "journal-directory"),
-        *("journal-file-open-timeout", "journal-file-size", "journal-lock-acquisition-timeout", "journal-max-io"),
-        *("journal-min-files", "journal-pool-files", "journal-retention-directory"),
-        *("journal-sync-non-transactional", "journal-sync-transactional", "journal-type"),
-        *("large-messages-directory", "lock-coordinators", "log-delegate-factory-class-name"),
-        *("log-journal-write-rate", "management-address", "management-notification-address", "mask-password"),
-        *("max-disk-usage", "memory-measure-interval", "memory-warning-threshold", "message-counter-enabled"),
-        *("message-counter-max-day-history", "message-counter-sample-period", "message-expiry-scan-period"),
-        *("message-expiry-thread-priority", "metrics", "metrics-plugin", "min-disk-free", "name"),
-        *("network-check-NIC", "network-check-URL-list", "network-check-list", "network-check-period"),
-        *("network-check-ping-command", "network-check-ping6-command", "network-check-timeout"),
-        *("node-manager-lock-directory", "page-max-concurrent-io", "page-sync-timeout", "paging-directory"),
-        *("password-codec", "persist-delivery-count-before-delivery", "persist-id-cache", "persistence-enabled"),
-        *("populate-validated-user", "read-whole-page", "reject-empty-validated-user", "resolve-protocols"),
-        *("scheduled-thread-pool-max-size", "security-enabled", "security-invalidation-interval"),
-        *("server-dump-interval", "store", "system-property-prefix", "temporary-queue-namespace"),
-        *("thread-pool-max-size", "transaction-timeout", "transaction-timeout-scan-period"),
-        "wild-card-routing-enabled",
-    }
-)
-#: Attributes of queues -> (values that ask for nothing, what is different).
-_QUEUE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
-    "max-consumers": (("-1",), _NO_CONSUMERS),
-    "purge-on-no-consumers": (("false",), "what is in a queue stays when nobody reads it"),
-    "exclusive": (("false",), _NO_CONSUMERS),
-    "group-rebalance": (("false",), _NO_CONSUMERS),
-    "group-rebalance-pause-dispatch": (("false",), _NO_CONSUMERS),
-    "group-buckets": (("-1",), _NO_CONSUMERS),
-    "group-first-key": ((), _NO_CONSUMERS),
-    "consumers-before-dispatch": (("0",), _NO_CONSUMERS),
-    "delay-before-dispatch": (("-1",), _NO_CONSUMERS),
-    "durable": (("true",), "stays when the service is started again, as everything here does"),
-}
-_QUEUE_IDLE: Final[Mapping[str, str]] = {
-    "non-destructive": "readers of tables take nothing away",
-    "user": "nobody owns a queue",
-}
-#: Keys of address settings that queues or exchanges take over.
-_TAKEN: Final = frozenset(
-    {
-        *("expiry-delay", "expiry-address", "dead-letter-address", "send-to-dla-on-no-route", "default-ring-size"),
-        *("last-value-queue", "default-last-value-queue", "default-last-value-key"),
-    }
-)
-_SETTING: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
-    **dict.fromkeys(
-        (
-            *("redelivery-delay", "redelivery-delay-multiplier", "redelivery-collision-avoidance-factor"),
-            *("max-redelivery-delay", "max-delivery-attempts"),
-        ),
-        ((), _NO_RETRIES),
-    ),
-    **dict.fromkeys(
-        (
-            *("auto-create-queues", "auto-create-addresses", "auto-create-jms-queues", "auto-create-jms-topics"),
-            *("auto-create-dead-letter-resources", "auto-create-expiry-resources"),
-        ),
-        (("false",), _NOT_CREATED),
-    ),
-    **dict.fromkeys(("min-expiry-delay", "max-expiry-delay"), (("-1",), "times to live are not changed")),
-    **dict.fromkeys(
-        ("default-purge-on-no-consumers", "default-exclusive-queue", "default-group-rebalance"),
-        (("false",), _NO_CONSUMERS),
-    ),
-    **dict.fromkeys(("default-max-consumers", "default-group-buckets"), (("-1",), _NO_CONSUMERS)),
-    "address-full-policy": (("PAGE",), "a job cannot refuse or drop its records, so that nothing bounds an address"),
-    "slow-consumer-policy": (("NOTIFY",), _NO_CONSUMERS),
-    "retroactive-message-count": (("0",), "`bindery backfill` brings earlier messages to a new queue"),
-    "enable-ingress-timestamp": (("false",), "rows say when they were routed"),
-}
-_SETTING_IDLE: Final = frozenset(
-    {
-        *("max-size-bytes", "max-size-messages", "max-size-bytes-reject-threshold", "page-size-bytes"),
-        *("page-max-cache-size", "page-limit-bytes", "page-limit-messages", "page-full-policy"),
-        *("max-read-page-bytes", "max-read-page-messages", "prefetch-page-bytes", "prefetch-page-messages"),
-        *("redistribution-delay", "message-counter-history-day-limit", "management-browse-page-size"),
-        *("management-message-attribute-size-limit", "slow-consumer-threshold", "slow-consumer-check-period"),
-        *("slow-consumer-threshold-measurement-unit", "default-consumer-window-size", "enable-metrics"),
-        *("default-consumers-before-dispatch", "default-delay-before-dispatch", "default-non-destructive"),
-        *("auto-delete-queues", "auto-delete-addresses", "auto-delete-jms-queues", "auto-delete-jms-topics"),
-        *("auto-delete-created-queues", "auto-delete-queues-delay", "auto-delete-addresses-delay"),
-        *("auto-delete-queues-message-count", "auto-delete-queues-skip-usage-check"),
-        *("auto-delete-addresses-skip-usage-check", "config-delete-queues", "config-delete-addresses"),
-        *("config-delete-diverts", "default-queue-routing-type", "default-address-routing-type"),
-        *("dead-letter-queue-prefix", "dead-letter-queue-suffix", "expiry-queue-prefix", "expiry-queue-suffix"),
-        *("default-group-first-key", "id-cache-size"),
-    }
-)
-_DIVERT: Final = frozenset(
-    {
-        *("name", "address", "forwarding-address", "filter", "exclusive", "routing-name", "routing-type"),
-        *("transformer", "transformer-class-name"),
-    }
-)
 _ROUTING_TYPES: Final = ("anycast", "multicast")
 
 
@@ -181,45 +60,6 @@ def _object(found: list[SourceObject], kind: str, name: str, element: Element) -
     return found[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Wildcards:
-    """How addresses are split into words, and which words stand for others."""
-
-    routed: bool = True
-    delimiter: str = "."
-    any_words: str = "#"
-    single_word: str = "*"
-
-    def is_pattern(self, address: str) -> bool:
-        """Whether an address stands for others."""
-        return self.routed and bool({self.any_words, self.single_word} & set(address.split(self.delimiter)))
-
-    def matches(self, pattern: str, address: str) -> bool:
-        """Whether an address is among those that a pattern stands for: `*` is one word, `#` any number of them."""
-        words = address.split(self.delimiter)
-        reached = [True] + [False] * len(words)
-        for part in pattern.split(self.delimiter):
-            if part == self.any_words:
-                reached = list(itertools.accumulate(reached, lambda before, here: before or here))
-            else:
-                passes = [part in (self.single_word, word) for word in words]
-                reached = [False] + [before and fits for before, fits in zip(reached, passes, strict=False)]
-        return reached[-1]
-
-    def key(self, pattern: str) -> str | None:
-        """The binding key of a topic exchange that says the same; None where words cannot be told apart there."""
-        words = pattern.split(self.delimiter)
-        plain = [word for word in words if word not in (self.any_words, self.single_word)]
-        if any("." in word or word in ("#", "*") for word in plain):
-            return None
-        return ".".join({self.any_words: "#", self.single_word: "*"}.get(word, word) for word in words)
-
-    def example(self, pattern: str) -> str:
-        """An address that the pattern stands for."""
-        wild = (self.any_words, self.single_word)
-        return self.delimiter.join("any" if word in wild else word for word in pattern.split(self.delimiter))
-
-
 class _Reader:
     """Goes through `core`; `found` gets its objects."""
 
@@ -243,7 +83,7 @@ class _Reader:
                 _object(self.found, "address", name, element).lost(
                     "an earlier address has this name", hint="put the queues of both into one"
                 )
-        for holder, one in _HOLDERS.items():
+        for holder, one in HOLDERS.items():
             for part in self.core.all(holder):
                 self._strays(part, one)
         for element in self.addresses.values():
@@ -269,7 +109,7 @@ class _Reader:
         for divert in diverts:
             self._divert(divert)
         for part in self.core.children:
-            if part.name != "wildcard-addresses" and part.name not in _HOLDERS:
+            if part.name != "wildcard-addresses" and part.name not in HOLDERS:
                 self._part(part)
 
     def _strays(self, part: Element, wanted: str) -> None:
@@ -308,22 +148,22 @@ class _Reader:
         if part.name == "bridges":
             for bridge in part.children:
                 self._bridge(bridge)
-        elif part.name in _PARTS:
+        elif part.name in PARTS:
             for one in part.children or [part]:
                 name = one.attributes.get("name") or one.attributes.get("match") or ""
-                _object(self.found, one.name, name, one).lost("no part of a topology", hint=_PARTS[part.name])
+                _object(self.found, one.name, name, one).lost("no part of a topology", hint=PARTS[part.name])
         elif part.name == "include":
             _object(self.found, "include", part.attributes.get("href", ""), part).lost(
                 "what a file includes is not fetched", hint="put the included elements into a copy of the file"
             )
-        elif part.name in _SETTINGS:
-            _object(self.found, "setting", part.name, part).idle("", _OF_BROKER)
+        elif part.name in SETTINGS:
+            _object(self.found, "setting", part.name, part).idle("", OF_BROKER)
         else:
             _object(self.found, "setting", part.name, part).unknown("", "nobody knows this part of core")
 
     def _bridge(self, bridge: Element) -> None:
         item = _object(self.found, "bridge", bridge.attributes.get("name", ""), bridge)
-        item.lost(f"nothing is handed on from queue {bridge.said('queue-name')!r}", hint=_FORWARD)
+        item.lost(f"nothing is handed on from queue {bridge.said('queue-name')!r}", hint=FORWARD)
 
     # -- settings of addresses
 
@@ -337,17 +177,17 @@ class _Reader:
         self.settings.append((match, said))
         for key, value in said.items():
             if key == "dead-letter-address" and said.get("send-to-dla-on-no-route") != "true":
-                item.differs(key, _NO_RETRIES)
-            elif key in _TAKEN:
+                item.differs(key, NO_RETRIES)
+            elif key in TAKEN:
                 item.idle(key, "said of the addresses and queues that it matches")
-            elif key in _SETTING:
-                asks_nothing, why = _SETTING[key]
+            elif key in SETTING:
+                asks_nothing, why = SETTING[key]
                 if value in asks_nothing:
                     item.idle(key, "asks for nothing that is not done")
                 else:
                     item.differs(key, why)
-            elif key in _SETTING_IDLE:
-                item.idle(key, _OF_BROKER)
+            elif key in SETTING_IDLE:
+                item.idle(key, OF_BROKER)
             else:
                 item.unknown(key)
         for key in setting.attributes.keys() - {"match"}:
@@ -470,12 +310,12 @@ class _Reader:
                 "nothing comes there: messages expire where an expiry-delay is set, and to an address of the file",
             )
         for key, value in stated.items():
-            if key in _QUEUE:
-                asks_nothing, why = _QUEUE[key]
+            if key in QUEUE:
+                asks_nothing, why = QUEUE[key]
                 if value.lower() not in asks_nothing:
                     item.differs(key, why)
-            elif key in _QUEUE_IDLE:
-                item.idle(key, _QUEUE_IDLE[key])
+            elif key in QUEUE_IDLE:
+                item.idle(key, QUEUE_IDLE[key])
             else:
                 item.unknown(key)
         item.declares += [
@@ -520,7 +360,7 @@ class _Reader:
         if not _targets(divert):
             item.lost("it leads nowhere: it has no forwarding-address")
             return
-        for key in (divert.attributes.keys() | {child.name for child in divert.children}) - _DIVERT:
+        for key in (divert.attributes.keys() | {child.name for child in divert.children}) - DIVERT:
             item.unknown(key)
         if divert.said("transformer") is not None or divert.said("transformer-class-name") is not None:
             item.differs("transformer", "Java code does not run here", hint="a job's expressions make messages")

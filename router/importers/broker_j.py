@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from bindery.router.documents import Source, read_source, refusal
 from bindery.router.errors import InvalidInput
-from bindery.router.importers.objects import Example, SourceObject
+from bindery.router.importers.objects import NO_CONSUMERS, NO_RETRIES, OF_BROKER, Example, SourceObject, late
 from bindery.router.model import (
     PREDECLARED,
     REPLACEMENT_KEY,
@@ -37,9 +37,7 @@ from bindery.router.queue_limits import (
 _COMMENTS: Final = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\\?\Z))|/\*.*?\*/|//[^\n]*', re.DOTALL)
 #: The property of last values where a queue names none (Broker-J, "Queue Types").
 _LVQ_KEY: Final = "qpid.LVQ_key"
-_LATE: Final = "kept by maintenance, within about a minute; Broker-J does it at once"
-_NO_CONSUMERS: Final = "there are no consumers that hold messages; readers read the table"
-_OF_BROKER: Final = "of the broker itself; no message goes elsewhere for it"
+_LATE: Final = late("Broker-J")
 _BOOKKEEPING: Final = frozenset(
     {
         *("id", "name", "type", "modelVersion", "description", "context", "desiredState", "state", "durable"),
@@ -97,9 +95,9 @@ _QUEUE_IDLE: Final[Mapping[str, str]] = {
 }
 #: Attributes of queues that a consumer would notice -> (values that ask for nothing, what is different).
 _QUEUE_DIFFERENT: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
-    "exclusive": (("NONE",), _NO_CONSUMERS),
-    "noLocal": ((False, "false"), _NO_CONSUMERS),
-    "maximumDeliveryAttempts": ((0, "0"), "nothing is delivered again of itself; readers read the table"),
+    "exclusive": (("NONE",), NO_CONSUMERS),
+    "noLocal": ((False, "false"), NO_CONSUMERS),
+    "maximumDeliveryAttempts": ((0, "0"), NO_RETRIES),
     "minimumMessageTtl": ((0, "0"), "a message that states a shorter time to live is not kept longer"),
     "holdOnPublishEnabled": ((False, "false"), "messages are not held back; x-qpid-not-valid-before is a property"),
     "messageGroupKey": ((), "messages are not grouped for consumers"),
@@ -161,7 +159,7 @@ class _Walk:
             elif key in _SECTIONS:
                 self.section(key, value, "")
             elif key != "name" and (key in _BOOKKEEPING or not isinstance(value, list)):
-                broker.idle(key, _OF_BROKER)
+                broker.idle(key, OF_BROKER)
             elif key != "name":
                 self.object("section", key, key).lost("the reader does not know this part of a broker")
 
@@ -189,7 +187,7 @@ class _Walk:
             elif key in _SECTIONS:
                 self.section(key, value, path)
             elif key != "name":
-                node.idle(key, _OF_BROKER)
+                node.idle(key, OF_BROKER)
 
     def _node_elsewhere(self, raw: Mapping[str, Any], path: str) -> None:
         self.object("virtual host node", str(raw.get("name")), path).lost(
@@ -263,7 +261,7 @@ class _Host:
             elif key == "name":
                 continue
             elif key in _BOOKKEEPING or key in _VHOST_IDLE:
-                host.idle(key, _OF_BROKER)
+                host.idle(key, OF_BROKER)
             elif key == "nodeAutoCreationPolicies":
                 if value not in (None, [], "[]", ""):
                     host.differs(key, "nothing is created by publishing to it", hint="declare it")
@@ -299,7 +297,7 @@ class _Host:
                 if value not in (None, "DISCARD"):
                     arguments[ATTRIBUTES[key]] = value
             elif key == "creatingLinkInfo":
-                item.idle(key, _OF_BROKER)
+                item.idle(key, OF_BROKER)
             else:
                 item.unknown(key)
         if name in PREDECLARED or name.startswith(RESERVED_PREFIX):
@@ -450,7 +448,7 @@ def _life(item: SourceObject, key: str, value: Any) -> None:
     elif key == "context" and value:
         item.differs(key, "variables of the broker's context mean nothing here")
     elif key not in ("name", "type", "durable", "lifetimePolicy", "context"):
-        item.idle(key, _OF_BROKER)
+        item.idle(key, OF_BROKER)
 
 
 def _overflow(item: SourceObject, raw: Mapping[str, Any]) -> None:

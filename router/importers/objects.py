@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 
 class Outcome(StrEnum):
@@ -23,6 +23,17 @@ class Weight(StrEnum):
     DIFFERENCE = "difference"
     UNKNOWN = "unknown"
     LOST = "lost"
+
+
+#: What brokers do for consumers, and have for themselves.
+NO_CONSUMERS: Final = "there are no consumers that hold messages; readers read the table"
+NO_RETRIES: Final = "nothing is delivered again of itself; readers read the table"
+OF_BROKER: Final = "of the broker itself; no message goes elsewhere for it"
+
+
+def late(broker: str) -> str:
+    """How limits of queues are kept."""
+    return f"kept by maintenance, within about a minute; {broker} does it at once"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from bindery.router.documents import Source, read_source, refusal
 from bindery.router.documents.places import member
 from bindery.router.errors import InvalidInput
 from bindery.router.exchanges import EXCHANGE_TYPES
-from bindery.router.importers.objects import SourceObject
+from bindery.router.importers.objects import SourceObject, late
 from bindery.router.known_arguments import KNOWN
 from bindery.router.limits import LIMITS_KIND
 from bindery.router.model.objects import PARAMETER_PREFIX
@@ -60,7 +60,7 @@ _PLUGINS: Final[Mapping[str, str]] = {
     "x-rtopic": "a topic exchange; patterns in routing keys have no equal",
     "x-event": "the history of the topology (`bindery topology versions`) says what was declared and deleted",
 }
-_LATE: Final = "kept by maintenance, within about a minute; RabbitMQ does it at once"
+_LATE: Final = late("RabbitMQ")
 _KEPT_LATE: Final = frozenset({MESSAGE_TTL, EXPIRES, *BOUNDS})
 _WITH_LIMITS: Final = frozenset({DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY})
 _REJECTED: Final = "gets what expires or is too many; nothing is rejected by consumers here"
@@ -183,10 +183,13 @@ def _durable(raw: Mapping[str, Any], item: SourceObject) -> None:
 
 def _limits(stated: Any, item: SourceObject, prefix: str, *, dashed: bool) -> None:
     """What limits of queues say that is kept otherwise than in the broker."""
+    kept_late, with_limits = (
+        {argument(name) if dashed else name for name in names} for names in (_KEPT_LATE, _WITH_LIMITS)
+    )
     for key in stated if isinstance(stated, Mapping) else ():
-        if key in {argument(name) if dashed else name for name in _KEPT_LATE}:
+        if key in kept_late:
             item.differs(f"{prefix}{key}", _LATE)
-        elif key in {argument(name) if dashed else name for name in _WITH_LIMITS}:
+        elif key in with_limits:
             item.differs(f"{prefix}{key}", _REJECTED)
 
 

@@ -129,7 +129,9 @@ class ModulusHashMatcher(HashMatcher):
         columns = [_readable(states.view.batch.column(name).take(at)) for name in ("routing_key", "cc", "bcc")]
         for place, published in zip(places.tolist(), zip(*columns, strict=True), strict=True):
             keys = _listed(states, place, *published)
-            found[place] = lists[keys] = lists[keys] if keys in lists else keys_hash(keys)
+            if keys not in lists:
+                lists[keys] = keys_hash(keys)
+            found[place] = lists[keys]
         return found
 
     def chosen(self, hashes: Hashes) -> Int32s:

@@ -160,38 +160,56 @@ def take_in(
         by_vhost.setdefault(queue.vhost, []).append((queue, limits))
     failed: dict[tuple[str, str], str] = {}
     for vhost, some in by_vhost.items():
-        wanted: dict[int, str] = {}
-        starts: dict[str, int] = {}
+        here: dict[str, str] = {}
         try:
-            waiting = Waiting.look(store.data, vhost)
-            for queue, limits in some if waiting.journals else ():
-                if stop():
-                    return failed
-                declared = waiting.queue_of(queue.name)
-                try:
-                    tail = {} if declared is None else _acted_on(store.data, waiting, queue, limits, clock())
-                    if declared is not None and tail:
-                        wanted[declared.id] = queue.name
-                    for one in tail.values():
-                        starts[one.journal] = min(one.wanted.after, starts.get(one.journal, one.wanted.after))
-                except BinderyError as error:
-                    failed[vhost, queue.name] = str(error)
-            for journal in journals(store.data, vhost) if wanted else ():
-                after = starts.get(journal.log.path)
-                if after is None or stop():
-                    continue
-                try:
-                    done = materialise(
-                        store.data, store, journal, only=wanted.keys(), after=after, between=lambda _: not stop()
-                    )
-                except BinderyError as error:  # those of other streams get what they wait for
-                    failed.update({(vhost, name): str(error) for name in wanted.values()})
-                    continue
-                took(done)
-                failed.update({(vhost, wanted[one]): why for one, why in done.failed.items()})
-        except BinderyError as error:
-            failed.update({(vhost, name): str(error) for name in wanted.values() or (queue.name for queue, _ in some)})
+            _take_in(store, vhost, some, here, clock, stop, took)
+        except BinderyError as error:  # the journals cannot be looked at
+            here = {queue.name: str(error) for queue, _ in some}
+        failed.update({(vhost, name): why for name, why in here.items()})
     return failed
+
+
+def _take_in(
+    store: TopologyStore,
+    vhost: str,
+    bounded: Sequence[tuple[Queue, QueueLimits]],
+    failed: dict[str, str],
+    clock: Callable[[], int],
+    stop: Callable[[], bool],
+    took: Callable[[Flushed], None],
+) -> None:
+    """`take_in` for queues of one vhost; `failed` gets by name why not. Raises UnsupportedTable for a journal."""
+    waiting = Waiting.look(store.data, vhost)
+    wanted: dict[int, str] = {}  # id of a queue -> its name
+    starts: dict[str, int] = {}  # path of a journal -> the batch up to which all of these have its copies
+    for queue, limits in bounded if waiting.journals else ():
+        if stop():
+            return
+        declared = waiting.queue_of(queue.name)
+        if declared is None:
+            continue
+        try:
+            tail = _acted_on(store.data, waiting, queue, limits, clock())
+        except BinderyError as error:
+            failed[queue.name] = str(error)
+            continue
+        if tail:
+            wanted[declared.id] = queue.name
+        for one in tail.values():
+            starts[one.journal] = min(one.wanted.after, starts.get(one.journal, one.wanted.after))
+    for journal in journals(store.data, vhost) if wanted else ():
+        after = starts.get(journal.log.path)
+        if after is None or stop():
+            continue
+        try:
+            done = materialise(
+                store.data, store, journal, only=wanted.keys(), after=after, between=lambda _: not stop()
+            )
+        except BinderyError as error:  # those of other streams get what they wait for
+            failed.update(dict.fromkeys(wanted.values(), str(error)))
+            continue
+        took(done)
+        failed.update({wanted[one]: why for one, why in done.failed.items()})
 
 
 def _acted_on(data: DataDir, waiting: Waiting, queue: Queue, limits: QueueLimits, now_ms: int) -> Tail:

@@ -12,7 +12,7 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -25,7 +25,7 @@ from bindery.store import checkpoints, kept_totals, tables
 from bindery.store.actions import AddFile
 from bindery.store.backfill import declared_backfills, finish_backfills
 from bindery.store.deduplication import past_window
-from bindery.store.deferred import materialise_overdue
+from bindery.store.deferred import Flushed, materialise_overdue
 from bindery.store.limiting import LimitsReport, finish_dead_letters, keep_limits, take_in
 from bindery.store.log import TableLog
 from bindery.store.maintenance.cleanup import clean_log, superfluous
@@ -167,11 +167,8 @@ def maintain(
             return done
         except UnsupportedTable as error:  # who cannot be told has no limits; tables are maintained all the same
             done.limits.append(LimitsReport("", "", error=str(error)))
-    late = {} if dry_run else take_in(topologies, ((one.queue, one.limits) for one in limited), clock, stop=stop)
-    for number, one_limited in enumerate(limited, 1):
-        if stop():
-            return done
-        kept_limits = maintain_limits(topologies, one_limited, dry_run=dry_run, clock=clock, stop=stop, late=late)
+    all_limits = maintain_limits(topologies, limited, dry_run=dry_run, clock=clock, stop=stop)
+    for number, (_, kept_limits) in enumerate(all_limits, 1):
         done.limits.append(kept_limits)
         if report is not None:
             report(kept_limits.name, number, len(limited) + len(wanted))
@@ -198,23 +195,31 @@ def limited_queues(store: TopologyStore, only: Callable[[TablePlace], bool] | No
 
 def maintain_limits(
     store: TopologyStore,
-    limited: Limited,
+    limited: Sequence[Limited],
     *,
     dry_run: bool = False,
     clock: Callable[[], int] = now,
     stop: Callable[[], bool] = lambda: False,
-    late: Mapping[tuple[str, str], str],
-) -> LimitsReport:
-    """Keep the limits of one queue, unless somebody else is at its table; errors are in the report.
+    took: Callable[[Flushed], None] = lambda _: None,
+) -> Iterator[tuple[Limited, LimitsReport]]:
+    """Keep the limits of queues, one after the other, but for those at whose tables somebody else is.
 
-    `late` is what `take_in` said of it and others.
+    Where limits may act on what waits for deferred queues their tables get it first; `took` is told of that. `stop`
+    tells between queues whether to end. What goes wrong at a queue is in its report.
     """
-    if dry_run:
-        return keep_limits(store, limited.queue, limited.limits, clock, dry_run=True)
-    with _claimed(limited.place) as mine:
-        if mine:
-            return keep_limits(store, limited.queue, limited.limits, clock, stop=stop, late=late)
-    return LimitsReport(limited.queue.vhost, limited.queue.name, left=True)
+    late = {} if dry_run else take_in(store, ((one.queue, one.limits) for one in limited), clock, stop=stop, took=took)
+    for one in limited:
+        if stop():
+            return
+        if dry_run:
+            yield one, keep_limits(store, one.queue, one.limits, clock, dry_run=True)
+            continue
+        with _claimed(one.place) as mine:
+            if mine:
+                report = keep_limits(store, one.queue, one.limits, clock, stop=stop, late=late)
+            else:
+                report = LimitsReport(one.queue.vhost, one.queue.name, left=True)
+        yield one, report
 
 
 def maintain_table(

@@ -21,7 +21,7 @@ from bindery.store import tables
 from bindery.store.backfill import finish_backfills
 from bindery.store.commit import TableCommit
 from bindery.store.deferred import Flushed, materialise_overdue
-from bindery.store.limiting import finish_dead_letters, take_in
+from bindery.store.limiting import finish_dead_letters
 from bindery.store.log import TableLog
 from bindery.store.maintenance.holds import Holds, find_holds
 from bindery.store.maintenance.policy import Policy
@@ -238,13 +238,9 @@ class Upkeep:
             for done in materialise_overdue(self._topologies, now(), stop=lambda: self._stopping):
                 self.flushed(done)
             finish_dead_letters(self._topologies)
-            limited_now = list(limited_queues(self._topologies))
-            bounded = ((one.queue, one.limits) for one in limited_now)
-            late = take_in(self._topologies, bounded, now, stop=lambda: self._stopping, took=self.flushed)
-            for limited in limited_now:
-                if self._stopping:
-                    return
-                found = maintain_limits(self._topologies, limited, stop=lambda: self._stopping, late=late)
+            bounded = list(limited_queues(self._topologies))
+            every = maintain_limits(self._topologies, bounded, stop=lambda: self._stopping, took=self.flushed)
+            for limited, found in every:
                 if found.is_touched and not found.deleted:
                     with self._changed:
                         self._count(tables.QUEUE, limited.place.path)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from bindery.router.errors import DefinitionsRefused
 from bindery.router.importers import KINDS
-from bindery.router.importers.artemis import ELSEWHERE, Wildcards
+from bindery.router.importers.artemis import ELSEWHERE
+from bindery.router.importers.artemis_wildcards import Wildcards
 from bindery.router.importers.settling import Settled, settle
 from bindery.router.message import Message
 from bindery.router.model import Topology
