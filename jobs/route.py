@@ -23,6 +23,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from bindery.jobs.behind import up_to_date
 from bindery.jobs.checkpoint import Checkpoint
@@ -61,6 +62,10 @@ from bindery.store.topology import TopologyStore
 _LOGGER: Final = logging.getLogger("bindery.jobs")
 #: Seconds between two looks at a running query.
 _POLL: Final = 1
+#: How Spark says that a file of its checkpoint is there already.
+_WRITTEN_BY_ANOTHER: Final = "CONCURRENT_STREAM_LOG_UPDATE"
+#: Times in a row that a query is started again after that without a batch between.
+_STARTED_AGAIN: Final = 3
 _PYTHON_ERROR: Final = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$", re.MULTILINE)
 #: Records per Arrow batch until their mean size is known.
 _FIRST_BATCH_RECORDS: Final = 4096
@@ -111,6 +116,8 @@ class RouteJob:
         self._enough: int | None = None
         self._joined = Joined()
         self._error: BaseException | None = None
+        #: Batches that this process routed, those that were committed before left out.
+        self._routed = 0
         #: Requests of this process up to the last batch.
         self._asked = Counter(requests())
         self._stopping = threading.Event()
@@ -160,7 +167,7 @@ class RouteJob:
             writer = writer.option("checkpointLocation", hadoop_address(str(checkpoint.folder)))
             trigger: dict[str, Any] = {"availableNow": True} if now else {"processingTime": self.job.trigger}
             try:
-                self._await(writer.foreachBatch(self._route_batch).trigger(**trigger).start())
+                self._query(writer.foreachBatch(self._route_batch).trigger(**trigger), committer)
                 if now and self._flushing is not None and not self._stopping.is_set():
                     self._flushing.finish()  # nobody may come to do so later
                 if upkeep is not None and not self._stopping.is_set():
@@ -203,6 +210,29 @@ class RouteJob:
         """End after the batch that is running; safe to call from a signal handler."""
         self._stopping.set()
 
+    def _query(self, writer: DataStreamWriter, committer: BatchCommitter) -> None:
+        """Run the query to its end, again where another driver wrote to its checkpoint.
+
+        A driver that lost the stream records in Spark's checkpoint what it was about before it asks whose the stream
+        is; Spark ends the query that finds the record there. It is of a batch that is committed, or of one that
+        nobody began, and the stream goes on from there.
+        """
+        ended = 0
+        while True:
+            routed = self._routed
+            try:
+                return self._await(writer.start())
+            except StreamingQueryException as error:
+                if _WRITTEN_BY_ANOTHER not in str(error):
+                    raise
+                committer.check_owner()
+                ended = 1 if self._routed > routed else ended + 1
+                if ended > _STARTED_AGAIN:
+                    raise
+                _LOGGER.warning(
+                    "a driver that no longer holds the stream wrote to its checkpoint; the stream goes on from there"
+                )
+
     def _await(self, query: StreamingQuery) -> None:
         try:
             self._note_use()
@@ -233,7 +263,9 @@ class RouteJob:
                 raise _Stopped  # keeps Spark from recording the batch as done
             try:
                 assert self._planner is not None  # noqa: S101  # run() has made it
-                self._report(self._route(frame, batch_id, self._planner))
+                report = self._route(frame, batch_id, self._planner)
+                self._routed += not report.replayed
+                self._report(report)
                 self._planner.finished(enough=self._enough)
             except BaseException as error:
                 self._error = error

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from bindery.cli import main as cli
 from bindery.jobs.report import BatchReport
+from bindery.jobs.route import StreamFailed
 from bindery.router.errors import CheckpointMismatch, Fenced
 from bindery.router.message import Message
 from bindery.store.commit import BatchCommitter
@@ -66,6 +67,46 @@ def test_a_driver_that_spark_stops_first_is_fenced_too(installation: Installatio
 
     with pytest.raises(Fenced):
         installation.job(TEXT, report=rival).run()
+    assert installation.counts() == {"all": 1}
+
+
+def test_a_driver_goes_on_where_one_that_was_overtaken_wrote_to_its_checkpoint(
+    installation: Installation, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What lost the stream may still record the batch that it was about: Spark's own log of it is there already."""
+    installation.queue("all")
+    publish(installation, "a", "b", "c")
+    late = {0, 1}
+
+    def overtaken(report: BatchReport) -> None:
+        if report.batch_id in late:
+            late.remove(report.batch_id)
+            commits = installation.checkpoint / "commits"
+            commits.mkdir(exist_ok=True)
+            (commits / str(report.batch_id)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+    installation.job(TEXT, report=overtaken).run()
+
+    assert not late
+    assert installation.counts() == {"all": 3}
+    assert [row["batch_id"] for row in installation.manifest()] == [0, 1, 2]
+    assert caplog.text.count("no longer holds the stream") == 2
+    assert installation.route(TEXT) == []
+
+
+def test_a_driver_that_another_one_keeps_writing_beside_ends(installation: Installation) -> None:
+    """Offsets of a batch that cannot be read are no record to go on from."""
+    installation.queue("all")
+    publish(installation, "a", "b")
+    begun = []
+
+    def beside(report: BatchReport) -> None:
+        begun.append(report.batch_id)
+        folder = installation.checkpoint / "offsets"
+        (folder / f"{report.batch_id + 1}").write_text("v1\n")
+
+    with pytest.raises(StreamFailed):
+        installation.job(TEXT, report=beside).run()
     assert installation.counts() == {"all": 1}
 
 

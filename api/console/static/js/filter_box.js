@@ -52,6 +52,8 @@ export function filterBox({ value = "", input = {}, lines = 1, dialect, names })
   const box = h("div", { class: ["filter-box", lines > 1 && "tall"] }, h("div", { class: "filter-layers" }, colours, field), list, trouble);
   box.isOwn = true;
   let known = null;
+  let asking = null;
+  let turns = 0;
   let offered = [];
   let active = -1;
   let wrong = null;
@@ -96,8 +98,15 @@ export function filterBox({ value = "", input = {}, lines = 1, dialect, names })
     changed();
   };
   const offer = async (asked) => {
-    // without names there is still something to write
-    known ??= (await names().catch(() => null)) ?? NOTHING;
+    const turn = (turns += 1);
+    if (!known) {
+      asking ??= names().catch(() => null);
+      const answer = await asking;
+      // a key that came later offers, or the names are another queue's by now
+      if (turn !== turns) return;
+      // without names there is still something to write
+      known = answer ?? NOTHING;
+    }
     paint();
     const { prefix, quoted } = begun(field.value, field.selectionStart);
     if (document.activeElement !== field) return;
@@ -143,6 +152,8 @@ export function filterBox({ value = "", input = {}, lines = 1, dialect, names })
     /** Take another language, or names of another queue. */
     refresh() {
       known = null;
+      asking = null;
+      turns += 1;
       paint();
     },
     /** Mark where the filter cannot be read, and put the cursor there. */
