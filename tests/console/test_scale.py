@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, Response
+from playwright.sync_api import Browser, Response, expect
 
 from benchmarks.bench_console import PAGES, definitions
 from tests.console.conftest import Watched
@@ -66,13 +66,13 @@ def test_bindings_are_turned_page_by_page(console: Watched) -> None:
     assert rows.count() == 100
     first = rows.first.inner_text()
     part.get_by_role("link", name="next").click()
-    console.settle()
-    assert "101 to 200" in part.inner_text()
+    # the address changes first, the rows when they have come
+    expect(part).to_contain_text("101 to 200")
     assert rows.count() == 100
     assert rows.first.inner_text() != first
     assert "source=100" in page.url
     page.go_back()
-    console.settle()
+    expect(part).to_contain_text("1 to 100")
     assert rows.first.inner_text() == first
     console.open(f"#/exchanges/%2F/hub?source={HUB - 100}")
     assert part.get_by_role("link", name="next").count() == 0
