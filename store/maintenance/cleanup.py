@@ -25,6 +25,8 @@ from bindery.store.places import Place
 KEPT: Final = 8
 #: Versions between checkpoints of a table whose versions stay readable for ever, at least.
 SPACING: Final = 1_000
+#: Entries which nobody needs that are reason for a checkpoint above them: one takes about the room of so many.
+CROWD: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,19 @@ def superfluous(files: LogFiles, horizon: Horizon | None) -> Superfluous:
         (*older, *_thinned(kept, files.last_checkpoint, spacing)),
         base,
     )
+
+
+def wants_checkpoint(files: LogFiles, horizon: Horizon | None) -> bool:
+    """Whether entries that no version within the horizon needs stay only for want of a checkpoint above them.
+
+    Checkpoints follow commits, one after every hundred or so: a table that is seldom committed to would keep a
+    hundred entries, and be read through them, for months. What is written now lets them go once the horizon has
+    come to it; a table that has a checkpoint above its horizon waits for that one.
+    """
+    if horizon is None or not files.entries:
+        return False
+    newest = max(files.checkpoints, default=-1)
+    return horizon.version - max(newest, files.entries[0]) >= CROWD
 
 
 def _thinned(checkpoints: list[int], recorded: int | None, spacing: int) -> list[int]:

@@ -28,7 +28,7 @@ from bindery.store.deduplication import past_window
 from bindery.store.deferred import Flushed, materialise_overdue
 from bindery.store.limiting import LimitsReport, finish_dead_letters, keep_limits, take_in
 from bindery.store.log import TableLog
-from bindery.store.maintenance.cleanup import clean_log, superfluous
+from bindery.store.maintenance.cleanup import clean_log, superfluous, wants_checkpoint
 from bindery.store.maintenance.compaction import compact
 from bindery.store.maintenance.holds import Holds, find_holds
 from bindery.store.maintenance.horizon import Horizon, horizon, state_properties
@@ -294,6 +294,8 @@ def _work(place: TablePlace, log: TableLog, policy: Policy, holds: Holds, found:
     found.deleted, found.freed_bytes = vacuum(log, waste), waste.bytes
     cleaned = clean_log(files, kept)
     found.entries, found.checkpoints = cleaned.entries, cleaned.checkpoints
+    if wants_checkpoint(files, kept):
+        checkpoints.write_checkpoint(place.path)
     if place.kind is MANIFEST:
         kept_totals.keep(place.path)
 

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
+from functools import partial
 
 import pytest
 from deltalake import DeltaTable
 
 from bindery.router.errors import StorageFailed
-from bindery.store import data_files, faults
+from bindery.store import data_files, faults, tables
 from bindery.store.actions import Transaction
 from bindery.store.checkpoints import write_checkpoint
 from bindery.store.log import TableLog
-from bindery.store.maintenance.cleanup import KEPT, clean_log, superfluous
+from bindery.store.maintenance import Policy
+from bindery.store.maintenance.cleanup import CROWD, KEPT, clean_log, superfluous, wants_checkpoint
+from bindery.store.maintenance.holds import find_holds
 from bindery.store.maintenance.horizon import Horizon
 from bindery.store.maintenance.listing import LogFiles
+from bindery.store.maintenance.run import maintain_table
+from bindery.store.maintenance.table_places import place_of
 from bindery.store.paths import DataDir
+from bindery.store.places import Place
 from bindery.store.places import at as place
 from bindery.store.tables import ensure_queue_table
 from bindery.store.topology import TopologyStore
@@ -54,6 +63,45 @@ def test_what_is_below_the_newest_checkpoint_at_the_horizon_goes() -> None:
 def test_without_a_checkpoint_at_the_horizon_nothing_goes() -> None:
     assert superfluous(listed(50, 30, 40), Horizon(25, 0)).entries == ()
     assert superfluous(listed(50), Horizon(25, 0)).entries == ()
+
+
+@pytest.mark.parametrize(
+    ("files", "horizon", "wanted"),
+    [
+        (listed(50), Horizon(CROWD, 0), True),
+        (listed(50), Horizon(CROWD - 1, 0), False),
+        (listed(50, 5), Horizon(5 + CROWD, 0), True),
+        (listed(50, 5), Horizon(4 + CROWD, 0), False),
+        (listed(50, 5, 40), Horizon(30, 0), False),
+        (listed(50, 5, 30), Horizon(30, 0), False),
+        (listed(50), None, False),
+        (listed(0), Horizon(CROWD, 0), False),
+    ],
+)
+def test_a_crowd_of_old_entries_wants_a_checkpoint_above_them(
+    files: LogFiles, horizon: Horizon | None, wanted: bool
+) -> None:
+    assert wants_checkpoint(files, horizon) is wanted
+
+
+def test_a_table_that_is_seldom_committed_to_keeps_few_entries(
+    data: DataDir, path: str, dated: Callable[[Place, float], None]
+) -> None:
+    begin, week = time.time(), Policy(retention=timedelta(days=7), shortest=timedelta(0))
+    table = place_of(data, tables.QUEUE, path)
+    entries: list[int] = []
+    for day in range(60):
+        commits(path, 1)
+        dated(LogFiles.of(path).entry(day + 1), begin + day * 86_400)
+        moment = int((begin + day * 86_400 + 3_600) * 1_000)
+        report = maintain_table(
+            table, None, week, find_holds(data, week.hold_limit, moment), clock=partial(int, moment)
+        )
+        assert report.error is None
+        entries.append(len(entries_of(path)))
+    # those within the retention, a crowd, and those of a retention that pass until the checkpoint is old enough
+    assert max(entries) <= 2 * 8 + CROWD + 2
+    assert DeltaTable(path).to_pyarrow_table().num_rows == 60
 
 
 def test_checkpoints_within_the_retention_are_thinned_to_a_few() -> None:
