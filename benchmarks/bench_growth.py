@@ -22,7 +22,6 @@ import argparse
 import json
 import os
 import re
-import resource
 import shlex
 import statistics
 import subprocess
@@ -49,6 +48,7 @@ from benchmarks.bench_match import (
     one_exchange,
     published,
 )
+from benchmarks.confined import confined
 from benchmarks.results import Answer, record
 from benchmarks.scratch import scratch
 from benchmarks.workload import sent_to
@@ -520,7 +520,7 @@ def memory(bytes_: int, options: Options) -> Figure:
         shown = json.loads(answer.stdout)
         ratios.append(shown["peak"] / shown["bound"])
     buffer, given = (f"{shown[name] / MIB:,.0f} MiB" for name in ("buffer", "given"))
-    note = f"buffer of {buffer}, {given} of messages, {shown['files']} files"
+    note = f"buffer of {buffer}, {given} of messages, {shown['files']} files; bound kept by: {shown['held_by']}"
     return Figure(shown["peak"] / MIB, shown["bound"] / MIB, "MiB", tuple(ratios), (0, 1), note)
 
 
@@ -537,7 +537,7 @@ def task(bytes_: int) -> None:
         batch = batch.set_column(batch.schema.get_field_index("body"), batch.schema.field("body"), column)
         return sent_to("x", batch, pa.array(np.arange(number * rows, (number + 1) * rows)))
 
-    with scratch() as folder:
+    with scratch(in_memory=False) as folder:
         data = DataDir.open(folder / "data", create=True)
         for queue in router.queues:
             effects.make_folder(at(data.routed("queue", DEFAULT_VHOST, queue)))
@@ -549,31 +549,26 @@ def task(bytes_: int) -> None:
         before = resident()
         bound = HELD * buffer + batch.nbytes
         given = 0
-        # what is mapped beyond what is used: stacks of threads and arenas
-        limit = _mapped() + bound + 256 * MIB
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        writer = QueueWriter(
-            data, vhost=DEFAULT_VHOST, queues=router.queues, stamp=_STAMP, attempt="1", buffer_bytes=buffer
-        )
-        number = 0
-        while given < 4 * buffer:
-            number += 1
-            batch = made(number)
-            given += batch.nbytes
-            writer.add(batch, router.route(batch, clock_ms=0))
-        files = writer.close()
-        peak = _peak() - before
-    print(json.dumps({"peak": peak, "bound": bound, "buffer": buffer, "given": given, "files": len(files)}))
+        with confined(bound) as held_by:
+            writer = QueueWriter(
+                data, vhost=DEFAULT_VHOST, queues=router.queues, stamp=_STAMP, attempt="1", buffer_bytes=buffer
+            )
+            number = 0
+            while given < 4 * buffer:
+                number += 1
+                batch = made(number)
+                given += batch.nbytes
+                writer.add(batch, router.route(batch, clock_ms=0))
+            files = writer.close()
+            peak = _peak() - before
+    found = {"peak": peak, "bound": bound, "buffer": buffer, "given": given, "files": len(files), "held_by": held_by}
+    print(json.dumps(found))
 
 
 def _peak() -> int:
     """What the process has held at most; `ru_maxrss` would begin with what the one held that started it."""
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024
-
-
-def _mapped() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 # -- the table ---------------------------------------------------------------------------------------------

@@ -10,10 +10,13 @@ from pathlib import Path
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder, in memory where there is some: disks differ more than what is compared. It is removed afterwards."""
-    shm = Path("/dev/shm")  # noqa: S108
-    folder = Path(tempfile.mkdtemp(prefix="bindery-bench-", dir=shm if shm.is_dir() else None))
+def scratch(*, in_memory: bool = True) -> Iterator[Path]:
+    """A folder, in memory where there is some: disks differ more than what is compared. It is removed afterwards.
+
+    One on a disk is for what counts memory.
+    """
+    place = Path("/dev/shm" if in_memory else "/var/tmp")  # noqa: S108
+    folder = Path(tempfile.mkdtemp(prefix="bindery-bench-", dir=place if place.is_dir() else None))
     try:
         yield folder
     finally:
