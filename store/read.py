@@ -67,7 +67,7 @@ def read_queue(
 ) -> pa.Table:
     """The rows of a queue in row order, as a table of the queue columns or of those named.
 
-    `filter` is a consumer's: text in `dialect` (jms, apache-selector, artemis, amqp-sql, cesql) or a filter set;
+    `filter` is a consumer's: text in `dialect` (`bindery.router.filters.DIALECTS`) or a filter set;
     `connection` is the reader's, for no-local, `payload` what bodies are where the queue does not declare it;
     `version` reads the Delta table as it was. Of a deferred queue what waits in journals is read too, but where there
     is a `version`, or `live` is False: then it is the table alone. Raises NotFound for a queue or column that does not

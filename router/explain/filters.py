@@ -8,6 +8,7 @@ from typing import Final
 from bindery.router.explain.record import Culprit, CulpritKind, FilterVerdict, Read
 from bindery.router.filters import Filter, evaluate
 from bindery.router.filters.ast import And, Not, Or
+from bindery.router.filters.patterns.nodes import AnyElement
 from bindery.router.filters.sets.nodes import Accepts
 from bindery.router.filters.trace import Trace, trace
 from bindery.router.links import Link, Links
@@ -63,6 +64,8 @@ def _blamed(item: Trace, wanted: bool) -> Iterator[Trace]:
                 yield from _blamed(part, wanted)
         case Not():
             yield from _blamed(item.parts[0], not wanted)
+        case AnyElement() if len(item.parts) == 1:
+            yield from _blamed(item.parts[0], wanted)
         case Accepts() if wanted or item.parts[0].value is True:
             yield from _blamed(item.parts[0], wanted)
         case _:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from bindery.router.columns import Ref
 from bindery.router.filters.ast import And, Compare, Field, In, Literal, Node, Not, Or, Truth
 from bindery.router.filters.payload import PAYLOAD
+from bindery.router.filters.spread import is_spread
 from bindery.router.filters.value_sets import ValueSet, intersection, union, values_of
 from bindery.router.values import INT64_MAX, INT64_MIN, Timestamp, Value
 
@@ -116,7 +117,7 @@ def entries(expression: Node) -> Iterator[Entry]:
     within: dict[tuple[Ref, bool], list[tuple[ValueSet, list[int]]]] = defaultdict(list)
     for place, part in enumerate(parts):
         match access_of(part):
-            case Access((Within(ref, values, strict),), exact):
+            case Access((Within(ref, values, strict),), exact) if not is_spread(ref):
                 within[ref, strict].append((values, [place] if exact else []))
             case Access(keys, exact):
                 yield Entry(keys, _rest(parts, [place] if exact else []))

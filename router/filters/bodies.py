@@ -15,6 +15,7 @@ import numpy.typing as npt
 from bindery.router.columns import BINARY, STRING, BatchView, Column, Ref, column_of, empty_column
 from bindery.router.filters.limits import Payload
 from bindery.router.filters.payload import Members, parsed, referred
+from bindery.router.filters.spread import Spots, SpreadMembers, is_spread
 from bindery.router.filters.unparsable import Unparsable
 from bindery.router.filters.vector import IN_TROUBLE
 from bindery.router.values import Value
@@ -56,9 +57,12 @@ class Bodies:
         for row, document in self.documents(new):
             self.parsed += document is not None
             try:
-                found.append((row, format.members.of(parsed(document, payload))))
+                body = parsed(document, payload)
             except Unparsable as reason:
                 troubled[row] = Unread(reason.kind, str(reason))
+                continue
+            found.append((row, format.members.of(body)))
+            format.spread.take(row, body)
         for row, values in found:
             for ref, value in values:
                 format.values[ref][row] = value
@@ -101,11 +105,23 @@ class Bodies:
         payload, _ = referred(ref)
         format = self._formats.get(payload)
         if format is None or ref not in format.values:
-            alone = Bodies(self._view, {payload: [ref]})
-            alone.ask(payload, np.arange(self._view.rows))
-            self.parsed += alone.parsed
-            return alone.column(ref)
+            return self._alone(ref).column(ref)
         return format.column(ref)
+
+    def spots(self, ref: Ref) -> Spots:
+        """What a reference that leads through lists finds in the bodies that were asked for, else in every body."""
+        payload, _ = referred(ref)
+        format = self._formats.get(payload)
+        if format is None or ref not in format.spread.spots:
+            return self._alone(ref).spots(ref)
+        return format.spread.spots[ref]
+
+    def _alone(self, ref: Ref) -> Bodies:
+        payload, _ = referred(ref)
+        alone = Bodies(self._view, {payload: [ref]})
+        alone.ask(payload, np.arange(self._view.rows))
+        self.parsed += alone.parsed
+        return alone
 
     def documents(self, rows: npt.NDArray[np.integer]) -> Iterator[tuple[int, Value]]:
         """The body of each row: its data or, without any, an amqp-value that is a string or binary."""
@@ -124,10 +140,12 @@ class _Format:
     """What was found in the bodies that were parsed as one format."""
 
     def __init__(self, refs: Collection[Ref], rows: int) -> None:
-        self.members = Members(refs)
+        plain = [ref for ref in refs if not is_spread(ref)]
+        self.members = Members(plain)
         self.asked = np.zeros(rows, np.bool_)
         self.troubled: dict[int, Unread] = {}
-        self.values: dict[Ref, dict[int, Value]] = {ref: {} for ref in refs}
+        self.values: dict[Ref, dict[int, Value]] = {ref: {} for ref in plain}
+        self.spread = SpreadMembers([ref for ref in refs if is_spread(ref)], self.troubled)
 
     def column(self, ref: Ref) -> Column:
         column = empty_column(len(self.asked))

@@ -21,6 +21,7 @@ from bindery.router.filters.filter import Filter
 from bindery.router.filters.pairs import Batch, Pairs
 from bindery.router.filters.payload import PAYLOAD, referred
 from bindery.router.filters.shapes import Shape, Shapes
+from bindery.router.filters.spread import elements_ref, is_spread, of_elements
 from bindery.router.filters.vector import Truths
 from bindery.router.values import Value
 
@@ -64,7 +65,10 @@ class ColumnFilter:
         def renamed(node: Node) -> Node:
             if not isinstance(node, Field):
                 return rebuild(node, renamed)
-            return node if node.ref.section == PAYLOAD else Field(Ref(_COLUMN, _name(node.ref, known)))
+            if node.ref.section == PAYLOAD:
+                return node
+            column = Ref(_COLUMN, _name(node.ref, known))
+            return Field(elements_ref(column) if is_spread(node.ref) else column)
 
         shapes = Shapes()
         tree = renamed(filter.expression)
@@ -102,6 +106,7 @@ class _Bodies(Bodies):
 def _name(ref: Ref, known: Mapping[Ref, str]) -> str:
     if ref.section == PAYLOAD:
         return BODY
+    ref = of_elements(ref)
     if ref.section == "application_properties":
         return ref.name
     return known.get(ref) or attribute_name(ref) or str(ref)

@@ -20,6 +20,7 @@ from bindery.router.filters.key_index import KeyIndex, WordIndex
 from bindery.router.filters.limits import Payload
 from bindery.router.filters.payload import PAYLOAD, referred
 from bindery.router.filters.shapes import Shape, Shapes
+from bindery.router.filters.spread import is_spread
 from bindery.router.filters.value_sets import Cut, share
 
 Ints = npt.NDArray[np.int64]
@@ -170,8 +171,10 @@ def _index_of(key: Lead) -> tuple[type[Lead], Ref, bool]:
 
 
 def _may_repeat(unit: _Unit) -> bool:
-    """Whether one message may be led to a unit more than once: by several indexes, or by several words."""
+    """Whether one message may be led to a unit more than once: by several indexes, words or elements of lists."""
     keys = unit.keys or ()
+    if any(is_spread(key.ref) for key in keys):
+        return True
     return len(keys) > 1 and (isinstance(keys[0], Word) or len({_index_of(key) for key in keys}) > 1)
 
 

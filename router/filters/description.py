@@ -13,6 +13,7 @@ from bindery.router.filters.fields import DERIVED, derived, field_type
 from bindery.router.filters.filter import Filter
 from bindery.router.filters.payload import PAYLOAD
 from bindery.router.filters.printer import Printer, normal_form
+from bindery.router.filters.spread import of_elements
 from bindery.router.values import TYPE_NAMES
 
 
@@ -41,7 +42,7 @@ def references(expression: Node) -> list[Ref]:
     found: dict[Ref, None] = {}
     for node in walk(expression):
         if isinstance(node, Field):
-            sources = derived(node.ref.name).sources if node.ref.section == DERIVED else (node.ref,)
+            sources = derived(node.ref.name).sources if node.ref.section == DERIVED else (of_elements(node.ref),)
             found.update(dict.fromkeys(sources))
         elif isinstance(node, XPath):
             found.update(dict.fromkeys(derived("document").sources))

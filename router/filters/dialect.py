@@ -31,6 +31,7 @@ class Prefix:
 class Dialect:
     """One filter language.
 
+    grammar         the grammar file, or what reads texts of another form (`bindery.router.filters.parser.READERS`)
     tokens          token type -> regular expression, tried in order at each place
     keywords        reserved words, upper case, in any case in a text
     names           identifiers that stand for message fields; all others are application properties
@@ -261,8 +262,21 @@ CESQL: Final = Dialect(
     },
 )
 
+#: Event patterns of Amazon EventBridge: JSON (`bindery.router.filters.patterns`).
+EVENTBRIDGE: Final = Dialect(
+    name="eventbridge",
+    grammar="pattern",
+    tokens={"NAME": _JAVA_NAME},
+    keywords=frozenset(),
+    rules=Rules(),
+    blank_accepts=False,
+    asks='{{"{}": [{{"exists": true}}]}}',
+)
+#: Filter policies of Amazon SNS.
+SNS: Final = replace(EVENTBRIDGE, name="sns", grammar="policy")
+
 DIALECTS: Final[Mapping[str, Dialect]] = {
-    dialect.name: dialect for dialect in (JMS, APACHE_SELECTOR, ARTEMIS, AMQP_SQL, CESQL)
+    dialect.name: dialect for dialect in (JMS, APACHE_SELECTOR, ARTEMIS, AMQP_SQL, CESQL, EVENTBRIDGE, SNS)
 }
 #: White space of a selector (JMS 2.0 §3.8.1.1): space, tab, form feed and the line terminators CR and LF.
 BLANK: Final = re.compile(r"[ \t\r\n\f]*")

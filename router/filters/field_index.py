@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bindery.router.columns import Ref
 from bindery.router.filters.payload import PAYLOAD
-from bindery.router.filters.vector import IN_TROUBLE, Source
+from bindery.router.filters.vector import Source
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -77,9 +77,8 @@ class FieldIndex(ABC):
     def on(self, source: Source) -> LookUp:
         """The index over one batch, whose messages hold `source` in the field."""
 
-    def troubled(self, groups: Codes, source: Source, rows: Ints) -> tuple[Ints, Ints]:
-        """Which of the pairs (group, row) have entries in `in_trouble`, and the number of their list."""
-        asked = np.flatnonzero(source.column.tag[rows] == IN_TROUBLE)
+    def troubled(self, groups: Codes, asked: Ints) -> tuple[Ints, Ints]:
+        """Which of the pairs whose bodies cannot be read have entries in `in_trouble`, and the number of their list."""
         return self._local(groups, asked, asked)[:2]
 
     def _local(self, groups: Codes, asked: Ints, held: Held) -> tuple[Ints, Ints, Held]:

@@ -8,6 +8,7 @@ from bindery.router.filters.ast import Field, walk
 from bindery.router.filters.dialect import DIALECTS
 from bindery.router.filters.filter import parse
 from bindery.router.filters.printer import Printer
+from bindery.router.filters.spread import of_elements
 
 
 def name_in(dialect: str, ref: Ref) -> str | None:
@@ -21,5 +22,5 @@ def name_in(dialect: str, ref: Ref) -> str | None:
         found = parse(DIALECTS[dialect].asks.format(written), dialect)
     except FilterError:
         return None
-    named = [node.ref for node in walk(found.expression) if isinstance(node, Field)]
-    return written if named == [ref] else None
+    named = {of_elements(node.ref) for node in walk(found.expression) if isinstance(node, Field)}
+    return written if named == {ref} else None

@@ -11,7 +11,7 @@ Rules per node type are registered by `operand` and `condition`; those of the sh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
@@ -23,6 +23,7 @@ from bindery.router.filters.ast import TRUE, Call, Element, Node, Parameter
 from bindery.router.filters.bodies import Bodies
 from bindery.router.filters.fields import DERIVED, DerivedField, derived
 from bindery.router.filters.payload import PAYLOAD
+from bindery.router.filters.spread import ELEMENTS, Spots, is_spread, of_elements, spots_of_column
 from bindery.router.filters.vector import Codes, Ints, Source, Texts, Truths, Vector, as_vector, per_distinct
 from bindery.router.values import Value
 
@@ -116,6 +117,7 @@ class Batch:
         self.view = view
         self._bodies = Bodies(view, {}) if bodies is None else bodies
         self._sources: dict[Ref, Source] = {}
+        self._spots: dict[Ref, Spots] = {}
         self._matches: dict[tuple[int, int, str | None], LikeTable] = {}
         self._whole: dict[int, Source] = {}
         self._worked: Counter[int] = Counter()
@@ -178,7 +180,20 @@ class Batch:
             found = self._sources[ref] = Source(self._column(ref))
         return found
 
+    def spots(self, ref: Ref) -> Spots:
+        """What a reference that leads through lists finds."""
+        found = self._spots.get(ref)
+        if found is None:
+            if ref.section == ELEMENTS:
+                found = spots_of_column(self.source(of_elements(ref)).column)
+            else:
+                found = self._bodies.spots(ref)
+            self._spots[ref] = found
+        return found
+
     def _column(self, ref: Ref) -> Column:
+        if is_spread(ref):
+            return self.spots(ref).column
         if ref.section == PAYLOAD:
             return self._bodies.column(ref)
         compute = COMPUTED.get(ref.section)
@@ -204,6 +219,7 @@ class Pairs:
     rows    int64[k] batch row of each pair
     pick    int64[k] row of each pair's filter in the parameter columns
     counted bool[k] pairs with an operand that trouble has made false rather than unknown (XPATH), None so far
+    chosen  int64[k] for each reference through lists that a node around chose from: the spot of each pair
     """
 
     def __init__(
@@ -215,8 +231,10 @@ class Pairs:
         *,
         parent: Pairs | None = None,
         places: Ints | None = None,
+        chosen: Mapping[Ref, Ints] | None = None,
     ) -> None:
         self.batch = batch
+        self.chosen: Mapping[Ref, Ints] = chosen or {}
         self.rows = rows
         self.parameters = parameters
         self.pick = pick
@@ -234,8 +252,9 @@ class Pairs:
         return self.batch.view
 
     def column(self, ref: Ref) -> Vector:
-        """The values of a message field."""
-        return Vector(self.batch.source(ref), self.rows)
+        """The values of a message field; of one that leads through lists those at the chosen spots."""
+        chosen = self.chosen.get(ref)
+        return Vector(self.batch.source(ref), self.rows if chosen is None else chosen)
 
     def parameter(self, node: Parameter) -> Vector:
         """The values of a lifted literal."""
@@ -268,7 +287,17 @@ class Pairs:
 
     def subset(self, places: Ints) -> Pairs:
         """Some of the pairs; what is known of them stays known."""
-        return Pairs(self.batch, self.rows[places], self.parameters, self.pick[places], parent=self, places=places)
+        chosen = {ref: spots[places] for ref, spots in self.chosen.items()}
+        return self._of(places, chosen)
+
+    def at(self, places: Ints, ref: Ref, spots: Ints) -> Pairs:
+        """Some of the pairs, some of them several times, each with a spot of a reference through lists."""
+        return self._of(places, {**{one: at[places] for one, at in self.chosen.items()}, ref: spots})
+
+    def _of(self, places: Ints, chosen: Mapping[Ref, Ints]) -> Pairs:
+        return Pairs(
+            self.batch, self.rows[places], self.parameters, self.pick[places], parent=self, places=places, chosen=chosen
+        )
 
     def count(self, pairs: npt.NDArray[np.bool_]) -> None:
         """Note trouble that leaves an operand false; it shows where the filter does not accept."""

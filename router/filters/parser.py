@@ -5,11 +5,11 @@ lark's LALR parser keeps its own stack, the tree is built bottom-up while parsin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 from lark import Lark, Token, UnexpectedToken
 from lark.exceptions import VisitError
@@ -22,6 +22,9 @@ from bindery.router.filters.dialect import Dialect
 from bindery.router.filters.lexer import check_text, tokenize
 from bindery.router.filters.limits import Limits
 from bindery.router.filters.syntax_errors import explain
+
+#: Forms of texts that no grammar file describes, by what `Dialect.grammar` calls them, and what reads them.
+READERS: Final[dict[str, Callable[[str, Dialect, Limits], Node]]] = {}
 
 
 class _Tokens(Lexer):
@@ -57,6 +60,20 @@ def _grammar(name: str, builder: type[TreeBuilder]) -> _Grammar:
 def parse_text(text: str, dialect: Dialect, limits: Limits, *, builder: type[TreeBuilder] = TreeBuilder) -> Node:
     """The tree of a text, its types checked; raises FilterError. `builder` may collect more on the way."""
     check_text(text, limits)
+    read = READERS.get(dialect.grammar)
+    tree = read(text, dialect, limits) if read else _parsed(text, dialect, limits, builder)
+    if depth(tree) > limits.depth:
+        raise FilterError(
+            f"the filter is nested deeper than {limits.depth} levels",
+            text=text,
+            length=len(text),
+            hint="split it into several filters",
+        )
+    return tree
+
+
+def _parsed(text: str, dialect: Dialect, limits: Limits, builder: type[TreeBuilder]) -> Node:
+    """The tree by the language's grammar file."""
     start, dialect = strip_prefixes(text, dialect)
     if limits.payload is not None:
         dialect = dialect.with_bodies()
@@ -76,13 +93,6 @@ def parse_text(text: str, dialect: Dialect, limits: Limits, *, builder: type[Tre
         if isinstance(error.orig_exc, FilterError):
             raise error.orig_exc from None
         raise
-    if depth(tree) > limits.depth:
-        raise FilterError(
-            f"the filter is nested deeper than {limits.depth} levels",
-            text=text,
-            length=len(text),
-            hint="split it into several filters",
-        )
     return tree
 
 

@@ -123,16 +123,17 @@ def _check_extent(found: Any, limits: PayloadLimits) -> None:
         level = [part for item in holders for part in (item.values() if isinstance(item, dict) else item)]
 
 
-def _integer(digits: str) -> int | float:
+def integer_of(digits: str) -> int | float:
     """A number without fraction and exponent: an integer where 64 bits hold it, else a double."""
     if len(digits.lstrip("-")) <= _DIGITS:
         number = int(digits)
         if INT64_MIN <= number <= INT64_MAX:
             return number
-    return _double(digits)
+    return double_of(digits)
 
 
-def _double(digits: str) -> float:
+def double_of(digits: str) -> float:
+    """A number with a fraction or exponent, as a double; raises ValueError beyond its range."""
     number = float(digits)
     if math.isinf(number):
         raise ValueError("a number beyond the range of a double")
@@ -144,7 +145,7 @@ def _no_number(name: str) -> NoReturn:
 
 
 _BRACKETS: Final = re.compile(r'[\[{\]}]|"(?:[^"\\]|\\.)*"?', re.DOTALL)
-_DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_double, parse_constant=_no_number)
+_DECODER: Final = json.JSONDecoder(parse_int=integer_of, parse_float=double_of, parse_constant=_no_number)
 
 
 # -- text -------------------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ from bindery.router.filters.fields import DERIVED, SQL_VALUES, attribute_name
 from bindery.router.filters.lexer import tokenize
 from bindery.router.filters.limits import Limits
 from bindery.router.filters.payload import PAYLOAD, payload_of, referred
+from bindery.router.filters.spread import of_elements
 from bindery.router.values import Value, encode
 
 #: How tightly a text binds; a looser one needs parentheses where a tighter one stands.
@@ -87,7 +88,8 @@ class Printer:
         return (own or RULES[type(node)])(node, self)
 
     def field(self, ref: Ref) -> str:
-        """What the language calls a field."""
+        """What the language calls a field; the elements of one as the field."""
+        ref = of_elements(ref)
         known = self._names.get(ref)
         if known is not None:
             return known
@@ -107,7 +109,7 @@ class Printer:
     def _step(self, step: str | int) -> str:
         """A step into the body; words that a selector reserves may stand after a dot there."""
         if isinstance(step, int):
-            return f"[{step}]"
+            return f"[{step}]" if step >= 0 else ""  # through lists
         plain = _MEMBER.fullmatch(step) if self.dialect.body else self._is_plain(step)
         return f".{step}" if plain else f"[{literal_text(step)}]"
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
+from bindery.router.columns import Ref
 from bindery.router.filters import arithmetic, fields, like, payload, text
 from bindery.router.filters.ast import (
     TROUBLE,
@@ -60,16 +61,22 @@ def rule(kind: type[NodeType]) -> Callable[[Callable[[NodeType, Context], Result
 class Context:
     """What an evaluation works on.
 
-    `counted` says that trouble has made some operand false rather than unknown (XPATH).
+    `counted` says that trouble has made some operand false rather than unknown (XPATH); `chosen` is what a node around
+    chose of what a reference through lists finds (`bindery.router.filters.spread`).
     """
 
     message: Message
     clock_ms: int = 0
     counted: bool = False
+    chosen: Mapping[Ref, Any] = field(default_factory=dict)
 
     def value(self, node: Node) -> Result:
         """The value of an operand, or the truth of a condition."""
         return RULES[type(node)](node, self)
+
+    def at(self, ref: Ref, element: Any) -> Context:
+        """The same where one of the elements is chosen that a reference finds."""
+        return replace(self, chosen={**self.chosen, ref: element})
 
 
 def compare(op: str, left: Result, right: Result, rules: Rules) -> bool | Trouble | None:
@@ -147,6 +154,8 @@ def _literal(node: Literal, context: Context) -> Result:
 
 @rule(Field)
 def _field(node: Field, context: Context) -> Result:
+    if node.ref in context.chosen:
+        return context.chosen[node.ref]  # type: ignore[no-any-return]  # a value of Python's types
     if node.ref.section == payload.PAYLOAD:
         return payload.look_up(context.message, node.ref).value
     return fields.read(context.message, node.ref)

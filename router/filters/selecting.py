@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from bindery.router.columns import BatchView
+from bindery.router.columns import BatchView, Ref
 from bindery.router.filters.ast import TROUBLED, TRUE
 from bindery.router.filters.bodies import Bodies
 from bindery.router.filters.compiled import CompiledGroups
@@ -18,7 +18,8 @@ from bindery.router.filters.fields import DERIVED
 from bindery.router.filters.isolation import ENVIRONMENT, Isolation
 from bindery.router.filters.pairs import Batch, Pairs
 from bindery.router.filters.shapes import Shape
-from bindery.router.filters.vector import Truths
+from bindery.router.filters.spread import Spots, is_spread
+from bindery.router.filters.vector import IN_TROUBLE, Truths
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -101,14 +102,14 @@ class BatchFilters:
             found = self._look_up(index)(groups, rows)
             ways += [_Way(pairs, lists, index.runs) for pairs, lists in found if len(pairs)]
             if index.in_trouble is not None:
-                pairs, lists = index.troubled(groups, self._batch.source(index.ref), rows)
+                pairs, lists = index.troubled(groups, self._unread(index.ref, rows))
                 ways += [_Way(pairs, lists, index.in_trouble)] * (len(pairs) > 0)
         if len(compiled.always.entries):
             pairs = np.flatnonzero(compiled.always.sizes(groups))
             ways.append(_Way(pairs, groups[pairs].astype(np.int64), compiled.always))
         for first, last in _blocks(ways, len(rows)):
             parts = [way.expand(first, last) for way in ways]
-            if len(parts) == 1:
+            if len(parts) == 1 and not compiled.may_repeat:
                 yield parts[0]
                 continue
             pair = np.concatenate([part.pair for part in parts])
@@ -133,8 +134,17 @@ class BatchFilters:
         """An index of these groups over this batch."""
         found = self._look_ups.get(id(index))
         if found is None:
-            found = self._look_ups[id(index)] = index.on(self._batch.source(index.ref))
+            found = index.on(self._batch.source(index.ref))
+            if is_spread(index.ref):
+                found = _through(found, self._batch.spots(index.ref))
+            self._look_ups[id(index)] = found
         return found
+
+    def _unread(self, ref: Ref, rows: Ints) -> Ints:
+        """The places of rows whose bodies cannot be read."""
+        if is_spread(ref):
+            return np.flatnonzero(self._batch.spots(ref).in_trouble(rows))
+        return np.flatnonzero(self._batch.source(ref).column.tag[rows] == IN_TROUBLE)
 
     def _judged(self, rows: Ints, groups: Codes) -> list[tuple[_Candidates, Truths]]:
         found = [(block, self._judge(rows, block)) for block in self.candidates(rows, groups)]
@@ -265,6 +275,18 @@ class _Way:
         return _Candidates(np.repeat(pairs, sizes), self.runs.entries[ranges(self.runs.starts[lists], sizes)])
 
 
+def _through(look_up: LookUp, spots: Spots) -> LookUp:
+    """The look-up of rows where an index knows what stands at spots; a pair leads to the lists of each of its spots."""
+
+    def of_rows(groups: Codes, rows: Ints) -> Iterator[tuple[Ints, Ints]]:
+        first, size = spots.in_rows(rows)
+        places = np.repeat(np.arange(len(rows)), size)
+        for found, lists in look_up(groups[places], ranges(first, size)):
+            yield places[found], lists
+
+    return of_rows
+
+
 def _evaluate(batch: Batch, shape: Shape, rows: Ints, pick: Ints) -> Truths:
     """The truths of one shape for pairs of a row and a filter."""
     pairs = Pairs(batch, rows, shape.parameters, pick)
@@ -280,7 +302,7 @@ def _blocks(ways: list[_Way], pairs: int) -> Iterator[tuple[int, int]]:
         return
     sizes = np.zeros(pairs, np.int64)
     for way in ways:
-        sizes[way.pairs] += way.runs.sizes(way.lists)
+        np.add.at(sizes, way.pairs, way.runs.sizes(way.lists))  # a pair may lead to several lists
     ends = np.cumsum(sizes)
     first = 0
     while first < pairs:

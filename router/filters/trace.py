@@ -45,6 +45,8 @@ NodeType = TypeVar("NodeType", bound=Node)
 NOTHING: Final[Because] = ("", "")
 
 _REASONS: Final[dict[type[Node], Reason]] = {}
+#: Where the parts of some nodes are evaluated, when that is not where the node is: the parts, each with its context.
+INSIDE: Final[dict[type[Node], Callable[[Any, Context], list[tuple[Node, Context]]]]] = {}
 
 
 def reason(*kinds: type[Node]) -> Callable[[Reason], Reason]:
@@ -118,7 +120,9 @@ def _trace(node: Node, context: Context, printer: Printer) -> Trace:
     if isinstance(node, Field):
         reads = {text: None if isinstance(result, Trouble) else result}
     else:
-        parts = tuple(_trace(child, context, printer) for child in children(node))
+        inside = INSIDE.get(type(node))
+        within = inside(node, context) if inside else [(child, context) for child in children(node)]
+        parts = tuple(_trace(child, around, printer) for child, around in within)
         reads = dict(read for part in parts for read in part.reads)
     found = Trace(node, text, kind_of(node), result, parts, tuple(reads.items()))
     says = _REASONS.get(type(node))
@@ -156,6 +160,8 @@ def _type(part: Trace) -> str:
 def _field(node: Field, found: Trace, context: Context) -> Because:
     ref = node.ref
     cause: Cause = "missing" if found.result is None else ""
+    if ref in context.chosen:
+        return NOTHING
     if ref.section == payload.PAYLOAD:
         return "trouble" if found.result is TROUBLE else cause, payload.look_up(context.message, ref).why
     if ref.section == fields.DERIVED:

@@ -147,6 +147,8 @@ def test_what_filters_may_name_is_told_for_each_language(filled: Client) -> None
         "artemis": '"my-list"',
         "amqp-sql": "[my-list]",
         "cesql": None,
+        "eventbridge": None,
+        "sns": "my-list",
     }
     assert "JMSPriority" in found["fields"]["jms"]
     assert "properties.subject" in found["fields"]["amqp-sql"]

@@ -12,7 +12,8 @@ import numpy as np
 
 from bindery.router.columns import BatchView
 from bindery.router.errors import FilterError
-from bindery.router.filters import FilterGroups, evaluate, parse
+from bindery.router.filters import DEFAULT_LIMITS, FilterGroups, Limits, evaluate, parse
+from bindery.router.filters.limits import Payload
 from bindery.router.message import Message, to_batch
 from tests.documents import ROOT
 
@@ -26,13 +27,14 @@ _WORDS: Final = {True: "true", False: "false", None: "unknown"}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: `message` is what stands in its second column, as a message."""
+    """A row: `message` is what stands in its second column, as a message; where that is a body, bodies are JSON."""
 
     dialect: str
     line: int
     filter: str
     message: Message
     result: str
+    limits: Limits = DEFAULT_LIMITS
 
 
 def rows(dialect: str) -> Iterator[Row]:
@@ -46,6 +48,10 @@ def rows(dialect: str) -> Iterator[Row]:
         elif head.startswith("| filter ") and not text.startswith("|---"):
             match = _ROW.match(text)
             assert match, f"{DIALECTS[dialect].name}:{line}: {text}"
+            if head == "| filter | body | result |":
+                message = Message.from_json({"body": match[2]})
+                yield Row(dialect, line, match[1], message, match[3], Limits(payload=Payload("json")))
+                continue
             shown = json.loads(match[2])
             raw = {"application_properties": shown} if head == "| filter | headers | result |" else shown
             yield Row(dialect, line, match[1], Message.from_json(raw), match[3])
@@ -54,7 +60,7 @@ def rows(dialect: str) -> Iterator[Row]:
 def judged(row: Row) -> str:
     """What the product says: refused, or true, false, unknown, by the reference and the engine alike."""
     try:
-        filter = parse(row.filter, row.dialect)
+        filter = parse(row.filter, row.dialect, limits=row.limits)
     except FilterError:
         return "refused"
     result = evaluate(filter, row.message, clock_ms=_CLOCK_MS)

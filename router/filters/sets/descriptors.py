@@ -1,8 +1,8 @@
 """Which filters exist: their descriptors, by symbol and by 64-bit code, and how their values are read.
 
 Symbols compare exactly. Numeric codes are those of the Apache AMQP filters (domain 0x0000468C); those of
-AMQP Filter Expressions have no assigned code and are named by symbol alone, as is `cloudevents:sql-filter`, which no
-specification names.
+AMQP Filter Expressions have no assigned code and are named by symbol alone, as are those that no specification names:
+`cloudevents:sql-filter` and the `aws:` filters.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ FILTER_TYPES: Final = (
     FilterType("amqp:not-filter", groups.none_of),
     FilterType("amqp:sql-filter", _text("amqp-sql"), dialect="amqp-sql"),
     FilterType("cloudevents:sql-filter", _text("cesql"), dialect="cesql"),
+    FilterType("aws:eventbridge-filter", _text("eventbridge"), dialect="eventbridge"),
+    FilterType("aws:sns-filter", _text("sns"), dialect="sns"),
     FilterType("amqp:header-filter", property_filters.fields("header")),
     FilterType("amqp:properties-filter", property_filters.fields("properties")),
     FilterType("amqp:application-properties-filter", property_filters.entries("application_properties", simple=True)),

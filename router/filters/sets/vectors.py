@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from bindery.router.columns import ABSENT, BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, Column, Ref, column_of
-from bindery.router.filters.ast import FALSE, TRUE
+from bindery.router.filters.ast import FALSE, TRUE, Trouble
 from bindery.router.filters.pairs import COMPUTED, Batch, Pairs, condition, operand
 from bindery.router.filters.sets.matching import matches
 from bindery.router.filters.sets.nodes import (
@@ -27,7 +28,17 @@ from bindery.router.filters.sets.nodes import (
     TopicMatches,
 )
 from bindery.router.filters.sets.reference import words
-from bindery.router.filters.vector import Codes, Ints, Texts, Truths, Vector, distinct_combinations, truth_per_distinct
+from bindery.router.filters.spread import is_spread
+from bindery.router.filters.vector import (
+    Codes,
+    Ints,
+    Texts,
+    Truths,
+    Vector,
+    distinct_combinations,
+    per_distinct,
+    truth_per_distinct,
+)
 from bindery.router.values import Opaque, Table, Value, member_value, nested_value
 from bindery.router.weighed import Weighed
 
@@ -68,7 +79,18 @@ def _present(node: Present, pairs: Pairs) -> Truths:
 
 @operand(TextForm)
 def _text_form(node: TextForm, pairs: Pairs) -> Vector:
+    if is_spread(node.field.ref):
+        return per_distinct(partial(in_forms, forms=node.forms), pairs.column(node.field.ref))
     return pairs.column(form_of(node.field.ref, node.forms))
+
+
+def in_forms(value: Value | Trouble, forms: tuple[str, ...]) -> Value:
+    """A text in other forms, one after the other; null for any other value."""
+    if not isinstance(value, str):
+        return None
+    for form in forms:
+        value = FORMS[form](value)
+    return value
 
 
 def form_of(ref: Ref, forms: tuple[str, ...]) -> Ref:
@@ -117,14 +139,8 @@ def _pick(value: Value, path: list[str | int]) -> Value:
 
 def _in_forms(batch: Batch, name: str) -> Column:
     forms, section, field = name.split("/", 2)
-    changes = [FORMS[form] for form in forms.split("+")]
-
-    def change(text: str) -> str:
-        for step in changes:
-            text = step(text)
-        return text
-
-    return _changed(batch.source(Ref(section, field)).column, change)
+    changes = tuple(forms.split("+"))
+    return _changed(batch.source(Ref(section, field)).column, lambda text: str(in_forms(text, changes)))
 
 
 def _topic_words(batch: Batch, name: str) -> Column:
@@ -187,7 +203,7 @@ def _starts_with(node: StartsWith, pairs: Pairs) -> Truths:
 
 def _prefix_places(field: Texts, wanted: Texts) -> tuple[Ints, Ints]:
     """For each prefix the place of its first text, and the place behind its last one."""
-    behind = [_successor(str(prefix)) for prefix in wanted.values]
+    behind = [successor(str(prefix)) for prefix in wanted.values]
     places = field.places(Texts(column_of(["" if text is None else text for text in behind])))
     end = 2 * len(field.values) + 2
     # column_of numbers equal texts alike, so places are looked up by text
@@ -198,7 +214,7 @@ def _prefix_places(field: Texts, wanted: Texts) -> tuple[Ints, Ints]:
     )
 
 
-def _successor(prefix: str) -> str | None:
+def successor(prefix: str) -> str | None:
     """The smallest text behind all that begin with a prefix; None when there is none."""
     kept = prefix.rstrip(_LAST_CHARACTER)
     return kept[:-1] + chr(ord(kept[-1]) + 1) if kept else None

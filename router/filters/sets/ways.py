@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bindery.router.columns import Ref
+from bindery.router.columns import STRING, Ref
 from bindery.router.filters.access import Access, Key, Word, access, access_of, equality
 from bindery.router.filters.ast import Field, Literal, Node
 from bindery.router.filters.sets.modifiers import EXACT, read_reference
@@ -21,12 +21,14 @@ from bindery.router.filters.sets.nodes import (
     TopicMatches,
 )
 from bindery.router.filters.sets.reference import words
-from bindery.router.filters.sets.vectors import form_of, head_of, member_of, word_of
+from bindery.router.filters.sets.vectors import form_of, head_of, member_of, successor, word_of
+from bindery.router.filters.spread import is_spread
 from bindery.router.filters.value_sets import (
     EVERYTHING,
     PRESENCE,
     FieldValues,
     ValueSet,
+    family_of,
     minus,
     point,
     values,
@@ -50,7 +52,7 @@ def _equals(node: Equals) -> Access | None:
 def _compared(field: Node) -> Ref | None:
     """Where the values stand that a reference is compared with."""
     if isinstance(field, TextForm):
-        return form_of(field.field.ref, field.forms)
+        return None if is_spread(field.field.ref) else form_of(field.field.ref, field.forms)
     return field.ref if isinstance(field, Field) else None
 
 
@@ -88,9 +90,20 @@ def _starts_with(node: StartsWith) -> Access | None:
     prefix = str(node.reference.value)
     head = prefix[:_LONGEST_HEAD]
     ref = _compared(node.field)
-    if ref is None:
-        return None
+    if ref is None or is_spread(ref):
+        return None  # the texts with a prefix stand together in the order of all: see below
     return Access((Key(head_of(ref, len(head)), Literal(head), strict=True),), exact=head == prefix)
+
+
+@values(StartsWith)
+def _texts_with_prefix(node: StartsWith, truth: bool) -> FieldValues | None:
+    """The texts from the prefix up to the first that does not begin with it."""
+    if not (isinstance(node.field, Field) and is_spread(node.field.ref) and isinstance(node.reference, Literal)):
+        return None
+    prefix, family = str(node.reference.value), family_of(STRING, strict=True)
+    behind = successor(prefix)
+    end = (family + 1,) if behind is None else (family, behind, False)
+    return _two_valued(node.field.ref, (((family, prefix, False), end),), truth)
 
 
 @access(NestedMatches)

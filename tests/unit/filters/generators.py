@@ -14,7 +14,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from bindery.router.errors import FilterError
-from bindery.router.filters import DIALECTS, Filter, parse
+from bindery.router.filters import Filter, parse
 from bindery.router.filters.access import Key, entries, plain_number
 from bindery.router.filters.ast import Node
 from bindery.router.filters.sets import parse_filter_set
@@ -22,6 +22,7 @@ from bindery.router.message import Message
 from bindery.router.values import Table, Value
 from tests.examples import FACTOR
 from tests.unit.filters.kinds import ASKED, INSIDE, MEMBERS, PLACES, SIMPLE_KINDS, VALUES, key_kind, kind_of
+from tests.unit.filters.rules import WORDED
 
 NAMES = ("a", "b", "s", "t")
 
@@ -383,7 +384,7 @@ SETS_ON_ONE_FIELD: Final = _pool(
 #: Filter sets about any fields.
 SETS: Final = _pool(lambda: {name: _member(_ON_FIELD, 2) for name in "fg"[: _choose.randrange(3)]})
 any_set = (st.sampled_from(SETS_ON_ONE_FIELD) | st.sampled_from(SETS)).map(parse_filter_set)
-any_filter = st.one_of(*(filters(dialect) for dialect in DIALECTS), any_set, any_set)
+any_filter = st.one_of(*(filters(dialect) for dialect in WORDED), any_set, any_set)
 
 
 @st.composite

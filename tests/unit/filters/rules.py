@@ -13,8 +13,10 @@ from bindery.router.errors import FilterError
 from bindery.router.filters import DIALECTS, FilterGroups, evaluate, is_troubled, parse
 from bindery.router.message import Message, to_batch
 
+#: The languages with sentences; patterns are JSON (`test_patterns.py`).
+WORDED: Final = tuple(name for name, dialect in DIALECTS.items() if dialect.grammar.endswith(".lark"))
 #: The languages that share one logic and one grammar of values; CloudEvents SQL has its own.
-SELECTING: Final = tuple(name for name in DIALECTS if name != "cesql")
+SELECTING: Final = tuple(name for name in WORDED if name != "cesql")
 CLOCK_MS: Final = 1_577_836_800_000
 #: A definition error.
 ERROR: Final = "error"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bindery.router.filters import DIALECTS, Filter, FilterGroups, parse
+from bindery.router.filters import Filter, FilterGroups, parse
 from bindery.router.filters.access import access_of, entries
 from bindery.router.filters.ast import Element, Or, walk
 from bindery.router.filters.sets import parse_filter_set
@@ -20,9 +20,10 @@ from tests.unit.filters import plain
 from tests.unit.filters.generators import LANGUAGES, SETS_ON_ONE_FIELD, batches, filters, groups, lists
 from tests.unit.filters.judging import assert_same, expected, judge, select
 from tests.unit.filters.kinds import INSIDE, VALUES, key_kind, kind_of
+from tests.unit.filters.rules import WORDED
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", WORDED)
 @given(data=st.data())
 @examples(40)
 def test_one_filter_over_a_batch_agrees_with_the_reference(dialect: str, data: st.DataObject) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bindery.router.columns import column_of
 from bindery.router.errors import FilterError
-from bindery.router.filters import DIALECTS, evaluate, parse
+from bindery.router.filters import evaluate, parse
 from bindery.router.filters.ast import FALSE, TRUE, Field, XPath, walk
 from bindery.router.filters.columns import ColumnFilter
 from bindery.router.filters.fields import read
@@ -20,12 +20,12 @@ from bindery.router.message import Message
 from bindery.router.values import Table
 from tests.examples import examples
 from tests.unit.filters.generators import batches, filters
-from tests.unit.filters.rules import SELECTING
+from tests.unit.filters.rules import SELECTING, WORDED
 
 _RESULTS = {TRUE: True, FALSE: False}
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", WORDED)
 @given(data=st.data())
 @examples(60)
 def test_columns_with_the_values_of_messages_give_the_same_three_values(dialect: str, data: st.DataObject) -> None:

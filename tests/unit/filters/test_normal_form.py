@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bindery.router.filters import DIALECTS, parse
+from bindery.router.filters import parse
 from bindery.router.filters.printer import normal_form
 from tests.examples import examples
 from tests.unit.filters.generators import filters
+from tests.unit.filters.rules import WORDED
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", WORDED)
 @given(data=st.data())
 @examples(40)
 def test_the_normal_form_parses_to_the_same_tree(dialect: str, data: st.DataObject) -> None:

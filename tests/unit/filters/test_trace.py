@@ -13,11 +13,12 @@ from typer.testing import CliRunner
 
 from bindery.cli.filter import app
 from bindery.router.errors import FilterError
-from bindery.router.filters import DIALECTS, evaluate, parse
+from bindery.router.filters import evaluate, parse
 from bindery.router.filters.description import describe
 from bindery.router.filters.trace import Trace, trace
 from bindery.router.message import Message
 from tests.unit.filters.generators import filter_texts, messages
+from tests.unit.filters.rules import WORDED
 
 
 def traced(text: str, properties: dict[str, Any], dialect: str = "jms") -> Trace:
@@ -61,7 +62,7 @@ def test_a_trace_says_why(text: str, properties: dict[str, Any], part: str, show
     assert why in item.why
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", WORDED)
 @given(data=st.data())
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_trace_of_anything_has_the_result_and_is_json(dialect: str, data: st.DataObject) -> None:
