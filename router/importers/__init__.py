@@ -44,6 +44,8 @@ KINDS: Final[Mapping[str, SourceKind]] = {
     "rabbitmq": SourceKind("RabbitMQ", "rabbitmq", has_access=True, is_live=True),
     "broker-j": SourceKind("Qpid Broker-J", "broker_j"),
     "artemis": SourceKind("ActiveMQ Artemis", "artemis"),
+    "eventbridge": SourceKind("Amazon EventBridge", "eventbridge"),
+    "sns": SourceKind("Amazon SNS", "sns"),
 }
 
 __all__ = ["KINDS", "SourceKind"]

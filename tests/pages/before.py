@@ -146,6 +146,7 @@ BEFORE: Final[dict[tuple[str, str], Callable[[Reader], None]]] = {
     ("docs/jobs.md", ""): _orders,
     ("docs/migration/artemis.md", ""): _public,
     ("docs/migration/broker-j.md", ""): _public,
+    ("docs/migration/eventbridge-sns.md", ""): _public,
     ("docs/operations.md", ""): _many_batches,
     ("docs/python.md", ""): _own_flights,
     ("docs/replay.md", ""): _replayed,

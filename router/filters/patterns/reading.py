@@ -232,7 +232,7 @@ def read_policy(text: str, dialect: Dialect, limits: Limits) -> Node:
         stated = {member.name: member for member in item.members}
         said = stated.get("FilterPolicyScope")
         if said is not None and isinstance(said.item, Scalar):
-            for name in stated.keys() - {"FilterPolicyScope", "FilterPolicy"}:
+            for name in sorted(stated.keys() - {"FilterPolicyScope", "FilterPolicy"}):
                 operators.refuse(stated[name], f"unknown name {name!r} beside FilterPolicyScope")
             if said.item.value not in _SCOPES:
                 operators.refuse(said.item, "the scope is one of " + ", ".join(_SCOPES))
