@@ -12,12 +12,11 @@ from bindery.router.filters.value_sets import PRESENCE, intersection
 
 @access(AnyElement)
 def _any_element(node: AnyElement) -> Access | None:
-    """The keys of the part. Those of bodies decide nothing: a body that cannot be read must be looked at."""
+    """The keys of the part; none of bodies where no value would do: those that cannot be read must be looked at."""
     found = access_of(node.part)
     if found is None or (node.over.ref.section == PAYLOAD and not found.keys):
         return None
-    keys = tuple(map(_there, found.keys))
-    return Access(keys, exact=found.exact and node.over.ref.section != PAYLOAD)
+    return replace(found, keys=tuple(map(_there, found.keys)))
 
 
 def _there(key: Lead) -> Lead:

@@ -80,10 +80,32 @@ def _grown(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 _PATTERNS = st.recursive(
     st.dictionaries(st.sampled_from(_NAMES), _LEAVES, min_size=1, max_size=3), _grown, max_leaves=4
 )
-_EVENTS = st.recursive(
-    _VALUES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_NAMES), inner, max_size=3),
-    max_leaves=10,
+#: Values that entries of patterns are likely to ask about, alone and in lists.
+_HELD = st.sampled_from(("x", "xy", "X", 1, 2, 300, 1.0, None, True, "10.0.0.1")) | _VALUES
+_LISTED = st.lists(_HELD | st.lists(_HELD, max_size=2), max_size=3)
+
+
+def _objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.dictionaries(st.sampled_from(_NAMES), inner, max_size=3)
+
+
+def _nested(depth: int) -> st.SearchStrategy[Any]:
+    """Objects in objects, and lists of them, with lists in lists here and there."""
+    if depth == 0:
+        return _HELD | _LISTED
+    inside = _objects(_nested(depth - 1))
+    return st.one_of(_HELD, _LISTED, inside, st.lists(inside | _HELD | st.lists(inside, max_size=2), max_size=3))
+
+
+_EVENTS = _objects(_nested(2)) | _HELD
+#: What is nested two levels deep and usually asks about values that are there.
+_DEEP = st.dictionaries(
+    st.sampled_from(_NAMES),
+    st.dictionaries(
+        st.sampled_from(_NAMES), st.lists(_HELD | _ENTRIES, min_size=1, max_size=3), min_size=1, max_size=2
+    ),
+    min_size=1,
+    max_size=2,
 )
 _POLICIES = st.dictionaries(st.sampled_from(_NAMES), _LEAVES, min_size=1, max_size=3) | st.builds(
     lambda item, ors: {**item, "$or": ors},
@@ -127,7 +149,7 @@ def _judge(filters: list[Filter], messages: list[Message], wanted: list[list[boo
 
 
 @settings(max_examples=300)
-@given(st.lists(_PATTERNS, min_size=1, max_size=6), st.lists(_EVENTS, min_size=1, max_size=5))
+@given(st.lists(_PATTERNS | _DEEP, min_size=1, max_size=6), st.lists(_EVENTS, min_size=1, max_size=5))
 def test_patterns_fit_the_events_that_the_plain_reading_says(patterns: list[Any], events: list[Any]) -> None:
     filters = _read(patterns, "eventbridge", BODIES)
     messages = [Message.from_json({"body": json.dumps(event)}) for event in events]
@@ -137,7 +159,7 @@ def test_patterns_fit_the_events_that_the_plain_reading_says(patterns: list[Any]
 
 
 @settings(max_examples=150)
-@given(st.lists(_PATTERNS, min_size=1, max_size=4), st.lists(_EVENTS, min_size=1, max_size=5))
+@given(st.lists(_PATTERNS | _DEEP, min_size=1, max_size=4), st.lists(_EVENTS, min_size=1, max_size=5))
 def test_policies_about_bodies_fit_what_the_plain_reading_says(policies: list[Any], events: list[Any]) -> None:
     stated = [{"FilterPolicyScope": "MessageBody", "FilterPolicy": policy} for policy in policies]
     filters = _read(stated, "sns", BODIES)
@@ -251,13 +273,30 @@ def test_absence_is_asked_of_the_chosen_element_else_of_all() -> None:
     _judge(_read([chosen, alone], "eventbridge", BODIES), [message], [[True], [False]])
 
 
+def test_an_element_without_any_of_the_members_is_none_that_was_chosen() -> None:
+    """Where no other part chooses an element, absence is asked of all of them."""
+    pattern = {"a": {"x": [1, {"exists": False}], "y": [1, {"exists": False}]}}
+    bodies = ('{"a": [{}, {"x": 2}]}', '{"a": [{}, {"z": 2}]}', '{"a": [{"x": 2}, {"x": 1}]}')
+    (item,) = _read([pattern], "eventbridge", BODIES)
+    _judge([item], [Message.from_json({"body": body}) for body in bodies], [[False, True, True]])
+
+
+def test_elements_of_many_messages_are_kept_apart() -> None:
+    """Each message has elements of its own, and they have members of their own."""
+    pattern = {"a": {"b": {"c": ["x"], "d": [1]}}}
+    fitting, other = {"b": [{"c": "x", "d": 2}, {"c": "x", "d": 1}]}, {"b": [{"c": "x"}, {"d": 1}]}
+    events = [{"a": other}, {"a": [other, fitting]}, {}, {"a": [fitting, other]}, {"a": other}, {"a": [[fitting]]}]
+    messages = [Message.from_json({"body": json.dumps(event)}) for event in events]
+    _judge(_read([pattern], "eventbridge", BODIES), messages, [[False, True, False, True, False, True]])
+
+
 def test_two_patterns_of_a_set_may_be_met_by_two_elements() -> None:
     """Ranges of one field are one interval where a message holds one value there, and not where it may hold many."""
-    parts = [{"n": [{"numeric": ["<", 2]}]}, {"n": [{"numeric": [">", 8]}]}]
+    parts = [{"n": [{"numeric": ["<", 5]}]}, {"n": [{"numeric": [">", 3]}]}]
     raw = {str(n): {"descriptor": "aws:eventbridge-filter", "value": json.dumps(part)} for n, part in enumerate(parts)}
     item = parse_filter_set(raw, limits=FilterSetLimits(text=BODIES))
-    bodies = ('{"n": [1, 9]}', '{"n": [1, 5]}', '{"n": 1}')
-    _judge([item], [Message.from_json({"body": body}) for body in bodies], [[True, False, False]])
+    bodies = ('{"n": [1, 9]}', '{"n": [1, 2]}', '{"n": 4}')
+    _judge([item], [Message.from_json({"body": body}) for body in bodies], [[True, False, True]])
 
 
 def test_a_body_that_cannot_be_read_is_trouble_whatever_is_asked() -> None:
