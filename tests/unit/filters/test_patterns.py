@@ -323,6 +323,27 @@ def test_an_equality_leads_by_an_index_through_lists() -> None:
     assert compiled.candidates(view, rows, groups) == 100
 
 
+@pytest.mark.parametrize("prefix", ["", "p", "pz", "\U0010ffff", "p\U0010ffff"])
+def test_a_prefix_leads_to_all_texts_that_begin_with_it(prefix: str) -> None:
+    texts = [
+        "",
+        "o",
+        "o\U0010ffff",
+        "p",
+        "pa",
+        "pz",
+        "pzz",
+        "p\U0010ffff",
+        "p\U0010ffffa",
+        "q",
+        "\U0010ffff",
+        "\U0010ffffz",
+    ]
+    messages = [Message.from_json({"body": json.dumps({"a": [5, text]})}) for text in texts]
+    pattern = {"a": [{"prefix": prefix}]}
+    _judge(_read([pattern], "eventbridge", BODIES), messages, [[text.startswith(prefix) for text in texts]])
+
+
 def test_a_list_of_very_many_elements_is_looked_at_in_portions() -> None:
     body = json.dumps({"a": [*range(60_000), "x"], "b": [1] * 30_000})
     message = Message.from_json({"body": body})
