@@ -7,7 +7,7 @@ Work on texts (patterns, folding, nested references) is thereby done once per di
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -349,6 +349,7 @@ class MapEntries:
         self.owner = owner
         self.codes = codes
         self.segments = {name: order[bounds[n] : bounds[n + 1]] for n, name in enumerate(self.keys)}
+        self._forms: dict[Callable[[str], str], dict[str, list[str]]] = {}
 
     @cached_property
     def _nothing(self) -> Column:
@@ -358,8 +359,20 @@ class MapEntries:
     def column(self, name: str) -> Column:
         """The values under one key, with one row a message."""
         entries = self.segments.get(name)
-        if entries is None:
-            return self._nothing
+        return self._nothing if entries is None else self._by_row(entries)
+
+    def alike(self, name: str, form: Callable[[str], str]) -> Column:
+        """The values under all keys whose form is `name`; of several in one row the last entry counts."""
+        keys = self._forms.get(form)
+        if keys is None:
+            keys = self._forms[form] = {}
+            for key in self.segments:
+                keys.setdefault(form(key), []).append(key)
+        found = [self.segments[key] for key in keys.get(name, ())]
+        return self._by_row(np.sort(np.concatenate(found))) if found else self._nothing
+
+    def _by_row(self, entries: npt.NDArray[np.integer]) -> Column:
+        """The values of entries in their order, with one row a message."""
         column = empty_column(self.rows)
         rows = self.owner[entries]
         if len(rows) and rows.min() < 0:

@@ -42,6 +42,7 @@ from bindery.router.filters.fields import SQL_VALUES, is_map
 from bindery.router.filters.limits import Limits
 from bindery.router.filters.parts import Part
 from bindery.router.filters.payload import FORMATS, reference
+from bindery.router.filters.service_bus import ServiceBusRules
 from bindery.router.message import SECTION_FIELDS
 from bindery.router.spelling import did_you_mean, nearest
 
@@ -60,7 +61,7 @@ class Path:
 
 
 @v_args(inline=True)
-class TreeBuilder(EventRules):
+class TreeBuilder(EventRules, ServiceBusRules):
     """Builds the tree of one text. Lark calls its methods, named after grammar rules; `build_with` comes first."""
 
     text: str

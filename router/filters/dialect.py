@@ -14,7 +14,14 @@ from typing import Final
 from bindery.router.columns import Ref
 from bindery.router.errors import FilterError
 from bindery.router.filters.ast import Rules
-from bindery.router.filters.fields import AMQP_NAMES, ARTEMIS_NAMES, EVENT_NAMES, JMS_NAMES, SQL_SECTIONS
+from bindery.router.filters.fields import (
+    AMQP_NAMES,
+    ARTEMIS_NAMES,
+    EVENT_NAMES,
+    JMS_NAMES,
+    SERVICE_BUS_NAMES,
+    SQL_SECTIONS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +282,50 @@ EVENTBRIDGE: Final = Dialect(
 #: Filter policies of Amazon SNS.
 SNS: Final = replace(EVENTBRIDGE, name="sns", grammar="policy")
 
+#: SQL filters of subscriptions (Azure Service Bus, "Subscription rule SQL filter syntax"). Operators are those of C#:
+#: `/` of integers truncates, `+` joins strings, and strings have no order.
+SERVICE_BUS: Final = Dialect(
+    name="service-bus",
+    grammar="service_bus.lark",
+    tokens={
+        "FLOAT": r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+",
+        "INTEGER": "[0-9]+",
+        "STRING": _SINGLE_QUOTED,
+        "QUOTED": r'"(?:[^"]|"")*"',
+        "BRACKETED": r"\[(?:[^\]]|\]\])*\]",
+        "NAME": r"[^\W\d_]\w*",
+        "COMPARISON": r"<>|!=|<=|>=|=|<|>",
+        "PLUS": r"\+",
+        "MINUS": "-",
+        "STAR": r"\*",
+        "SLASH": "/",
+        "PERCENT": "%",
+        "DOT": r"\.",
+        "LPAR": r"\(",
+        "RPAR": r"\)",
+        "COMMA": ",",
+    },
+    keywords=frozenset({"AND", "OR", "NOT", "LIKE", "IN", "IS", "NULL", "ESCAPE", "TRUE", "FALSE", "EXISTS"}),
+    names=SERVICE_BUS_NAMES,
+    rules=Rules(joins_text=True),
+    quote=('"', '"'),
+    strict=False,
+    blank_accepts=False,
+    java_names=False,
+    body=_BODY,
+    hints={
+        **{key: hint for key, hint in _SELECTOR_HINTS.items() if key not in ("!=", "%", ".")},
+        "!": "use NOT, or `!=` for unequal",
+        '"': "the quoted name is not closed; double quotes name a property, a string takes single quotes",
+        "[": "the delimited name is not closed; `]` inside it is written `]]`",
+        "@": "parameters have no values here: write the value in place of the parameter",
+        "_": "a name begins with a letter; write other names in brackets: [name]",
+        "$": "a name has letters, digits and _; write other names in brackets: [name]",
+    },
+)
+
 DIALECTS: Final[Mapping[str, Dialect]] = {
-    dialect.name: dialect for dialect in (JMS, APACHE_SELECTOR, ARTEMIS, AMQP_SQL, CESQL, EVENTBRIDGE, SNS)
+    dialect.name: dialect for dialect in (JMS, APACHE_SELECTOR, ARTEMIS, AMQP_SQL, CESQL, EVENTBRIDGE, SNS, SERVICE_BUS)
 }
 #: White space of a selector (JMS 2.0 §3.8.1.1): space, tab, form feed and the line terminators CR and LF.
 BLANK: Final = re.compile(r"[ \t\r\n\f]*")

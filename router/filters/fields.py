@@ -14,8 +14,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bindery.router.columns import INT, Column, Ref, column_from, empty_column
+from bindery.router.columns import INT, BatchView, Column, Ref, column_from, empty_column
 from bindery.router.filters import events
+from bindery.router.filters.text import fold
 from bindery.router.message import HEADER_DEFAULTS, MAP_SECTIONS, SECTION_FIELDS, Message
 from bindery.router.values import INT64_MAX, Timestamp, Value, timestamp
 
@@ -31,6 +32,8 @@ class DerivedField:
     nullable    whether it may be null
     from_batch  gives the whole column where that needs no distinct values
     origin      what a reason says of it, instead of its sources
+    look_up     reads it in one message, where the sources do not say it
+    from_view   gives the whole column where that needs what a view keeps
     """
 
     sources: tuple[Ref, ...]
@@ -39,6 +42,8 @@ class DerivedField:
     nullable: bool = True
     from_batch: Callable[[pa.RecordBatch], Column] | None = None
     origin: str = ""
+    look_up: Callable[[Message], Value] | None = None
+    from_view: Callable[[BatchView], Column] | None = None
 
 
 def _properties(name: str) -> Ref:
@@ -144,6 +149,8 @@ _EVENT: Final = "event."
 
 def derived(name: str) -> DerivedField:
     """The derived field of a name."""
+    if name.startswith(_ANY_CASE):
+        return _folded(name.removeprefix(_ANY_CASE))
     return _event(name.removeprefix(_EVENT)) if name.startswith(_EVENT) else DERIVED_FIELDS[name]
 
 
@@ -156,6 +163,36 @@ def _event(attribute: str) -> DerivedField:
         str if core else None,
         origin=events.origin(attribute),
     )
+
+
+#: Derived fields with this head are application properties whose names are compared in any case.
+_ANY_CASE: Final = "any_case."
+
+
+@lru_cache(maxsize=4096)
+def _folded(name: str) -> DerivedField:
+    def look_up(message: Message) -> Value:
+        alike = (value for key, value in message.application_properties.items() if fold(key) == name)
+        return next(reversed(list(alike)), None)
+
+    return DerivedField(
+        (Ref("application_properties", name),),
+        _first,
+        origin=f"application property {name}, in any case",
+        look_up=look_up,
+        from_view=lambda view: view.entries("application_properties").alike(name, fold),
+    )
+
+
+def in_any_case(name: str) -> Ref:
+    """The application property of a name in whatever case; of several that differ in case the last."""
+    return _derived(_ANY_CASE + fold(name))
+
+
+def folded_name(ref: Ref) -> str | None:
+    """The folded name of a property that `in_any_case` gave; None when the reference is another field."""
+    is_one = ref.section == DERIVED and ref.name.startswith(_ANY_CASE)
+    return ref.name.removeprefix(_ANY_CASE) if is_one else None
 
 
 def event_attribute(name: str) -> Ref:
@@ -214,6 +251,26 @@ ARTEMIS_NAMES: Final[Mapping[str, Ref]] = {
 #: The attributes that CloudEvents itself defines; every other name is an extension.
 EVENT_NAMES: Final[Mapping[str, Ref]] = {name: event_attribute(name) for name in events.CORE}
 
+#: System properties of Azure Service Bus, by its AMQP protocol guide ("Messages"); `Subject` is the newer name of
+#: `Label`, and a filter is printed with the first of two.
+SERVICE_BUS_NAMES: Final[Mapping[str, Ref]] = {
+    "sys.MessageId": _properties("message_id"),
+    "sys.CorrelationId": _properties("correlation_id"),
+    "sys.To": _properties("to"),
+    "sys.ReplyTo": _properties("reply_to"),
+    "sys.Label": _properties("subject"),
+    "sys.Subject": _properties("subject"),
+    "sys.SessionId": _properties("group_id"),
+    "sys.ReplyToSessionId": _properties("reply_to_group_id"),
+    "sys.ContentType": _properties("content_type"),
+    "sys.PartitionKey": Ref("message_annotations", "x-opt-partition-key"),
+    "sys.ViaPartitionKey": Ref("message_annotations", "x-opt-via-partition-key"),
+    "sys.ScheduledEnqueueTimeUtc": Ref("message_annotations", "x-opt-scheduled-enqueue-time"),
+    "sys.EnqueuedTimeUtc": Ref("message_annotations", "x-opt-enqueued-time"),
+    "sys.SequenceNumber": Ref("message_annotations", "x-opt-sequence-number"),
+    "sys.DeadLetterSource": Ref("message_annotations", "x-opt-deadletter-source"),
+}
+
 #: Section qualifiers of the AMQP SQL filter, long and short, underscore and hyphen.
 SQL_SECTIONS: Final[Mapping[str, str]] = {
     spelling: section
@@ -241,6 +298,8 @@ def read(message: Message, ref: Ref) -> Value:
     """The value behind a reference in one message; an absent field reads as None or its header default."""
     if ref.section == DERIVED:
         field = derived(ref.name)
+        if field.look_up is not None:
+            return field.look_up(message)
         return field.compute(*(read(message, source) for source in field.sources))
     content = getattr(message, ref.section)
     if not ref.name and not is_map(ref.section):  # an entry of a map may have the empty name

@@ -36,7 +36,7 @@ class Filter:
 def parse(text: str, dialect: str, *, limits: Limits = DEFAULT_LIMITS) -> Filter:
     """The filter that a text states; those used last are remembered, up to `CACHE_BYTES`.
 
-    A blank text accepts everything in jms, apache-selector and artemis, and is an error in amqp-sql and cesql.
+    A blank text accepts everything in jms, apache-selector and artemis, and is an error in the other languages.
     Raises FilterError, with the place, what was expected and a hint.
     """
     check_text(text, limits)

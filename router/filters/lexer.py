@@ -28,6 +28,7 @@ _ENDS_OPERAND: Final = _ENDS_NAME | {
     "FLOAT",
     "BINARY",
     "STRING",
+    "BRACKETED",
     "RPAR",
     "TRUE",
     "FALSE",
@@ -162,6 +163,10 @@ def _unquote_name(text: str, dialect: Dialect) -> str:
     return name
 
 
+def _bracketed(text: str, dialect: Dialect) -> str:
+    return text[1:-1].replace("]]", "]")
+
+
 def _path(text: str, dialect: Dialect) -> Path:
     return steps(text)
 
@@ -196,6 +201,7 @@ _CONSTANTS: Final[Mapping[str, Callable[[str, Dialect], Any]]] = {
     "FLOAT": _float,
     "STRING": _unquote,
     "QUOTED": _unquote_name,
+    "BRACKETED": _bracketed,
     "BINARY": _binary,
     "BODY": _path,
 }

@@ -207,6 +207,8 @@ class Batch:
         return kept
 
     def _derive(self, field: DerivedField) -> Column:
+        if field.from_view is not None:
+            return field.from_view(self.view)
         if field.from_batch is not None:
             return field.from_batch(self.view.batch)
         return per_distinct(field.compute, *(Vector(self.source(ref)) for ref in field.sources)).as_column()

@@ -20,6 +20,7 @@ _OPERAND: Final = "a value"
 _WORDS: Final = {
     "NAME": "a property",
     "QUOTED": "a property",
+    "BRACKETED": "a property",
     "BODY": "a property",
     "INTEGER": _OPERAND,
     "HEX": _OPERAND,

@@ -149,6 +149,7 @@ def test_what_filters_may_name_is_told_for_each_language(filled: Client) -> None
         "cesql": None,
         "eventbridge": None,
         "sns": "my-list",
+        "service-bus": '"my-list"',
     }
     assert "JMSPriority" in found["fields"]["jms"]
     assert "properties.subject" in found["fields"]["amqp-sql"]

@@ -13,11 +13,14 @@ from bindery.router.reference import NaiveRouter
 from bindery.router.values import Table
 
 #: Names of the product's own.
-_UNSPECIFIED = {"cloudevents:sql-filter", "aws:eventbridge-filter", "aws:sns-filter"}
+_UNSPECIFIED = {"cloudevents:sql-filter", "aws:eventbridge-filter", "aws:sns-filter"} | {
+    "com.microsoft:sql-filter",
+    "com.microsoft:correlation-filter",
+}
 
 
 def test_every_filter_of_a_specification_belongs_to_one_capability() -> None:
-    """No specification has a descriptor or a capability for CloudEvents SQL, nor for what comes from AWS."""
+    """No specification has a descriptor or a capability for CloudEvents SQL, nor for what comes from AWS and Azure."""
     named = [symbol for symbols in CAPABILITIES.values() for symbol in symbols]
     assert sorted(named) == sorted({kind.symbol for kind in FILTER_TYPES} - _UNSPECIFIED)
 

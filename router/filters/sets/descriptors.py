@@ -2,7 +2,7 @@
 
 Symbols compare exactly. Numeric codes are those of the Apache AMQP filters (domain 0x0000468C); those of
 AMQP Filter Expressions have no assigned code and are named by symbol alone, as are those that no specification names:
-`cloudevents:sql-filter` and the `aws:` filters.
+`cloudevents:sql-filter`, the `aws:` and the `com.microsoft:` filters.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 from bindery.router.errors import FilterError
 from bindery.router.filters.ast import Node
 from bindery.router.filters.sets import groups, leaves, property_filters
+from bindery.router.filters.sets.correlation import correlation
 from bindery.router.filters.sets.reading import FilterType, Reading
 from bindery.router.spelling import did_you_mean, nearest
 
@@ -57,6 +58,8 @@ FILTER_TYPES: Final = (
     FilterType("cloudevents:sql-filter", _text("cesql"), dialect="cesql"),
     FilterType("aws:eventbridge-filter", _text("eventbridge"), dialect="eventbridge"),
     FilterType("aws:sns-filter", _text("sns"), dialect="sns"),
+    FilterType("com.microsoft:sql-filter", _text("service-bus"), dialect="service-bus"),
+    FilterType("com.microsoft:correlation-filter", correlation),
     FilterType("amqp:header-filter", property_filters.fields("header")),
     FilterType("amqp:properties-filter", property_filters.fields("properties")),
     FilterType("amqp:application-properties-filter", property_filters.entries("application_properties", simple=True)),

@@ -215,6 +215,17 @@ LANGUAGES = {
         computed_patterns=True,
         between=False,
     ),
+    "service-bus": Language(
+        properties=(
+            *("a", "A", "B", "s", "T", "user.a", "USER.b", "[s]", '"T"', "[]", "p('a')", "property('B')"),
+            *("sys.Label", "sys.subject", "SYS.MessageId", "sys.CorrelationId", "sys.[To]", "sys.SessionId"),
+        ),
+        literals=(*_NUMBERS, *_STRINGS, "TRUE", "false", "NULL"),
+        operators=("+", "-", "*", "/", "%"),
+        comparisons=("=", "<>", "!=", "<", "<=", ">", ">="),
+        computed_patterns=True,
+        between=False,
+    ),
 }
 
 

@@ -51,6 +51,7 @@ def test_columns_with_the_values_of_messages_give_the_same_three_values(dialect:
         ("artemis", '"a-b" = 1 AND AMQSize > 4', ("a-b", "AMQSize")),
         ("amqp-sql", "a.x = 1 AND p.subject = 's' AND y = 2", ("x", "properties.subject", "y")),
         ("cesql", "type = 'a' AND myext > 4", ("type", "myext")),
+        ("service-bus", "Price > 4 AND sys.label = 's' AND PRICE < 9", ("price", "sys.Label")),
         ("jms", "", ()),
     ],
 )

@@ -6,7 +6,7 @@
 import { fill, h } from "./dom.js";
 
 /** The languages of filters, by the names that the service gives them. */
-const DIALECTS = ["jms", "artemis", "apache-selector", "amqp-sql", "cesql", "eventbridge", "sns"];
+const DIALECTS = ["jms", "artemis", "apache-selector", "amqp-sql", "cesql", "eventbridge", "sns", "service-bus"];
 /** Names that are offered at a time. */
 const OFFERED = 8;
 const PARTS = /('(?:[^']|'')*'?)|("(?:[^"]|"")*"?|\[[^\]]*\]?)|(\d[\w.]*)|([\p{L}_$][\p{L}\p{N}_$.]*)|([<>=!+\-*/%(),]+)|(\s+|[^])/gu;

@@ -73,10 +73,10 @@ function valueOf({ key, type, content }) {
 const SELECTOR = "x-filter-jms-selector";
 const SET = "x-filters";
 const QUEUE_FILTER = "x-queue-filter";
-const DESCRIPTORS = { "amqp-sql": "amqp:sql-filter", cesql: "cloudevents:sql-filter", eventbridge: "aws:eventbridge-filter", sns: "aws:sns-filter", apache: "apache.org:selector-filter:string" };
-const DIALECTS = { jms: "JMS selector", artemis: "Artemis", apache: "Apache selector", "amqp-sql": "AMQP SQL", cesql: "CloudEvents SQL", eventbridge: "EventBridge pattern", sns: "SNS filter policy", set: "filter set (JSON)" };
-const OF_BINDINGS = ["jms", "apache", "amqp-sql", "cesql", "eventbridge", "sns", "set"];
-const OF_QUEUES = ["artemis", "apache", "amqp-sql", "cesql", "eventbridge", "sns", "set"];
+const DESCRIPTORS = { "amqp-sql": "amqp:sql-filter", cesql: "cloudevents:sql-filter", eventbridge: "aws:eventbridge-filter", sns: "aws:sns-filter", "service-bus": "com.microsoft:sql-filter", apache: "apache.org:selector-filter:string" };
+const DIALECTS = { jms: "JMS selector", artemis: "Artemis", apache: "Apache selector", "amqp-sql": "AMQP SQL", cesql: "CloudEvents SQL", eventbridge: "EventBridge pattern", sns: "SNS filter policy", "service-bus": "Service Bus SQL", set: "filter set (JSON)" };
+const OF_BINDINGS = ["jms", "apache", "amqp-sql", "cesql", "eventbridge", "sns", "service-bus", "set"];
+const OF_QUEUES = ["artemis", "apache", "amqp-sql", "cesql", "eventbridge", "sns", "service-bus", "set"];
 
 function readSet(value) {
   const [first, ...others] = Object.values(value ?? {});
