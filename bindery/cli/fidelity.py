@@ -29,8 +29,10 @@ def as_report(kind: str, source: str, objects: Sequence[Mapping[str, Any]]) -> d
     return {"from": kind, "source": source, "counts": counts, "objects": list(objects)}
 
 
-def check_report(path: Path) -> None:
-    """Refuse a file whose name does not say which form the report is to have."""
+def check_report(path: Path, source: str) -> None:
+    """Refuse a file whose name does not say which form the report is to have, or which is what is imported."""
+    if Path(source).exists() and path.exists() and path.samefile(source):
+        raise InvalidInput("the report would replace what is imported", where="--report", hint="another file")
     if path.suffix not in _SUFFIXES:
         raise InvalidInput(
             f"{path.name!r} does not say the form of the report", where="--report", hint="it ends .txt, .json or .html"

@@ -18,8 +18,13 @@ from bindery.router.importers import KINDS, SourceKind
 from bindery.router.spelling import did_you_mean, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bindery.router.definitions import Definitions
+    from bindery.router.importers.objects import SourceObject
     from bindery.router.importers.settling import Settled
+    from bindery.router.model import Topology
+    from bindery.store.access import Access
 
 #: The exit code when --strict refuses: a check failed.
 _UNFAITHFUL = 1
@@ -50,15 +55,20 @@ class Foreign:
 
         kind = self._kind()
         if report is not None:
-            fidelity.check_report(report)
+            fidelity.check_report(report, self.source)
         name, raw = self._content(kind)
         try:
             objects = kind.read(name, raw, access=self.access)
-            settled = settle(objects, present(DataDir.named(self.data))[1], vhost=self.vhost)
+            base = present(DataDir.named(self.data))[1]
+            if self.access:
+                self._leave_out_grants(objects, base)
+            settled = settle(objects, base, vhost=self.vhost)
             found = fidelity.as_report(self.kind, name, settled.as_data())
             if report is not None:
                 fidelity.write_report(report, found)
             refused = strict and not settled.faithful
+            if dry_run and not refused:
+                self._check(settled, base)
             done = {} if dry_run or refused else self._import(settled, name)
         except DefinitionsRefused as error:
             if as_json:
@@ -123,18 +133,49 @@ class Foreign:
             self._put_access(settled.definitions, settled, name, dry=False)
         return edit.result.as_data() | {"version": edit.version}
 
+    def _check(self, settled: Settled, base: Topology) -> None:
+        """What an import would find on record in its way; raises DefinitionsRefused as it would."""
+        from bindery.router.declarations import TopologyEditor  # noqa: PLC0415
+        from bindery.router.definitions import apply  # noqa: PLC0415
+
+        try:
+            apply(settled.definitions, TopologyEditor(base), overwrite=self.overwrite)
+        except DefinitionsRefused as error:
+            raise _in_words_of_the_source(error, settled) from None
+        if self.access:
+            self._put_access(settled.definitions, settled, self.source, dry=True)
+
+    def _present_access(self) -> Access:
+        from bindery.store.access import Access, AccessStore  # noqa: PLC0415
+        from bindery.store.paths import DataDir  # noqa: PLC0415
+
+        try:
+            return AccessStore(DataDir.open(self.data).access).load()
+        except InvalidInput:  # there is no data directory yet
+            return Access()
+
+    def _leave_out_grants(self, objects: Sequence[SourceObject], base: Topology) -> None:
+        """Permissions of users and of vhosts that neither the source nor the data directory has."""
+        stated = [one for item in objects for one in item.declares]
+        users = {raw.get("name") for section, raw in stated if section == "users"} | self._present_access().users.keys()
+        vhosts = {raw.get("name") for section, raw in stated if section == "vhosts"} | base.vhosts.keys()
+        for item in objects:
+            for section, raw in list(item.declares):
+                if section not in ("permissions", "topic_permissions"):
+                    continue
+                for kind, known in (("user", users), ("vhost", vhosts)):
+                    if raw.get(kind) not in known:
+                        item.lost(f"there is no {kind} {raw.get(kind)!r}", kind, hint=f"declare the {kind} before")
+                        break
+
     def _put_access(self, definitions: Definitions, settled: Settled, name: str, *, dry: bool) -> None:
         """Put users and permissions; `dry` only finds out whether they can be, before anything is changed."""
-        from bindery.store.access import Access, AccessEditor, AccessStore  # noqa: PLC0415
+        from bindery.store.access import AccessEditor, AccessStore  # noqa: PLC0415
         from bindery.store.access_definitions import apply_access  # noqa: PLC0415
         from bindery.store.paths import DataDir  # noqa: PLC0415
 
         if dry:
-            try:
-                state = AccessStore(DataDir.open(self.data).access).load()
-            except InvalidInput:  # there is no data directory yet
-                state = Access()
-            apply_access(definitions, AccessEditor(state))
+            apply_access(definitions, AccessEditor(self._present_access()))
             for granted in (*definitions.permissions, *definitions.topic_permissions):
                 if granted["vhost"] not in settled.topology.vhosts:
                     raise InvalidInput(f"there is no vhost {granted['vhost']!r} for a permission of it", where=name)

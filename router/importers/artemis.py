@@ -52,6 +52,8 @@ def read(name: str, raw: bytes, *, access: bool = False) -> list[SourceObject]:
                 _object(reader.found, part.name, "", part).lost(
                     "this part of the file is no topology of Artemis 2", hint="write it as addresses of core"
                 )
+    for item in reader.found:
+        item.refuse_variables("of the broker's system properties")
     return reader.found
 
 
@@ -132,7 +134,7 @@ class _Reader:
         item = _object(self.found, "wildcards", "", part)
         for key in said.keys() - {"routing-enabled", "enabled", "delimiter", "any-words", "single-word"}:
             item.unknown(key)
-        routed = said.get("routing-enabled", said.get("enabled", "true")).lower() != "false"
+        routed = _true(said.get("routing-enabled", said.get("enabled", "true")))
         stated = (
             said.get(key) or default for key, default in (("delimiter", "."), ("any-words", "#"), ("single-word", "*"))
         )
@@ -176,13 +178,13 @@ class _Reader:
             return
         self.settings.append((match, said))
         for key, value in said.items():
-            if key == "dead-letter-address" and said.get("send-to-dla-on-no-route") != "true":
+            if key == "dead-letter-address" and not _true(said.get("send-to-dla-on-no-route")):
                 item.differs(key, NO_RETRIES)
             elif key in TAKEN:
                 item.idle(key, "said of the addresses and queues that it matches")
             elif key in SETTING:
                 asks_nothing, why = SETTING[key]
-                if value in asks_nothing:
+                if {value, value.lower()} & {*asks_nothing}:
                     item.idle(key, "asks for nothing that is not done")
                 else:
                     item.differs(key, why)
@@ -209,7 +211,7 @@ class _Reader:
             item.idle("", f"named by a {element.name}")
         arguments: dict[str, Any] = {}
         said = self._said_of(name)
-        if said.get("send-to-dla-on-no-route") == "true" and (letters := said.get("dead-letter-address")):
+        if _true(said.get("send-to-dla-on-no-route")) and (letters := said.get("dead-letter-address")):
             arguments[ALTERNATE_BINDING] = {"destination": letters}
             if self.wildcards.is_pattern(name):
                 # it would fire for messages that the address itself has delivered
@@ -289,12 +291,12 @@ class _Reader:
         stated |= {child.name: child.text for child in queue.children if child.name not in ("filter", "address")}
         arguments: dict[str, Any] = {}
         self._filter(item, queue, address, arguments)
-        if stated.pop("enabled", "true") == "false":
+        if not _true(stated.pop("enabled", "true")):
             item.lost("a queue that is not enabled gets no messages", "enabled")
             return
         last_value = stated.pop("last-value", said.get("default-last-value-queue", said.get("last-value-queue", "")))
         last_key = stated.pop("last-value-key", said.get("default-last-value-key"))
-        if last_value == "true" or last_key:
+        if _true(last_value) or last_key:
             arguments[LAST_VALUE_KEY] = last_key or _LVQ_KEY
             item.differs("last-value", f"the last value of each key stays: {_LATE}")
         for key, limit in (
@@ -415,4 +417,9 @@ def _targets(divert: Element) -> list[str]:
 
 
 def _is(element: Element, key: str) -> bool:
-    return (element.said(key) or "").lower() == "true"
+    return _true(element.said(key))
+
+
+def _true(said: str | None) -> bool:
+    """As Java reads booleans: in any case, and everything else is false."""
+    return (said or "").lower() == "true"

@@ -291,8 +291,10 @@ class _Host:
                 _life(item, key, value)
             elif key in ("alternateBinding", "alternateExchange"):
                 target = self._target(value)
-                if target is not None:
+                if target is not None and target in self.queue_names | self.exchange_names:
                     arguments["alternateBinding"] = {"destination": target}
+                elif target is not None:
+                    item.differs(key, f"its virtual host has no {target!r}", hint="declare it in the file")
             elif key == "unroutableMessageBehaviour":
                 if value not in (None, "DISCARD"):
                     arguments[ATTRIBUTES[key]] = value

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -34,6 +35,22 @@ OF_BROKER: Final = "of the broker itself; no message goes elsewhere for it"
 def late(broker: str) -> str:
     """How limits of queues are kept."""
     return f"kept by maintenance, within about a minute; {broker} does it at once"
+
+
+_VARIABLE: Final = re.compile(r"\$\{[^{}]*\}")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in nested data, names included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield str(name)
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +113,13 @@ class SourceObject:
     def unknown(self, key: str, text: str = "nobody knows this key: nothing comes of it") -> None:
         """A key that the reader does not know."""
         self.note(Weight.UNKNOWN, text, key)
+
+    def refuse_variables(self, whose: str) -> None:
+        """Leave out what declares a text with a variable in it, `${name}`: nobody says what it stands for."""
+        texts = [declared for _, declared in self.declares]
+        found = next((match[0] for text in _texts(texts) if (match := _VARIABLE.search(text))), None)
+        if found is not None:
+            self.lost(f"{found} is a variable {whose}", hint="write its value in a copy of the file")
 
     def lost(self, text: str, key: str = "", *, hint: str | None = None) -> None:
         """Why all of the object is left out; it declares nothing any more."""

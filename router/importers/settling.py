@@ -18,7 +18,16 @@ from bindery.router.errors import DefinitionsRefused
 from bindery.router.importers.objects import Outcome, SourceObject
 from bindery.router.known_arguments import KNOWN, Kind, concerns_storage, without_effect
 from bindery.router.message import Message
-from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Setting, Topology
+from bindery.router.model import (
+    DEFAULT_VHOST,
+    Binding,
+    Exchange,
+    ObjectKey,
+    Queue,
+    Setting,
+    Topology,
+    object_key,
+)
 from bindery.router.policies import OPERATOR_POLICY, POLICY
 from bindery.router.reference import NaiveRouter
 
@@ -85,6 +94,7 @@ def settle(objects: Sequence[SourceObject], base: Topology, *, vhost: str | None
         definitions, unread = parse_every(document, vhost=vhost, default_vhost=DEFAULT_VHOST)
         editor = TopologyEditor(base)
         errors = [(error.where or "", error.message, error.hint) for error in unread]
+        errors += _replaced(definitions, owners)
         try:
             apply(definitions, editor, overwrite=True)
         except DefinitionsRefused as refused:
@@ -101,6 +111,22 @@ def settle(objects: Sequence[SourceObject], base: Topology, *, vhost: str | None
     for entry in definitions.entries:
         _note_idle(entry, owners[entry.path], editor.topology)
     return Settled(definitions, editor.topology, tuple(objects), owners, vhost)
+
+
+def _replaced(definitions: Definitions, owners: Mapping[str, SourceObject]) -> Iterator[tuple[str, str, str | None]]:
+    """The paths of entries that a later one, of another object of the source, says otherwise, with what to say of it.
+
+    Applied as they are the later one would count, and the earlier one would be told of as carried over.
+    """
+    last: dict[ObjectKey, Entry] = {}
+    for entry in definitions.entries:
+        if isinstance(entry.item, Binding):
+            continue  # its arguments are part of what it is
+        before = last.get(key := object_key(entry.item))
+        last[key] = entry
+        if before is not None and before.item != entry.item and owners[before.path] is not owners[entry.path]:
+            place = owners[entry.path].place
+            yield before.path, f"it stands in the source again, otherwise: {place}", "keep one of the two"
 
 
 def _document(objects: Sequence[SourceObject]) -> tuple[dict[str, list[Mapping[str, Any]]], dict[str, SourceObject]]:

@@ -222,3 +222,34 @@ def test_every_part_is_used_known_or_reported() -> None:
 def test_what_is_no_broker_xml_or_has_a_doctype_is_refused(raw: bytes) -> None:
     with pytest.raises(DefinitionsRefused):
         KINDS["artemis"].read("broker.xml", raw)
+
+
+def test_booleans_are_read_in_any_case() -> None:
+    queue = '<address name="a"><multicast><queue name="q"><enabled>FALSE</enabled></queue></multicast></address>'
+    assert outcomes(carried(f"<addresses>{queue}</addresses>"))["queue q"] == "not carried over"
+    setting = (
+        '<address-settings><address-setting match="#"><send-to-dla-on-no-route>TRUE</send-to-dla-on-no-route>'
+        "<dead-letter-address>late</dead-letter-address></address-setting></address-settings>"
+    )
+    settled = carried(f"{setting}<addresses>{address('a', 'q', inside='')}{address('late', 'l')}</addresses>")
+    assert dict(settled.topology.exchanges["/", "a"].arguments["alternate-binding"]) == {"destination": "late"}
+    last = '<address name="a"><multicast><queue name="q" last-value="True"/></multicast></address>'
+    assert settled_arguments(carried(f"<addresses>{last}</addresses>")) == {"x-last-value-key": "_AMQ_LVQ_NAME"}
+
+
+def settled_arguments(settled: Settled) -> dict[str, Any]:
+    return dict(settled.topology.queues["/", "q"].arguments)
+
+
+def test_what_has_a_variable_is_left_out_and_nothing_else() -> None:
+    filtered = "<filter string=\"region = '${region:eu}'\"/>"
+    queue = f'<address name="a"><multicast><queue name="q">{filtered}</queue><queue name="r"/></multicast></address>'
+    settled = carried(f"<addresses>{queue}{address('${name}', 's')}</addresses>")
+    assert outcomes(settled) == {
+        "address a": "exact",
+        "queue q": "not carried over",
+        "queue r": "exact",
+        "address ${name}": "not carried over",
+        "queue s": "not carried over",
+    }
+    assert set(settled.topology.queues) == {("/", "r")}

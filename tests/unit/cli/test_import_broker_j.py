@@ -196,3 +196,11 @@ def test_names_with_variables_and_unknown_keys_are_reported() -> None:
 def test_what_is_no_configuration_is_refused(raw: bytes) -> None:
     with pytest.raises(DefinitionsRefused):
         carried(raw)
+
+
+def test_an_alternate_that_is_not_there_is_told_of() -> None:
+    settled = carried(host("direct", alternateBinding={"destination": "nowhere"}))
+    assert outcomes(settled)["exchange e"] == "different"
+    assert not settled.topology.exchanges["shop", "e"].arguments
+    document = {**_HOST, "queues": [{"name": "q"}, {"name": "q", "maximumMessageTtl": 5}]}
+    assert [item.outcome.value for item in carried(document).objects][1:] == ["not carried over", "different"]

@@ -10,7 +10,7 @@ import pytest
 
 from bindery.router.errors import DefinitionsRefused
 from bindery.router.importers import KINDS
-from bindery.router.importers.objects import Outcome
+from bindery.router.importers.objects import Outcome, Weight
 from bindery.router.importers.settling import Settled, settle
 from bindery.router.known_arguments import KNOWN
 from bindery.router.model import Topology
@@ -199,8 +199,8 @@ def test_users_and_permissions_are_carried_over_when_they_are_asked_for(run, tmp
     assert (access.users["ann"].tags, access.permissions["/", "ann"].write) == (("monitoring",), "^a")
 
     elsewhere = _file(tmp_path, {"users": [{**user, "name": "bob"}], "permissions": [{**granted, "vhost": "no"}]})
-    code, _, err = run("import", "--from", "rabbitmq", elsewhere, "--data", data, "--access")
-    assert (code, "'no'" in err) == (2, True)
+    code, out, _ = run("import", "--from", "rabbitmq", elsewhere, "--data", data, "--access", "--strict")
+    assert (code, "'no'" in out) == (1, True)
     assert "bob" not in AccessStore(DataDir.open(data).access).load().users
 
 
@@ -216,3 +216,49 @@ def test_options_that_do_nothing_are_refused(run, tmp_path: Path) -> None:
         code, _, err = run("import", path, "--data", tmp_path / "data", *arguments)
         assert (code, said in err) == (2, True), err
     assert not (tmp_path / "data").exists()
+
+
+def test_of_two_objects_of_one_name_that_differ_the_later_one_counts_and_the_earlier_one_is_told_of() -> None:
+    again = {**_QUEUE, "arguments": {"x-single-active-consumer": True}}
+    settled = carried({"queues": [_QUEUE, again, again], "vhosts": [{"name": "/"}, {"name": "/"}]})
+    assert settled.objects[0].outcome is Outcome.LEFT_OUT
+    (said,) = settled.objects[0].notes
+    assert (said.weight, "queues[1]" in said.text) == (Weight.LOST, True)
+    assert dict(settled.topology.queues["/", _QUEUE["name"]].arguments) == again["arguments"]
+    # what stands twice alike is declared once, as there
+    assert carried({"queues": [_QUEUE, _QUEUE]}).faithful
+
+
+def test_a_dry_run_tells_what_is_in_the_way(run, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    assert run("import", "--from", "rabbitmq", _file(tmp_path, {"exchanges": [_EXCHANGE]}), "--data", data)[0] == 0
+    other = _file(tmp_path, {"exchanges": [{**_EXCHANGE, "type": "direct"}]})
+    code, _, err = run("import", "--from", "rabbitmq", other, "--data", data, "--dry-run")
+    assert (code, "exchanges[0]: exchange 'e' exists with type" in err) == (2, True)
+    assert run("import", "--from", "rabbitmq", other, "--data", data, "--dry-run", "--overwrite")[0] == 0
+
+
+def test_a_report_does_not_replace_what_is_imported(run, tmp_path: Path) -> None:
+    path = _file(tmp_path, _LOSSY)
+    before = path.read_bytes()
+    (tmp_path / "same.json").symlink_to(path)
+    for report in (path, tmp_path / "same.json"):
+        code, _, err = run("import", "--from", "rabbitmq", path, "--dry-run", "--report", report)
+        assert (code, "would replace what is imported" in err, path.read_bytes()) == (2, True, before)
+
+
+def test_permissions_of_nobody_are_left_out_alone(run, tmp_path: Path) -> None:
+    granted = {"user": "ann", "vhost": "/", "configure": "", "write": "", "read": ".*"}
+    document = {
+        "users": [{"name": "ann", "password_hash": "", "tags": []}],
+        "permissions": [granted, {**granted, "user": "gone"}, {**granted, "vhost": "no"}],
+    }
+    path, data = _file(tmp_path, document), tmp_path / "data"
+    code, out, _ = run("import", "--from", "rabbitmq", path, "--data", data, "--access", "--json")
+    found = json.loads(out)["fidelity"]
+    assert (code, found["counts"]) == (0, {"exact": 2, "different": 0, "not carried over": 2})
+    assert "there is no user 'gone'" in out and "there is no vhost 'no'" in out
+    assert set(AccessStore(DataDir.open(data).access).load().permissions) == {("/", "ann")}
+    # of a user who is here already
+    later = _file(tmp_path, {"permissions": [{**granted, "write": "x"}]})
+    assert run("import", "--from", "rabbitmq", later, "--data", data, "--access", "--strict")[0] == 0
