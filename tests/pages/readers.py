@@ -129,6 +129,7 @@ _OF_PAGES: Final[dict[tuple[str, str], Callable[[Block], None]]] = {
     ("docs/drain.md", "yaml"): job,
     ("docs/filter-sets.md", "json"): filter_set,
     ("docs/filter-sets.md", ""): artemis,
+    ("docs/filters/service-bus.md", "json"): filter_set,
     ("docs/forward.md", "json"): forwarder,
     ("docs/forward.md", "yaml"): kafka_client,
     ("docs/lint.md", "sql"): linted,
