@@ -68,7 +68,7 @@ class Foreign:
                 fidelity.write_report(report, found)
             refused = strict and not settled.faithful
             if dry_run and not refused:
-                self._check(settled, base)
+                self._check(settled, base, name)
             done = {} if dry_run or refused else self._import(settled, name)
         except DefinitionsRefused as error:
             if as_json:
@@ -133,7 +133,7 @@ class Foreign:
             self._put_access(settled.definitions, settled, name, dry=False)
         return edit.result.as_data() | {"version": edit.version}
 
-    def _check(self, settled: Settled, base: Topology) -> None:
+    def _check(self, settled: Settled, base: Topology, name: str) -> None:
         """What an import would find on record in its way; raises DefinitionsRefused as it would."""
         from bindery.router.declarations import TopologyEditor  # noqa: PLC0415
         from bindery.router.definitions import apply  # noqa: PLC0415
@@ -143,7 +143,7 @@ class Foreign:
         except DefinitionsRefused as error:
             raise _in_words_of_the_source(error, settled) from None
         if self.access:
-            self._put_access(settled.definitions, settled, self.source, dry=True)
+            self._put_access(settled.definitions, settled, name, dry=True)
 
     def _present_access(self) -> Access:
         from bindery.store.access import Access, AccessStore  # noqa: PLC0415
@@ -156,16 +156,21 @@ class Foreign:
 
     def _leave_out_grants(self, objects: Sequence[SourceObject], base: Topology) -> None:
         """Permissions of users and of vhosts that neither the source nor the data directory has."""
-        stated = [one for item in objects for one in item.declares]
-        users = {raw.get("name") for section, raw in stated if section == "users"} | self._present_access().users.keys()
-        vhosts = {raw.get("name") for section, raw in stated if section == "vhosts"} | base.vhosts.keys()
+
+        def named(section: str) -> set[str]:
+            names = (raw.get("name") for item in objects for one, raw in item.declares if one == section)
+            return {name for name in names if isinstance(name, str)}
+
+        users = named("users") | self._present_access().users.keys()
+        vhosts = named("vhosts") | base.vhosts.keys()
         for item in objects:
             for section, raw in list(item.declares):
                 if section not in ("permissions", "topic_permissions"):
                     continue
                 for kind, known in (("user", users), ("vhost", vhosts)):
-                    if raw.get(kind) not in known:
-                        item.lost(f"there is no {kind} {raw.get(kind)!r}", kind, hint=f"declare the {kind} before")
+                    name = raw.get(kind)
+                    if isinstance(name, str) and name not in known:
+                        item.lost(f"there is no {kind} {name!r}", kind, hint=f"declare the {kind} before")
                         break
 
     def _put_access(self, definitions: Definitions, settled: Settled, name: str, *, dry: bool) -> None:

@@ -259,6 +259,11 @@ def test_permissions_of_nobody_are_left_out_alone(run, tmp_path: Path) -> None:
     assert (code, found["counts"]) == (0, {"exact": 2, "different": 0, "not carried over": 2})
     assert "there is no user 'gone'" in out and "there is no vhost 'no'" in out
     assert set(AccessStore(DataDir.open(data).access).load().permissions) == {("/", "ann")}
+    # what is no name is refused at its place
+    odd = _file(tmp_path, {"users": [{"name": "bob"}], "permissions": [{**granted, "user": ["ann"]}]})
+    for dry in ([], ["--dry-run"]):
+        code, _, err = run("import", "--from", "rabbitmq", odd, "--data", data, "--access", *dry)
+        assert (code, "permissions[0].user: expected a string" in err) == (2, True)
     # of a user who is here already
     later = _file(tmp_path, {"permissions": [{**granted, "write": "x"}]})
     assert run("import", "--from", "rabbitmq", later, "--data", data, "--access", "--strict")[0] == 0
