@@ -90,7 +90,7 @@ def test_a_table_that_is_seldom_committed_to_keeps_few_entries(
     begin, week = time.time(), Policy(retention=timedelta(days=7), shortest=timedelta(0))
     table = place_of(data, tables.QUEUE, path)
     entries: list[int] = []
-    for day in range(60):
+    for day in range(40):
         commits(path, 1)
         dated(LogFiles.of(path).entry(day + 1), begin + day * 86_400)
         moment = int((begin + day * 86_400 + 3_600) * 1_000)
@@ -101,7 +101,7 @@ def test_a_table_that_is_seldom_committed_to_keeps_few_entries(
         entries.append(len(entries_of(path)))
     # those within the retention, a crowd, and those of a retention that pass until the checkpoint is old enough
     assert max(entries) <= 2 * 8 + CROWD + 2
-    assert DeltaTable(path).to_pyarrow_table().num_rows == 60
+    assert DeltaTable(path).to_pyarrow_table().num_rows == 40
 
 
 def test_checkpoints_within_the_retention_are_thinned_to_a_few() -> None:
