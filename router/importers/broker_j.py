@@ -109,6 +109,8 @@ _QUEUE_DIFFERENT: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
     "priorities": ((), "messages are kept in the order in which they were routed"),
     "sortKey": ((), "messages are kept in the order in which they were routed; readers sort by the property"),
 }
+#: Whose the variables in texts are (`${name}`).
+_VARIABLES: Final = "of the broker's context"
 _BOUNDS: Final = {"maximumQueueDepthMessages": MAX_LENGTH, "maximumQueueDepthBytes": MAX_LENGTH_BYTES}
 
 
@@ -254,7 +256,7 @@ class _Host:
         """Its objects, in the order in which they are declared."""
         host = self.walk.object("virtual host", self.name, self.path or "name")
         host.declares.append(("vhosts", {"name": self.name}))
-        _check_name(host, self.name)
+        host.refuse_variables(_VARIABLES)
         for key, value in self.raw.items():
             if key in _SECTIONS:
                 self.walk.section(key, value, self.path)
@@ -282,7 +284,6 @@ class _Host:
     def _exchange(self, path: str, raw: Mapping[str, Any]) -> None:
         name = str(raw.get("name"))
         item = self.walk.object("exchange", name, path, self.name)
-        _check_name(item, name)
         arguments: dict[str, Any] = {}
         for key, value in raw.items():
             if key in ("durableBindings", "bindings", "name", "type"):
@@ -291,7 +292,7 @@ class _Host:
                 _life(item, key, value)
             elif key in ("alternateBinding", "alternateExchange"):
                 target = self._target(value)
-                if target is not None and target in self.queue_names | self.exchange_names:
+                if target is not None and (target in self.queue_names or target in self.exchange_names):
                     arguments["alternateBinding"] = {"destination": target}
                 elif target is not None:
                     item.differs(key, f"its virtual host has no {target!r}", hint="declare it in the file")
@@ -319,6 +320,7 @@ class _Host:
         if arguments.get(UNROUTABLE_BEHAVIOUR) == "REJECT":
             item.idle("unroutableMessageBehaviour", "what is rejected is kept in the unroutable table, as rejected")
         item.declares.append(("exchanges", declared))
+        item.refuse_variables(_VARIABLES)
 
     def _target(self, value: Any) -> str | None:
         """The name that an alternate leads to: an object with a destination or, formerly, a name or identifier."""
@@ -370,7 +372,6 @@ class _Host:
     def _queue(self, path: str, raw: Mapping[str, Any]) -> None:
         name = str(raw.get("name"))
         item = self.walk.object("queue", name, path, self.name)
-        _check_name(item, name)
         arguments: dict[str, Any] = {}
         kind = raw.get("type", "standard")
         if kind == "lvq" or "lvqKey" in raw:
@@ -411,6 +412,7 @@ class _Host:
         _overflow(item, raw)
         declared = {"vhost": self.name, "name": name, "arguments": arguments}
         item.declares.append(("queues", declared))
+        item.refuse_variables(_VARIABLES)
         for at, _ in self.walk.objects(raw.get("bindings"), _join(path, "bindings")):
             self.walk.object("binding", name, at, self.name).lost(
                 "a binding that stands in its queue", hint="let a Broker-J of 7.0 or later write the configuration"
@@ -471,13 +473,6 @@ def _number(item: SourceObject, key: str, value: Any) -> int:
         if value is not None:
             item.unknown(key, "this is no number: nothing comes of it")
         return -1
-
-
-def _check_name(item: SourceObject, name: str) -> None:
-    if "${" in name:
-        item.lost(
-            "the name has a variable of the broker's context", "name", hint="write its value in a copy of the file"
-        )
 
 
 def _plain(item: SourceObject, stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -198,6 +198,19 @@ def test_what_is_no_configuration_is_refused(raw: bytes) -> None:
         carried(raw)
 
 
+def test_what_has_a_variable_in_its_name_is_left_out_and_not_declared() -> None:
+    document = {**_HOST, "queues": [{"name": "${q}"}, {"name": "r"}], "exchanges": [{"name": "${e}", "type": "direct"}]}
+    settled = carried(document)
+    assert outcomes(settled) == {
+        "virtual host shop": "exact",
+        "exchange ${e}": "not carried over",
+        "queue ${q}": "not carried over",
+        "queue r": "exact",
+    }
+    assert set(settled.topology.queues) == {("shop", "r")}
+    assert ("shop", "${e}") not in settled.topology.exchanges
+
+
 def test_an_alternate_that_is_not_there_is_told_of() -> None:
     settled = carried(host("direct", alternateBinding={"destination": "nowhere"}))
     assert outcomes(settled)["exchange e"] == "different"
