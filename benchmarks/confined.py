@@ -37,7 +37,6 @@ def confined(bound: int) -> Iterator[str]:
             resource.setrlimit(resource.RLIMIT_AS, before)
         return
     try:
-        _enter(group)
         yield "control group"
     finally:
         with suppress(OSError):
@@ -46,7 +45,10 @@ def confined(bound: int) -> Iterator[str]:
 
 
 def _group(bound: int) -> tuple[Path, Path]:
-    """A group with that bound, and the one that this process is in. Raises OSError where there can be none."""
+    """A group with that bound, in which this process is now, and the one in which it was.
+
+    Raises OSError where there can be none.
+    """
     lines = Path("/proc/self/cgroup").read_text().splitlines()
     own = {kind: path for _, kind, path in (line.split(":", 2) for line in lines)}
     # version 1 has a tree for memory, version 2 one for everything
@@ -61,6 +63,7 @@ def _group(bound: int) -> tuple[Path, Path]:
         if not (group / limit).exists():
             raise FileNotFoundError(limit)  # no memory to be divided below this one
         (group / limit).write_text(str(bound))
+        _enter(group)
     except OSError:
         group.rmdir()
         raise

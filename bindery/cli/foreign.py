@@ -67,9 +67,7 @@ class Foreign:
             if report is not None:
                 fidelity.write_report(report, found)
             refused = strict and not settled.faithful
-            if dry_run and not refused:
-                self._check(settled, base, name)
-            done = {} if dry_run or refused else self._import(settled, name)
+            done = {} if refused else self._import(settled, base, name, dry_run=dry_run)
         except DefinitionsRefused as error:
             if as_json:
                 raise print_refusal(error) from None
@@ -122,28 +120,23 @@ class Foreign:
         path = Path(self.source)
         return "<stdin>" if path == STDIN else str(path), content_of(path)
 
-    def _import(self, settled: Settled, name: str) -> dict[str, Any]:
+    def _import(self, settled: Settled, base: Topology, name: str, *, dry_run: bool) -> dict[str, Any]:
+        """What was done; a dry run finds what is in the way in `base`, does nothing and gives nothing."""
+        from bindery.router.declarations import TopologyEditor  # noqa: PLC0415
+        from bindery.router.definitions import apply  # noqa: PLC0415
+
         if self.access:
             self._put_access(settled.definitions, settled, name, dry=True)
         try:
+            if dry_run:
+                apply(settled.definitions, TopologyEditor(base), overwrite=self.overwrite)
+                return {}
             edit = declare(settled.definitions, self.data, Path(name).name, overwrite=self.overwrite)
         except DefinitionsRefused as error:
             raise _in_words_of_the_source(error, settled) from None
         if self.access:
             self._put_access(settled.definitions, settled, name, dry=False)
         return edit.result.as_data() | {"version": edit.version}
-
-    def _check(self, settled: Settled, base: Topology, name: str) -> None:
-        """What an import would find on record in its way; raises DefinitionsRefused as it would."""
-        from bindery.router.declarations import TopologyEditor  # noqa: PLC0415
-        from bindery.router.definitions import apply  # noqa: PLC0415
-
-        try:
-            apply(settled.definitions, TopologyEditor(base), overwrite=self.overwrite)
-        except DefinitionsRefused as error:
-            raise _in_words_of_the_source(error, settled) from None
-        if self.access:
-            self._put_access(settled.definitions, settled, name, dry=True)
 
     def _present_access(self) -> Access:
         from bindery.store.access import Access, AccessStore  # noqa: PLC0415

@@ -16,7 +16,7 @@ from bindery.router.filters import vector_rules  # noqa: F401  # it registers th
 from bindery.router.filters.ast import Field, Node, XPath, rebuild, walk
 from bindery.router.filters.bodies import Bodies
 from bindery.router.filters.dialect import dialect_named
-from bindery.router.filters.fields import attribute_name, folded_name
+from bindery.router.filters.fields import attribute_name, property_name
 from bindery.router.filters.filter import Filter
 from bindery.router.filters.pairs import Batch, Pairs
 from bindery.router.filters.payload import PAYLOAD, referred
@@ -107,7 +107,5 @@ def _name(ref: Ref, known: Mapping[Ref, str]) -> str:
     if ref.section == PAYLOAD:
         return BODY
     ref = of_elements(ref)
-    if ref.section == "application_properties":
-        return ref.name
-    folded = folded_name(ref)
-    return folded if folded is not None else known.get(ref) or attribute_name(ref) or str(ref)
+    name = property_name(ref)
+    return name if name is not None else known.get(ref) or attribute_name(ref) or str(ref)

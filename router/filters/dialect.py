@@ -100,6 +100,7 @@ _JAVA_PART: Final = r"[A-Za-z0-9_$\u0080-\U0010ffff]"
 _JAVA_NAME: Final = rf"[A-Za-z_$\u0080-\U0010ffff]{_JAVA_PART}*"
 _HYPHENATED: Final = rf"{_JAVA_NAME}(?:-+{_JAVA_PART}+)*"
 _SINGLE_QUOTED: Final = r"'(?:[^']|'')*'"
+_DOUBLE_QUOTED: Final = r'"(?:[^"]|"")*"'
 #: The body or a member of it: body.name, body[0], body['any name'], and so on inwards.
 _BODY: Final = rf"body(?!{_JAVA_PART})(?:\.{_JAVA_NAME}|\[[0-9]{{1,9}}\]|\[{_SINGLE_QUOTED}\])*"
 _HYPHENATED_BODY: Final = _BODY.replace(_JAVA_NAME, _HYPHENATED).replace(rf"(?!{_JAVA_PART})", rf"(?!-*{_JAVA_PART})")
@@ -170,7 +171,7 @@ APACHE_SELECTOR: Final = replace(
 ARTEMIS: Final = Dialect(
     name="artemis",
     grammar="selector.lark",
-    tokens={**_SELECTOR_TOKENS, "QUOTED": r'"(?:[^"]|"")*"', "PERCENT": "%"},
+    tokens={**_SELECTOR_TOKENS, "QUOTED": _DOUBLE_QUOTED, "PERCENT": "%"},
     keywords=_SELECTOR_KEYWORDS | {"XPATH"},
     names=ARTEMIS_NAMES,
     rules=Rules(),
@@ -187,6 +188,24 @@ ARTEMIS: Final = Dialect(
     },
 )
 
+#: What the languages have in common that are after SQL, and no selectors.
+_SQL_FLOAT: Final = r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+"
+_SQL_OPERATORS: Final = {
+    "COMPARISON": r"<>|!=|<=|>=|=|<|>",
+    "PLUS": r"\+",
+    "MINUS": "-",
+    "STAR": r"\*",
+    "SLASH": "/",
+    "PERCENT": "%",
+    "LPAR": r"\(",
+    "RPAR": r"\)",
+    "COMMA": ",",
+}
+_SQL_HINTS: Final = {
+    **{key: hint for key, hint in _SELECTOR_HINTS.items() if key not in ("!=", "%", ".")},
+    "!": "use NOT, or `!=` for unequal",
+}
+
 #: Section names with a hyphen are one token, so that they are no subtraction where the dot behind them is missing.
 _SQL_SECTION_NAMES: Final = "|".join(name for name in SQL_SECTIONS if "-" in name)
 
@@ -194,22 +213,14 @@ AMQP_SQL: Final = Dialect(
     name="amqp-sql",
     grammar="amqp_sql.lark",
     tokens={
-        "FLOAT": r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+",
+        "FLOAT": _SQL_FLOAT,
         "BINARY": r"0[xX](?:[0-9A-Fa-f]{2})+(?![0-9A-Za-z_])",
         "BAD_BINARY": "0[xX][0-9A-Za-z_]*",
         "INTEGER": "[0-9]+",
-        "STRING": _SINGLE_QUOTED + r'|"(?:[^"]|"")*"',
+        "STRING": f"{_SINGLE_QUOTED}|{_DOUBLE_QUOTED}",
         "NAME": rf"(?:{_SQL_SECTION_NAMES})(?![A-Za-z0-9_])|[A-Za-z][A-Za-z0-9_]*",
-        "COMPARISON": r"<>|!=|<=|>=|=|<|>",
-        "PLUS": r"\+",
-        "MINUS": "-",
-        "STAR": r"\*",
-        "SLASH": "/",
-        "PERCENT": "%",
+        **_SQL_OPERATORS,
         "DOT": r"\.",
-        "LPAR": r"\(",
-        "RPAR": r"\)",
-        "COMMA": ",",
         # letters, symbols and digits (AMQP Filter Expressions: delimited_identifier), so no control character
         "QUOTED": r"\[(?:[^\[\]\x00-\x1f\x7f-\x9f]|\]\]|\[\[)*\]",
         "LSQB": r"\[",
@@ -223,8 +234,7 @@ AMQP_SQL: Final = Dialect(
     blank_accepts=False,
     java_names=False,
     hints={
-        **{key: hint for key, hint in _SELECTOR_HINTS.items() if key not in ("!=", "%", ".")},
-        "!": "use NOT, or `!=` for unequal",
+        **_SQL_HINTS,
         '"': "the string is not closed; a quote inside a string is written twice",
         "[": "the delimited name is not closed, or holds a control character; `]` inside it is written `]]`",
         "0x": "a binary constant has an even number of hexadecimal digits",
@@ -241,15 +251,7 @@ CESQL: Final = Dialect(
         "INTEGER": "[0-9]+(?![A-Za-z0-9_])",
         "STRING": r"'(?:\\[\s\S]|[^'\\])*'|" + r'"(?:\\[\s\S]|[^"\\])*"',
         "NAME": "[A-Za-z0-9_]+",
-        "COMPARISON": r"<>|!=|<=|>=|=|<|>",
-        "PLUS": r"\+",
-        "MINUS": "-",
-        "STAR": r"\*",
-        "SLASH": "/",
-        "PERCENT": "%",
-        "LPAR": r"\(",
-        "RPAR": r"\)",
-        "COMMA": ",",
+        **_SQL_OPERATORS,
     },
     keywords=frozenset({"AND", "OR", "XOR", "NOT", "LIKE", "IN", "EXISTS", "TRUE", "FALSE"}),
     names=EVENT_NAMES,
@@ -259,8 +261,7 @@ CESQL: Final = Dialect(
     backslash=True,
     asks="EXISTS {}",
     hints={
-        **{key: hint for key, hint in _SELECTOR_HINTS.items() if key not in ("!=", "%", ".")},
-        "!": "use NOT, or `!=` for unequal",
+        **_SQL_HINTS,
         "'": "the string is not closed; a quote inside a string has a backslash before it",
         '"': "the string is not closed; a quote inside a string has a backslash before it",
         ".": "there are whole numbers alone, and attributes of an event have no parts",
@@ -288,22 +289,14 @@ SERVICE_BUS: Final = Dialect(
     name="service-bus",
     grammar="service_bus.lark",
     tokens={
-        "FLOAT": r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+",
+        "FLOAT": _SQL_FLOAT,
         "INTEGER": "[0-9]+",
         "STRING": _SINGLE_QUOTED,
-        "QUOTED": r'"(?:[^"]|"")*"',
+        "QUOTED": _DOUBLE_QUOTED,
         "BRACKETED": r"\[(?:[^\]]|\]\])*\]",
         "NAME": r"[^\W\d_]\w*",
-        "COMPARISON": r"<>|!=|<=|>=|=|<|>",
-        "PLUS": r"\+",
-        "MINUS": "-",
-        "STAR": r"\*",
-        "SLASH": "/",
-        "PERCENT": "%",
+        **_SQL_OPERATORS,
         "DOT": r"\.",
-        "LPAR": r"\(",
-        "RPAR": r"\)",
-        "COMMA": ",",
     },
     keywords=frozenset({"AND", "OR", "NOT", "LIKE", "IN", "IS", "NULL", "ESCAPE", "TRUE", "FALSE", "EXISTS"}),
     names=SERVICE_BUS_NAMES,
@@ -314,8 +307,7 @@ SERVICE_BUS: Final = Dialect(
     java_names=False,
     body=_BODY,
     hints={
-        **{key: hint for key, hint in _SELECTOR_HINTS.items() if key not in ("!=", "%", ".")},
-        "!": "use NOT, or `!=` for unequal",
+        **_SQL_HINTS,
         '"': "the quoted name is not closed; double quotes name a property, a string takes single quotes",
         "[": "the delimited name is not closed; `]` inside it is written `]]`",
         "@": "parameters have no values here: write the value in place of the parameter",

@@ -189,10 +189,12 @@ def in_any_case(name: str) -> Ref:
     return _derived(_ANY_CASE + fold(name))
 
 
-def folded_name(ref: Ref) -> str | None:
-    """The folded name of a property that `in_any_case` gave; None when the reference is another field."""
-    is_one = ref.section == DERIVED and ref.name.startswith(_ANY_CASE)
-    return ref.name.removeprefix(_ANY_CASE) if is_one else None
+def property_name(ref: Ref) -> str | None:
+    """The name of an application property, folded where `in_any_case` gave it; None for another field."""
+    if ref.section == "application_properties":
+        return ref.name
+    folded = ref.section == DERIVED and ref.name.startswith(_ANY_CASE)
+    return ref.name.removeprefix(_ANY_CASE) if folded else None
 
 
 def event_attribute(name: str) -> Ref:

@@ -34,7 +34,7 @@ from bindery.router.filters.ast import (
     walk,
 )
 from bindery.router.filters.dialect import DIALECTS, JMS
-from bindery.router.filters.fields import DERIVED, SQL_VALUES, attribute_name, folded_name
+from bindery.router.filters.fields import DERIVED, SQL_VALUES, attribute_name, property_name
 from bindery.router.filters.lexer import tokenize
 from bindery.router.filters.limits import Limits
 from bindery.router.filters.payload import PAYLOAD, payload_of, referred
@@ -93,15 +93,12 @@ class Printer:
         known = self._names.get(ref)
         if known is not None:
             return known
-        folded = folded_name(ref)
-        if folded is not None:
-            plain = self._is_plain(folded) and not (self._bodies and folded == "body")
-            return folded if plain else self._quoted(folded)
-        if ref.section == "application_properties":
-            plain = self._is_plain(ref.name) and ref.name not in self.dialect.names
-            if (self.dialect.sections and ref.name in SQL_VALUES) or (self._bodies and ref.name == "body"):
+        name = property_name(ref)
+        if name is not None:
+            plain = self._is_plain(name) and name not in self.dialect.names
+            if (self.dialect.sections and name in SQL_VALUES) or (self._bodies and name == "body"):
                 plain = False
-            return str(ref.name) if plain else self._quoted(ref.name)
+            return name if plain else self._quoted(name)
         if ref.section == PAYLOAD:
             return "body" + "".join(map(self._step, referred(ref)[1]))
         if not ref.name:

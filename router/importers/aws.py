@@ -49,6 +49,8 @@ _LOST: Final[Mapping[str, tuple[str, str]]] = {
     "AWS::Pipes::Pipe": ("nothing is handed on", "a job reads a queue and feeds an exchange"),
     "AWS::Scheduler::Schedule": ("nothing is published by the clock", "publish from cron or a workflow"),
 }
+NO_FAILURE: Final = "a queue gets its messages with the commit of their batch, which does not fail for it alone"
+_QUEUE: Final = "AWS::SQS::Queue"
 OF_AWS: Final = "no message goes elsewhere for it"
 _IDLE_OF_QUEUES: Final = frozenset(
     {
@@ -175,10 +177,10 @@ class Template:
         return text.split(":")[2] if text.startswith("arn:") and text.count(":") >= 5 else ""
 
     def others(self, *known: str) -> Iterator[SourceObject]:
-        """The resources of other types than those known, and what is lost with them."""
+        """The resources of other types than those known and queues, and what is lost with them."""
         for name, resource in self.resources.items():
             kind = str(resource.get("Type"))
-            if kind in known:
+            if kind in known or kind == _QUEUE:
                 continue
             item = SourceObject(kind, name, member("Resources", name))
             found = _LOST.get(kind) or _LOST.get(kind.rpartition("::")[0])
@@ -193,7 +195,7 @@ class Template:
 
     def queues(self) -> Iterator[tuple[str, SourceObject]]:
         """The queues of SQS that the template declares, and what they are called."""
-        for name, properties, place in self.of_type("AWS::SQS::Queue"):
+        for name, properties, place in self.of_type(_QUEUE):
             called = self.name_of(name)
             item = SourceObject("queue", called, place)
             arguments: dict[str, Any] = {}

@@ -16,7 +16,17 @@ from bindery.router.documents import refusal
 from bindery.router.documents.places import member
 from bindery.router.errors import FilterError, InvalidInput
 from bindery.router.filters import evaluate, parse
-from bindery.router.importers.aws import Queues, Template, bound, conditional, last_part, parsed, resolved, unresolved
+from bindery.router.importers.aws import (
+    NO_FAILURE,
+    Queues,
+    Template,
+    bound,
+    conditional,
+    last_part,
+    parsed,
+    resolved,
+    unresolved,
+)
 from bindery.router.importers.events_of_patterns import BODIES, event_of, plain_numbers, without_dots
 from bindery.router.importers.objects import Example, SourceObject
 from bindery.router.message import Message
@@ -27,10 +37,8 @@ DESCRIPTOR: Final = "aws:eventbridge-filter"
 DEFAULT_BUS: Final = "default"
 _BUS: Final = "AWS::Events::EventBus"
 _RULE: Final = "AWS::Events::Rule"
-_QUEUE: Final = "AWS::SQS::Queue"
 _ENABLED: Final = ("ENABLED", "ENABLED_WITH_ALL_CLOUDTRAIL_MANAGEMENT_EVENTS")
 _CHANGED: Final = "the queue gets the event as it is"
-_NO_FAILURE: Final = "a queue gets its messages with the commit of their batch, which does not fail for it alone"
 #: Properties of targets -> what of them is different; without a text nothing is missing.
 _TARGET: Final[Mapping[str, str]] = {
     "Input": _CHANGED,
@@ -97,7 +105,7 @@ class _Reader:
             self._rule(name, rule, place, resource)
         for one in self._bound:
             self._compare(one)
-        self.found += self.template.others(_BUS, _RULE, _QUEUE)
+        self.found += self.template.others(_BUS, _RULE)
 
     def _rules(self, listed: list[Any] | None) -> Iterator[tuple[str, Mapping[str, Any], str, Mapping[str, Any]]]:
         if listed is None:
@@ -222,7 +230,7 @@ class _Reader:
                     key, _TARGET[key], hint="a job's expressions make messages, or readers take what they need"
                 )
             else:
-                item.idle(key, _NO_FAILURE)
+                item.idle(key, NO_FAILURE)
         elif key.endswith(_PARAMETERS):
             item.idle(key, "how the target is called")
         else:
@@ -269,8 +277,9 @@ class _Reader:
 
         def reached(bus: str, seen: frozenset[str]) -> Iterator[str]:
             for one in self._bound:
-                fits = evaluate(parse(one.text, "eventbridge", limits=BODIES), message)
-                if one.bus != bus or not fits or number in [*plain_numbers(json.loads(one.text))]:
+                if one.bus != bus or not evaluate(parse(one.text, "eventbridge", limits=BODIES), message):
+                    continue
+                if number is not None and number in plain_numbers(json.loads(one.text)):
                     continue
                 if not one.leads_on:
                     yield one.name

@@ -14,7 +14,17 @@ from bindery.router.documents import refusal
 from bindery.router.documents.places import member
 from bindery.router.errors import FilterError, InvalidInput
 from bindery.router.filters import evaluate, parse
-from bindery.router.importers.aws import Queues, Template, bound, conditional, last_part, parsed, resolved, unresolved
+from bindery.router.importers.aws import (
+    NO_FAILURE,
+    Queues,
+    Template,
+    bound,
+    conditional,
+    last_part,
+    parsed,
+    resolved,
+    unresolved,
+)
 from bindery.router.importers.events_of_patterns import BODIES
 from bindery.router.importers.objects import Example, SourceObject
 from bindery.router.message import Message
@@ -23,10 +33,8 @@ from bindery.router.model import PAYLOAD_ARGUMENT
 DESCRIPTOR: Final = "aws:sns-filter"
 _TOPIC: Final = "AWS::SNS::Topic"
 _SUBSCRIPTION: Final = "AWS::SNS::Subscription"
-_QUEUE: Final = "AWS::SQS::Queue"
 _BODY: Final = "MessageBody"
 _ENVELOPE: Final = "the queue gets the message as it was published, without SNS's JSON around it"
-_NO_FAILURE: Final = "a queue gets its messages with the commit of their batch, which does not fail for it alone"
 _TOPIC_IDLE: Final = frozenset(
     {
         *("TopicName", "DisplayName", "KmsMasterKeyId", "SignatureVersion", "TracingConfig", "Tags"),
@@ -43,9 +51,9 @@ _READ: Final = frozenset(
     {"SubscriptionArn", "TopicArn", "Endpoint", "Protocol", "FilterPolicy", "FilterPolicyScope", "RawMessageDelivery"}
 )
 _IDLE: Final[Mapping[str, str]] = {
-    "RedrivePolicy": _NO_FAILURE,
-    "DeliveryPolicy": _NO_FAILURE,
-    "EffectiveDeliveryPolicy": _NO_FAILURE,
+    "RedrivePolicy": NO_FAILURE,
+    "DeliveryPolicy": NO_FAILURE,
+    "EffectiveDeliveryPolicy": NO_FAILURE,
     "ReplayPolicy": "`bindery backfill` brings earlier messages to a new queue",
     **dict.fromkeys(
         (
@@ -106,7 +114,7 @@ class _Reader:
                 "a message without any property has none of those that must not exist; SNS wants some attribute",
                 example=Example({"exchange": topic}, tuple(self._unfiltered.get(topic, ()))),
             )
-        self.found += self.template.others(_TOPIC, _SUBSCRIPTION, _QUEUE)
+        self.found += self.template.others(_TOPIC, _SUBSCRIPTION)
 
     def _subscriptions(
         self, listed: list[tuple[str, Any]] | None

@@ -16,7 +16,7 @@ from bindery.router.filters.ast import And, Compare, Field, IsNull, Like, Litera
 from bindery.router.filters.limits import Limits
 from bindery.router.filters.patterns.json_text import Item, Listed, Member, Object, Scalar
 from bindery.router.filters.patterns.nodes import InNetwork
-from bindery.router.filters.sets.nodes import FORMS, Accepts, Equals, StartsWith, TextForm
+from bindery.router.filters.sets.nodes import Accepts, Equals, StartsWith, TextForm, in_forms
 from bindery.router.spelling import did_you_mean, nearest
 
 _RULES: Final = Rules()
@@ -213,9 +213,7 @@ def _none_of(conditions: list[Node]) -> Node:
 
 def _formed(field: Field, text: str, forms: tuple[str, ...], kind: type[Equals | StartsWith]) -> Node:
     """Equality or a prefix of texts in a form, as modifiers of property filters have them."""
-    for form in forms:
-        text = FORMS[form](text)
-    return kind(TextForm(field, forms) if forms else field, Literal(text))
+    return kind(TextForm(field, forms) if forms else field, Literal(in_forms(text, forms)))
 
 
 Read = Callable[[Operators, Item, Field], Node]

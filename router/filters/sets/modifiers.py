@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from bindery.router.errors import FilterError
-from bindery.router.filters.sets.nodes import FORMS
+from bindery.router.filters.sets.nodes import in_forms
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,8 @@ class TextReference:
 
     def matches(self, text: str) -> bool:
         """Whether a message's text satisfies the reference."""
-        text = _formed(text, self.modifier)
+        text = in_forms(text, self.modifier.forms)
         return text.startswith(self.text) if self.modifier.partial else text == self.text
-
-
-def _formed(text: str, modifier: Modifier) -> str:
-    for form in modifier.forms:
-        text = FORMS[form](text)
-    return text
 
 
 #: Longer references are read each time.
@@ -88,4 +82,4 @@ def _read(reference: str) -> TextReference:
             f"unknown modifier {reference[:3]!r}",
             hint="modifiers: " + " ".join(MODIFIERS) + "; a text that begins with & is written &&…",
         )
-    return TextReference(modifier, _formed(reference[len(modifier.prefix) :], modifier))
+    return TextReference(modifier, in_forms(reference[len(modifier.prefix) :], modifier.forms))

@@ -5,7 +5,7 @@ An absent field and a null one never satisfy a reference; `Present` alone looks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,13 @@ def _reversed(text: str) -> str:
 
 #: Forms that reduce modifiers to equality and prefixes: a suffix is a prefix read backwards.
 FORMS: Final[Mapping[str, Callable[[str], str]]] = {"folded": fold, "reversed": _reversed}
+
+
+def in_forms(text: str, forms: Iterable[str]) -> str:
+    """A text in other forms, one after the other."""
+    for form in forms:
+        text = FORMS[form](text)
+    return text
 
 
 @dataclass(frozen=True, slots=True)

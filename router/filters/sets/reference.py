@@ -9,7 +9,6 @@ from bindery.router.filters.ast import TROUBLE
 from bindery.router.filters.scalar import Context, Result, rule
 from bindery.router.filters.sets.matching import matches
 from bindery.router.filters.sets.nodes import (
-    FORMS,
     Accepts,
     Equals,
     NestedMatches,
@@ -17,6 +16,7 @@ from bindery.router.filters.sets.nodes import (
     StartsWith,
     TextForm,
     TopicMatches,
+    in_forms,
 )
 from bindery.router.values import Value
 
@@ -39,11 +39,7 @@ def _present(node: Present, context: Context) -> Result:
 @rule(TextForm)
 def _text_form(node: TextForm, context: Context) -> Result:
     value = context.value(node.field)
-    if not isinstance(value, str):
-        return None
-    for form in node.forms:
-        value = FORMS[form](value)
-    return value
+    return in_forms(value, node.forms) if isinstance(value, str) else None
 
 
 @rule(StartsWith)

@@ -18,7 +18,6 @@ from bindery.router.filters.ast import FALSE, TRUE, Trouble
 from bindery.router.filters.pairs import COMPUTED, Batch, Pairs, condition, operand
 from bindery.router.filters.sets.matching import matches
 from bindery.router.filters.sets.nodes import (
-    FORMS,
     Accepts,
     Equals,
     NestedMatches,
@@ -26,6 +25,7 @@ from bindery.router.filters.sets.nodes import (
     StartsWith,
     TextForm,
     TopicMatches,
+    in_forms,
 )
 from bindery.router.filters.sets.reference import words
 from bindery.router.filters.spread import is_spread
@@ -80,17 +80,13 @@ def _present(node: Present, pairs: Pairs) -> Truths:
 @operand(TextForm)
 def _text_form(node: TextForm, pairs: Pairs) -> Vector:
     if is_spread(node.field.ref):
-        return per_distinct(partial(in_forms, forms=node.forms), pairs.column(node.field.ref))
+        formed = partial(_text_in_forms, forms=node.forms)
+        return per_distinct(formed, pairs.column(node.field.ref))
     return pairs.column(form_of(node.field.ref, node.forms))
 
 
-def in_forms(value: Value | Trouble, forms: tuple[str, ...]) -> Value:
-    """A text in other forms, one after the other; null for any other value."""
-    if not isinstance(value, str):
-        return None
-    for form in forms:
-        value = FORMS[form](value)
-    return value
+def _text_in_forms(value: Value | Trouble, forms: tuple[str, ...]) -> Value:
+    return in_forms(value, forms) if isinstance(value, str) else None
 
 
 def form_of(ref: Ref, forms: tuple[str, ...]) -> Ref:
@@ -139,8 +135,7 @@ def _pick(value: Value, path: list[str | int]) -> Value:
 
 def _in_forms(batch: Batch, name: str) -> Column:
     forms, section, field = name.split("/", 2)
-    changes = tuple(forms.split("+"))
-    return _changed(batch.source(Ref(section, field)).column, lambda text: str(in_forms(text, changes)))
+    return _changed(batch.source(Ref(section, field)).column, partial(in_forms, forms=forms.split("+")))
 
 
 def _topic_words(batch: Batch, name: str) -> Column:

@@ -80,7 +80,7 @@ def test_a_defect_in_the_columns_behind_keys_concerns_only_its_message(
         *[(1, 0), (1, 1), (4, 0), (4, 1)]
     ]
     assert len(caplog.records) == 2, "once per filter and batch"
-    assert vectors.FORMS is nodes.FORMS
+    assert vectors.in_forms is nodes.in_forms
 
 
 def test_a_defect_that_meets_everything_is_given_up_in_parts(
