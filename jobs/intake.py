@@ -7,6 +7,7 @@ line that is too long is cut out and named, and everything else is routed.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from pyspark.sql import DataFrame, Row, SparkSession, functions
 
 from bindery.jobs.fold import SOURCE_COLUMN
 from bindery.jobs.mapping import Projection
+from bindery.jobs.plain_files import NotPlain, Plain, PlainFiles
 from bindery.jobs.sources.format import FileFormat
 from bindery.jobs.sources.lines import long_lines
 from bindery.jobs.sources.offsets import OffsetNumbers
@@ -32,7 +34,8 @@ from bindery.router.errors import Refused
 from bindery.store import effects
 from bindery.store.places import Place, at, hadoop_address
 
-Action = Callable[[DataFrame], list[Row]]
+#: What is done with the records of a frame, or with those that a reader finds in its place.
+Action = Callable[[DataFrame, PlainFiles | None], list[Row]]
 
 #: Where copies of files without their long lines lie while a batch is routed, in the stream's checkpoint.
 _COPIES: Final = "shortened"
@@ -43,6 +46,9 @@ _OTHER_HEADER: Final = re.compile(r"CSV header does not conform|[Nn]umber of col
 #: Bytes of a file among which its header is shown, and characters of a header that are.
 _HEADER_BYTES: Final = 64 * 1024
 _HEADER_CHARS: Final = 300
+_LOGGER: Final = logging.getLogger("bindery.jobs")
+#: Spark's setting of how many records a batch of Arrow has at most.
+ARROW_RECORDS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _PLACE: Final = "put a file right under a new name: write it elsewhere, and rename it into the folder when it is whole"
 
 
@@ -56,6 +62,8 @@ class Batch(Protocol):
 
     def rows(self, action: Action, *, clock_ms: int) -> tuple[list[Row], Sequence[RefusedPart]]:
         """What an action gives on the mapped records, and what was left out.
+
+        The action raises NotPlain where the reader that it was given cannot read them.
 
         `clock_ms` is the batch_time of expressions. The action may run several times; its last result counts.
         Raises Refused, naming the file, where the job is to stop at a file that cannot be read.
@@ -74,14 +82,20 @@ class Intake(Protocol):
 
 
 def intake(
-    spark: SparkSession, records: Records, projection: Projection, checkpoint: str, *, stop_at_unreadable: bool
+    spark: SparkSession,
+    records: Records,
+    projection: Projection,
+    checkpoint: str,
+    *,
+    stop_at_unreadable: bool,
+    plain: Plain | None = None,
 ) -> Intake:
-    """The intake of a stream that keeps its checkpoint in that folder."""
+    """The intake of a stream that keeps its checkpoint in that folder; `plain` files are read without Spark."""
     if records.files is None:
         # in a streaming query the current time is the time of the batch's plan, also when it is repeated
         stream = projection(records.frame, functions.current_timestamp())
         return _StreamIntake(stream, checkpoint if records.by_offset else None)
-    return _FileIntake(spark, records.frame, checkpoint, projection, records.files, stop_at_unreadable)
+    return _FileIntake(spark, records.frame, checkpoint, projection, records.files, stop_at_unreadable, plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +117,7 @@ class _StreamBatch:
     numbers: OffsetNumbers | None
 
     def rows(self, action: Action, *, clock_ms: int) -> tuple[list[Row], Sequence[RefusedPart]]:
-        return action(self.frame), ()
+        return action(self.frame, None), ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +130,7 @@ class _FileIntake:
     projection: Projection
     format: FileFormat
     stop_at_unreadable: bool
+    plain: Plain | None
 
     def batch(self, frame: DataFrame, batch_id: int) -> Batch:
         return _FileBatch(self, batch_id)
@@ -205,7 +220,7 @@ class _FileBatch:
     def _damaged(self, files: Sequence[PlannedFile], shortened: _Shortened, clock_ms: int) -> dict[str, str]:
         """Files that cannot be read, found by halves, and what Spark says of each."""
         try:
-            self._run(lambda frame: [frame._jdf.queryExecution().toRdd().count()], shortened, clock_ms, files)
+            self._run(lambda frame, _: [frame._jdf.queryExecution().toRdd().count()], shortened, clock_ms, files)
         except (PySparkException, Py4JJavaError) as error:
             if _READ_ERROR not in str(error):
                 raise
@@ -262,7 +277,18 @@ class _FileBatch:
             )
             if frame is not None
         ]
-        return action(shortened.with_true_places(reduce(DataFrame.unionAll, frames))) if frames else []
+        if not frames:
+            return []
+        frame = shortened.with_true_places(reduce(DataFrame.unionAll, frames))
+        plain = self._intake.plain if files is None else None
+        found = None if plain is None else plain.reader(frame, int(str(self.session.conf.get(ARROW_RECORDS))))
+        if plain is not None and found is not None:
+            try:
+                return action(*found)
+            except NotPlain as reason:
+                _LOGGER.info("Spark reads the files of this stream from here on: %s", reason)
+                plain.end()
+        return action(frame, None)
 
     def _read(self, paths: Sequence[str], *, base: str | None = None) -> DataFrame | None:
         return self._intake.format.frame(self.session, paths, base=base) if paths else None

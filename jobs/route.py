@@ -32,9 +32,10 @@ from bindery.jobs.control.connectors import connectors_of
 from bindery.jobs.control.dedup import DedupOptions
 from bindery.jobs.control.logs import about, format_of_environment, set_up
 from bindery.jobs.deduplication import Deduplication, check_key, with_blocks
-from bindery.jobs.intake import Batch, intake
+from bindery.jobs.intake import ARROW_RECORDS, Batch, intake
 from bindery.jobs.java import java_is_gone, java_needed
 from bindery.jobs.mapping import mapped
+from bindery.jobs.plain_files import NotPlain, PlainFiles, plain
 from bindery.jobs.plan import Planner, check_fit
 from bindery.jobs.report import BatchReport, Totals
 from bindery.jobs.routers import Routers
@@ -42,7 +43,7 @@ from bindery.jobs.session import build_session, configure
 from bindery.jobs.shipping import results, shipped
 from bindery.jobs.sources import SOURCES
 from bindery.jobs.splits import Joined, Splits, enough_tasks
-from bindery.jobs.task import GROUP_BYTES, RESULT_SCHEMA, RouteTask
+from bindery.jobs.task import GROUP_BYTES, NOT_PLAIN, RESULT_SCHEMA, RouteTask
 from bindery.router.error_text import render_error
 from bindery.router.errors import BinderyError
 from bindery.store import effects
@@ -58,6 +59,7 @@ from bindery.store.queue_use import note_use
 from bindery.store.routed_counts import RoutedCounts
 from bindery.store.streams import StreamEpoch, register
 from bindery.store.topology import TopologyStore
+from bindery.store.writer import drop_written
 
 _LOGGER: Final = logging.getLogger("bindery.jobs")
 #: Seconds between two looks at a running query.
@@ -109,7 +111,10 @@ class RouteJob:
         check_key(file, self._fold)
         stop = getattr(self.job.source, "unreadable_files", "record") == "stop"
         self._explained = records.explained
-        self._intake = intake(spark, records, projection, data.checkpoint(self.job.stream), stop_at_unreadable=stop)
+        # what finds repeats reads the records, too, and knows parts of files by where Spark says that they begin
+        self._plain = None if self.job.dedup is not None else plain(spark, records, projection, self._fold)
+        place = data.checkpoint(self.job.stream)
+        self._intake = intake(spark, records, projection, place, stop_at_unreadable=stop, plain=self._plain)
         self._planner: Planner | None = None
         self._batch_records = min(_FIRST_BATCH_RECORDS, self.job.max_batch_records)
         #: Tasks that the last batch needed, None for as many as there may be.
@@ -341,12 +346,15 @@ class RouteJob:
 
         With `options` what repeats a message is found first, and not routed.
         """
-        batch.session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(self._batch_records))
+        batch.session.conf.set(ARROW_RECORDS, str(self._batch_records))
         joined = None
         if batch.numbers is not None and getattr(self.job.source, "min_partitions", None) is None:
             joined = self._joined.tasks(batch.numbers.end)
 
-        def routed(read: DataFrame) -> list[Row]:
+        def routed(read: DataFrame, reader: PlainFiles | None) -> list[Row]:
+            if reader is not None and self._plain is not None:
+                rows = read.mapInArrow(shipped(replace(task, reader=reader, fold=self._plain.fold)), RESULT_SCHEMA)
+                return self._plainly(rows.collect())
             frame = read if joined is None else read.coalesce(joined)
             if options is None or self._deduplication is None:
                 return frame.mapInArrow(shipped(task), RESULT_SCHEMA).collect()
@@ -363,6 +371,15 @@ class RouteJob:
         if spent:
             found.append({"files": [], "counts": {}, "seconds": spent})
         return [*found, task.refuse(left_out)] if left_out else found
+
+    def _plainly(self, rows: list[Row]) -> list[Row]:
+        """What tasks gave that read files themselves; raises NotPlain, and leaves nothing, where one could not."""
+        found = list(results(rows))
+        reason = next((result[NOT_PLAIN] for result in found if NOT_PLAIN in result), None)
+        if reason is None:
+            return rows
+        drop_written(self.data, (WrittenFile(**file) for result in found for file in result.get("files", ())))
+        raise NotPlain(reason)
 
 
 class _Stopped(Exception):

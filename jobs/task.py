@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark import Broadcast, TaskContext
 
 from bindery.jobs.fold import SOURCE_COLUMN, Refused
+from bindery.jobs.plain_files import NotPlain, PlainFiles
 from bindery.jobs.repeats import Repeats
 from bindery.jobs.sources.offsets import OffsetNumbers
 from bindery.jobs.sources.refused import RefusedPart
@@ -30,6 +31,8 @@ from bindery.store.routed_counts import RoutedCounts
 from bindery.store.writer import BATCH_SCHEMA, NUMBERS_PER_TASK, BatchStamp, QueueWriter
 
 RESULT_SCHEMA: Final = "result string"
+#: What a task gives whose files its reader could not read, instead of all else: why.
+NOT_PLAIN: Final = "not_plain"
 #: Records are routed in groups of about so many bytes or rows: Spark's batches are smaller than is efficient.
 GROUP_BYTES: Final = 32 * 1024 * 1024
 GROUP_ROWS: Final = 65_536
@@ -75,7 +78,7 @@ class RouteTask:
     `numbers` gives messages their numbers where the source does; else each task has a range of its own. With `journal`
     they go to the journal of the stream, too, unless the batch is pinned to a topology from before queues had ids;
     copies for queues that are `deferred` (bool, by queue number) stay there until they are materialised.
-    `repeats` are not routed.
+    `repeats` are not routed. With a `reader` the records are those that it finds for what Spark sends.
 
     Memory of a task: what QueueWriter states for `buffer_bytes`, plus a few times one group of records
     (GROUP_BYTES, or one Arrow batch from Spark when that is larger) for folding and routing.
@@ -91,18 +94,22 @@ class RouteTask:
     journal: bool = False
     deferred: Flags | None = None
     repeats: Broadcast[Repeats] | None = None
+    reader: PlainFiles | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Route every batch of the partition; gives one row."""
         context = TaskContext.get()
         partition, attempt = (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
-        yield pa.RecordBatch.from_pydict(
-            {"result": [json.dumps(self.route(batches, partition=partition, attempt=attempt))]}
-        )
+        try:
+            result = self.route(batches, partition=partition, attempt=attempt)
+        except NotPlain as reason:
+            result = {NOT_PLAIN: str(reason)}
+        yield pa.RecordBatch.from_pydict({"result": [json.dumps(result)]})
 
     def route(self, batches: Iterator[pa.RecordBatch], *, partition: int = 0, attempt: int = 0) -> dict[str, Any]:
         """Route the batches of one partition; files written and counts, as plain data."""
         router = self.router.value
+        records = batches if self.reader is None else self.reader(batches)
         journal = router.queue_ids if self.journal and router.queue_ids.all() else None
         writer = QueueWriter(
             self.data,
@@ -119,7 +126,7 @@ class RouteTask:
         spent = dict.fromkeys(("read", "fold", "route", "write"), 0.0)
         numbering = Numbering(partition, self.numbers)
         clock = time.perf_counter()
-        for batch in grouped(batches):
+        for batch in self._guarded(grouped(records), writer):
             spent["read"] += (now := time.perf_counter()) - clock
             messages, refused = self.fold(batch, numbering(batch), clock_ms=self.stamp.clock_ms)
             counts.bytes += batch.nbytes
@@ -143,6 +150,15 @@ class RouteTask:
             "counts": counts.as_data(),
             "seconds": spent,
         }
+
+    @staticmethod
+    def _guarded(batches: Iterator[pa.RecordBatch], writer: QueueWriter) -> Iterator[pa.RecordBatch]:
+        """The batches; where they turn out not to be plain nothing stays of what was written."""
+        try:
+            yield from batches
+        except NotPlain:
+            writer.discard()
+            raise
 
     def _without_repeats(
         self, messages: pa.RecordBatch, repeats: Repeats, writer: QueueWriter, counts: RoutedCounts

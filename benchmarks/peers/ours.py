@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from benchmarks.bench_route import FILES, JOB, STAGES
+from benchmarks.bench_route import JOB, STAGES
 from benchmarks.peers.cases import BATCH, Case
 from bindery.jobs.control.config import parse_job
 from bindery.jobs.report import BatchReport
@@ -27,6 +28,8 @@ from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 
 _LEAST_SECONDS: Final = 1.0
+#: Files of messages, and so tasks of a batch: one for each core, as Spark would cut them by itself.
+FILES: Final = len(os.sched_getaffinity(0))
 #: Form -> what a job file says more.
 FORMS: Final = {"tables": "", "deferred": "freshness: 3600\n"}
 
