@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -28,7 +28,8 @@ _STARTED_WITHIN = 180.0
 
 @dataclass(frozen=True)
 class Service:
-    """Where a management API answers; `amqp` is the port of its messages, of a node of our own."""
+    """Where a management API answers; `amqp` is the port of its messages and `process` its id, of a node
+    of our own."""
 
     name: str
     host: str
@@ -36,6 +37,7 @@ class Service:
     user: str
     password: str
     amqp: int | None = None
+    process: int | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -108,7 +110,7 @@ def node(folder: Path) -> Iterator[Service]:
                     raise SystemExit(f"{program} did not start within {_STARTED_WITHIN:.0f} s")
                 time.sleep(0.2)
             print(f"RabbitMQ ready after {time.perf_counter() - started:.1f} s")
-            yield service
+            yield replace(service, process=process.pid)
 
 
 @contextmanager

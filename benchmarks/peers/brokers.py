@@ -7,11 +7,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.broker import is_here, node
+from benchmarks.broker import Service, is_here, node
 from benchmarks.peers import cases
 from benchmarks.peers.asked import Options, Question, differences, in_turns, measured
 from benchmarks.peers.java import THREADS, Missing, driver
 from benchmarks.peers.ours import Ours, Spark
+from benchmarks.peers.settling import settle
 from benchmarks.scratch import scratch
 
 
@@ -25,6 +26,8 @@ class Broker:
     case: Callable[[], cases.Case]
     settings: str
     at_least: float | None = None
+    #: How many times the messages of other brokers it gets: large batches are what a durable table is for.
+    many: int = 1
 
     @property
     def ours(self) -> tuple[str, ...]:
@@ -42,6 +45,7 @@ BROKERS: Final = (
         cases.without_selectors,
         f"durable queues, persistent messages, confirms for every 1,000; {_RABBITMQ}",
         50,
+        many=8,
     ),
     Broker(
         "rabbitmq",
@@ -82,33 +86,38 @@ class Node:
     """A RabbitMQ that starts when it is first asked for, and is there for all its forms."""
 
     _stack: ExitStack
-    _address: str | None = None
+    _service: Service | None = None
 
-    def address(self) -> str:
-        """Where it takes messages; raises Missing where it cannot be had."""
+    def service(self) -> Service:
+        """The node; raises Missing where it cannot be had."""
         if not is_here():
             raise Missing("rabbitmq-server is not installed")
-        if self._address is None:
-            service = self._stack.enter_context(node(self._stack.enter_context(scratch())))
-            self._address = f"amqp://{service.user}:{service.password}@127.0.0.1:{service.amqp}"
-        return self._address
+        if self._service is None:
+            self._service = self._stack.enter_context(node(self._stack.enter_context(scratch())))
+        return self._service
 
 
 def questions(broker: Broker, options: Options, spark: Spark, rabbitmq: Node) -> Iterator[Question]:
     """Ask about one broker; raises Missing where it cannot be had."""
     with scratch() as folder, ExitStack() as stack:
         case = broker.case()
-        ours = Ours(case, case.messages(options.messages), folder)
+        count = broker.many * options.messages
+        ours = Ours(case, case.messages(count), folder)
         expected = sum(ours.counts.values())
         (folder / "place").mkdir()
-        place = rabbitmq.address() if broker.peer == "rabbitmq" else str(folder / "place")
+        place, apart = str(folder / "place"), list[int]()
+        if broker.peer == "rabbitmq":
+            service = rabbitmq.service()
+            place = f"amqp://{service.user}:{service.password}@127.0.0.1:{service.amqp}"
+            apart += [service.process] if service.process is not None else []
         files = case.write(folder, ours.messages)
         peer = stack.enter_context(driver(broker.peer, broker.form, files, place, folder))
         notes: list[str] = []
 
         def measure(_warm_up: bool) -> Mapping[str, float]:
-            theirs = peer.publish(expected, 60 * options.minutes + 60)
+            theirs = peer.publish(expected, 60 * (broker.many + options.minutes))
             notes[:] = differences(ours.counts, theirs.counts)
+            settle(peer.process, *apart)
             seconds = {broker.name: theirs.seconds}
             for form in broker.ours:
                 seconds[form], copies = ours.in_memory() if form == "memory" else ours.durable(spark(), form)
@@ -123,7 +132,7 @@ def questions(broker: Broker, options: Options, spark: Spark, rabbitmq: Node) ->
                 "Peers: brokers",
                 (f"Bindery ({form})", seconds[form]),
                 (f"{broker.name.partition(',')[0].partition(' with')[0]} {peer.version}", seconds[broker.name]),
-                messages=options.messages,
+                messages=count,
                 copies=expected,
                 notes=notes,
                 at_least=broker.at_least if form != "deferred" else None,

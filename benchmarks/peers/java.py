@@ -58,6 +58,11 @@ class Driver:
     _process: subprocess.Popen[str]
     _log: Path
 
+    @property
+    def process(self) -> int:
+        """The id of its process."""
+        return self._process.pid
+
     def publish(self, expected: int, limit: float) -> Published:
         """Publish all messages once, and wait for so many copies. Raises RuntimeError after `limit` seconds."""
         assert self._process.stdin is not None  # noqa: S101  # a pipe was asked for

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from benchmarks.broker import is_here, node
 from benchmarks.peers import cases, engines, practice
 from benchmarks.peers.asked import Options, differences, in_turns
 from benchmarks.peers.java import Missing, driver
+from benchmarks.peers.settling import processor_seconds, settle
 from benchmarks.results import read
 
 _ROWS = 200
@@ -109,3 +112,17 @@ def test_a_broker_makes_the_same_copies(peer: str, make, tmp_path: Path) -> None
             pytest.skip(f"{peer}: {reason}")
         found = broker.publish(sum(expected.values()), 120)
     assert differences(expected, found.counts) == []
+
+
+def test_a_peer_is_waited_for_until_it_rests(tmp_path: Path) -> None:
+    """It burns processor time in a process of its own, as a broker's wrapper starts one."""
+    done = tmp_path / "done"
+    burn = f"import time\nwhile time.process_time() < 2.5: pass\nopen({str(done)!r}, 'w').close(); time.sleep(60)"
+    with subprocess.Popen(["sh", "-c", '"$0" -c "$1" & wait', sys.executable, burn]) as process:
+        try:
+            settle(process.pid)
+            assert done.exists()
+            assert processor_seconds(process.pid) > 2
+        finally:
+            subprocess.run(["pkill", "-P", str(process.pid)], check=False)
+            process.kill()
