@@ -43,7 +43,10 @@ class Leaf:
     @property
     def starts(self) -> Places:
         """Where the values of each row begin, and at the end their number."""
-        before = np.zeros(len(self.levels) + 1, np.int64)
+        slots = len(self.levels)
+        if len(self.values) == slots:  # a value in every slot
+            return np.arange(slots + 1) if self.slots is None else self.slots.offsets
+        before = np.zeros(slots + 1, np.int64)
         np.cumsum(self.levels == self.highest, out=before[1:])
         return before if self.slots is None else before[self.slots.offsets]
 
@@ -89,13 +92,12 @@ class _Node:
         return _Node((*self.path, *names), self.levels, self.highest, self.slots, self.at)
 
     def _optional(self, array: pa.Array) -> tuple[_Node, pa.Array]:
-        levels, at = self.levels.copy(), self.at
+        at = self.at
         if array.null_count:
             there = np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
             at = at[there]
             array = array.filter(pa.array(there))
-        levels[at] += 1
-        return _Node(self.path, levels, self.highest + 1, self.slots, at), array
+        return _Node(self.path, _raised(self.levels, at), self.highest + 1, self.slots, at), array
 
     def _repeated(self, array: Any, *entries: pa.Array) -> tuple[_Node, list[pa.Array]]:
         """What is below a list or map, without nulls, and of its entries those that it has."""
@@ -105,10 +107,20 @@ class _Node:
         counts = np.zeros(len(self.levels), np.int64)
         counts[self.at] = np.diff(bounds)
         offsets = np.zeros(len(counts) + 1, np.int64)
-        np.cumsum(np.maximum(counts, 1), out=offsets[1:])
-        levels = np.repeat(self.levels, np.maximum(counts, 1))
-        at = np.flatnonzero(np.repeat(counts > 0, np.maximum(counts, 1)))
-        levels[at] += 1
+        slots = np.maximum(counts, 1)
+        np.cumsum(slots, out=offsets[1:])
+        full = counts > 0
+        at = np.arange(offsets[-1]) if full.all() else np.flatnonzero(np.repeat(full, slots))
+        levels = _raised(np.repeat(self.levels, slots), at)
         first, last = (int(bounds[0]), int(bounds[-1])) if len(bounds) else (0, 0)
         node = _Node(self.path, levels, self.highest + 1, Slots(offsets), at)
         return node, [entry.slice(first, last - first) for entry in entries]
+
+
+def _raised(levels: npt.NDArray[np.uint8], at: Places) -> npt.NDArray[np.uint8]:
+    """Levels, one higher at those places, each named once."""
+    if len(at) == len(levels):
+        return levels + np.uint8(1)
+    raised = levels.copy()
+    raised[at] += 1
+    return raised
