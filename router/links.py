@@ -34,6 +34,7 @@ from bindery.router.model import (
 )
 from bindery.router.policies import Policies
 from bindery.router.transforms import Transformation
+from bindery.router.values import Value
 
 #: The arguments of a binding that are filters, in the order in which they are judged.
 FILTER_ARGUMENTS: Final = (SELECTOR_ARGUMENT, FILTERS_ARGUMENT)

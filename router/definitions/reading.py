@@ -343,8 +343,8 @@ def _filters_of(section: str, raw: Mapping[str, Any], path: str) -> Iterator[Bin
             item = Binding(0, "", "", "", arguments=arguments)
         case key, text if key == DIVERTS_KEY:
             transform = raw.get("transform")
-            texts = (one if isinstance(one, str) else "" for one in (text, transform))
-            item = Divert(0, "", "", "", "", **dict(zip(("filter", "transform"), texts, strict=True)))
+            said, changes = (one if isinstance(one, str) else "" for one in (text, transform))
+            item = Divert(0, "", "", "", "", filter=said, transform=changes)
         case _:
             return
     # how large filters may be is said by a part of the document that may come later

@@ -49,23 +49,18 @@ def assemble(walk: Walk, batch: pa.RecordBatch, exchange: Int32s) -> Deliveries:
     link = np.concatenate([np.zeros(0, np.int32), *(pairs.link for pairs in walk.pairs)])
     is_open = np.concatenate([np.zeros(0, np.bool_), *(pairs.open for pairs in walk.pairs)])
     native = kernels(KERNELS)
+    of_links = (plan.links.id, plan.links.queue, len(plan.queues))
     lineage_offsets, lineage, queue_offsets, row_queues, copies, hits = native.gather(
-        walk.message_of(state), link, is_open, rows, plan.links.id, plan.links.queue, len(plan.queues)
+        walk.message_of(state), link, is_open, rows, *of_links
     )
     routed = np.diff(queue_offsets) > 0
-    forms = numbered = None
+    forms = None
     if isinstance(walk, FormsWalk):
         forms, numbered = _forms(walk, state, link, is_open, rows)
-    if forms is not None:
-        _, _, queue_offsets, row_queues, copies, _ = native.gather(
-            numbered[walk.row[state]],
-            link,
-            is_open,
-            rows + len(forms),
-            plan.links.id,
-            plan.links.queue,
-            len(plan.queues),
-        )
+        if forms is not None:
+            _, _, queue_offsets, row_queues, copies, _ = native.gather(
+                numbered[walk.row[state]], link, is_open, rows + len(forms), *of_links
+            )
     starts = np.append(0, np.cumsum(copies))
     delivered = native.by_queue(queue_offsets, row_queues, starts)
     copy = None
@@ -112,7 +107,7 @@ def _forms(walk: FormsWalk, state: Int32s, link: Int32s, is_open: Bools, rows: i
 
 
 def _by_message(copies: Int32s, starts: Int64s, message: Int32s) -> tuple[Int32s, Int32s]:
-    """Copies, by their rows in the batch with forms, in the order of the messages in each queue: those, and the rows."""
+    """Copies, rows of the batch with forms, in the order of messages in each queue: the messages, and the rows."""
     queue = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     copies = copies[np.lexsort((copies, message[copies], queue))]
     return message[copies], copies
@@ -244,7 +239,7 @@ def _mark(
     texts: npt.NDArray[np.object_],
 ) -> None:
     """Give the rows of the marked states a reason; the detail names the first such exchange on the way."""
-    found = np.flatnonzero(states)
+    found = np.flatnonzero(states).astype(np.int32)
     messages = walk.message_of(found)
     lost = place[messages] >= 0
     found, at = found[lost][::-1], place[messages[lost]][::-1]

@@ -28,9 +28,7 @@ from bindery.router.filters.bodies import Bodies
 from bindery.router.matching.matcher import KeySets, States
 from bindery.router.matching.texts import Int32s
 from bindery.router.message import Message, from_batch, to_batch
-from bindery.router.transforms import apply
-from bindery.router.transforms.statements import SECTIONS
-from bindery.router.values import Table, identity
+from bindery.router.transforms import apply, content_of
 
 #: Forms of one message beside the one that was published.
 MOST_FORMS: Final = 15
@@ -107,7 +105,11 @@ class FormsWalk(Walk):
                 for first, part in parts
                 for rows, members in part.troubled
             ],
-            failed=[(int(message[row + first]), *rest) for first, part in parts for row, *rest in part.failed],
+            failed=[
+                (int(message[row + first]), member, error)
+                for first, part in parts
+                for row, member, error in part.failed
+            ],
             unparsable={
                 (place, int(message[row + first])): unread
                 for first, part in reversed(parts)
@@ -254,8 +256,3 @@ class FormsWalk(Walk):
             bodies = Bodies(view, self.plan.body_refs)
             self._layers.append(_Layer(first, view, Screening(self.plan.groups, view, bodies)))
             self._message.append(np.array(messages, np.int32))
-
-
-def content_of(message: Message) -> str:
-    """A text shared exactly by forms of a message with the same content, values by type; order plays no part."""
-    return "\n".join(identity(Table(getattr(message, section))) for section in SECTIONS)

@@ -6,7 +6,7 @@ apply(transformation, message)          the changed message: the reference, one 
 
 from __future__ import annotations
 
-from bindery.router.transforms.applying import Applied, apply
+from bindery.router.transforms.applying import Applied, apply, content_of
 from bindery.router.transforms.reading import SERVICE_BUS_PREFIX, parse
 from bindery.router.transforms.statements import Remove, Rename, Set, Statement, Target, Transformation
 
@@ -20,5 +20,6 @@ __all__ = [
     "Target",
     "Transformation",
     "apply",
+    "content_of",
     "parse",
 ]

@@ -14,8 +14,8 @@ from bindery.router.filters.ast import TROUBLE
 from bindery.router.filters.scalar import Context
 from bindery.router.filters.text import fold
 from bindery.router.message import MAP_SECTIONS, MESSAGE_ID_TYPES, SECTION_FIELDS, Message
-from bindery.router.transforms.statements import Remove, Rename, Set, Target, Transformation
-from bindery.router.values import Table, Value
+from bindery.router.transforms.statements import SECTIONS, Remove, Rename, Set, Target, Transformation
+from bindery.router.values import Table, Value, identity
 
 #: Code points or bytes of a computed value: statements that double a text must not fill the memory.
 LONGEST: Final = 65_536
@@ -39,7 +39,7 @@ def apply(transformation: Transformation, message: Message, *, clock_ms: int = 0
                 if value is TROUBLE or not (value is None or fits(target, value)):
                     troubled += 1
                     continue
-                message = _with(message, target, value)  # type: ignore[arg-type]  # no trouble
+                message = _with(message, target, value)
             case Remove(target):
                 message = _with(message, target, None)
             case Rename(target, to):
@@ -92,3 +92,8 @@ def _with(message: Message, target: Target, value: Value, *, keep_null: bool = F
         content[names[-1]] = value
     held: Any = Table(content) if target.section in MAP_SECTIONS else content
     return replace(message, **{target.section: held})
+
+
+def content_of(message: Message) -> str:
+    """A text shared exactly by forms of a message with the same content, values by type; order plays no part."""
+    return "\n".join(identity(Table(getattr(message, section))) for section in SECTIONS)

@@ -39,8 +39,8 @@ _VERBS: Final = ("SET", "REMOVE", "RENAME")
 _FORMS: Final = "SET field = expression, REMOVE field or RENAME field TO field, with `;` between them"
 #: After these a word is an operand, never the beginning of a statement.
 _WANTS_OPERAND: Final = frozenset(
-    ("DOT", "PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "COMPARISON", "COMMA", "LPAR", "LSQB")
-    + ("AND", "OR", "NOT", "LIKE", "IN", "IS", "ESCAPE", "EXISTS")
+    {"DOT", "PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "COMPARISON", "COMMA", "LPAR", "LSQB"}
+    | {"AND", "OR", "NOT", "LIKE", "IN", "IS", "ESCAPE", "EXISTS"}
 )
 _NAMES: Final = frozenset({"NAME", "QUOTED", "BRACKETED", *_VERBS, "TO"})
 _OPENS: Final = frozenset({"LPAR", "LSQB"})
@@ -112,7 +112,7 @@ class _Reader:
             found += 1
             if found > MOST_STATEMENTS:
                 self._refuse(tokens[:1], f"more than {MOST_STATEMENTS} statements")
-            yield {"SET": self._set, "REMOVE": self._remove, "RENAME": self._rename}[tokens[0].type](tokens)
+            yield self._statement(tokens)
         if not found:
             raise FilterError("the transformation is empty", text=self._text, hint=_FORMS)
 
@@ -147,6 +147,14 @@ class _Reader:
         return place + 1 < len(tokens) and tokens[place + 1].type in _NAMES
 
     # -- statements -----------------------------------------------------------------------------------
+
+    def _statement(self, tokens: list[Token]) -> Statement:
+        match tokens[0].type:
+            case "SET":
+                return self._set(tokens)
+            case "REMOVE":
+                return self._remove(tokens)
+        return self._rename(tokens)
 
     def _set(self, tokens: list[Token]) -> Set:
         equals = next((n for n, token in enumerate(tokens) if token.type == "COMPARISON"), None)
