@@ -9,6 +9,7 @@ from __future__ import annotations
 from bindery.router.transforms.applying import Applied, apply, content_of
 from bindery.router.transforms.reading import SERVICE_BUS_PREFIX, parse
 from bindery.router.transforms.statements import Remove, Rename, Set, Statement, Target, Transformation
+from bindery.router.transforms.writing import of_rule_action, setting_texts
 
 __all__ = [
     "SERVICE_BUS_PREFIX",
@@ -21,5 +22,7 @@ __all__ = [
     "Transformation",
     "apply",
     "content_of",
+    "of_rule_action",
     "parse",
+    "setting_texts",
 ]
