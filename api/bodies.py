@@ -309,6 +309,7 @@ class DivertBody(Body):
     filter: str = ""
     exclusive: Flag = False
     routing_key: str | None = None
+    transform: str = ""
 
 
 class VhostBody(Body):

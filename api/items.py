@@ -123,6 +123,7 @@ class DivertItem(TypedDict):
     filter: str
     exclusive: bool
     routing_key: str | None
+    transform: str
 
 
 PolicyItem = TypedDict(  # one of its fields has a name that is no name of Python's

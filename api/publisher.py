@@ -171,7 +171,7 @@ class Publisher(Worker[_Request]):
         for queue_number in deliveries.queue.tolist():
             for row in deliveries.rows_of(queue_number).tolist():
                 reached[row].append(router.queues[queue_number])
-        return [tuple(queues) for queues in reached]
+        return [tuple(dict.fromkeys(queues)) for queues in reached]  # one that got several forms is named once
 
     # -- batches that fail --------------------------------------------------------------------------
 

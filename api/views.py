@@ -52,6 +52,7 @@ def divert_item(divert: Divert) -> DivertItem:
         "filter": divert.filter,
         "exclusive": divert.exclusive,
         "routing_key": divert.routing_key,
+        "transform": divert.transform,
     }
 
 

@@ -170,6 +170,10 @@ def _queues(deliveries: Deliveries, places: Ints, rows: int, names: Sequence[str
     owners = places[deliveries.rows]
     numbers = np.repeat(deliveries.queue, np.diff(deliveries.offsets))
     order = np.lexsort((numbers, owners))
+    if deliveries.forms is not None:  # a queue that gets several forms is named once
+        pairs = owners[order] * len(names) + numbers[order]
+        order = order[np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]]
+        owners = owners[order]
     found = pa.array(names, pa.string()).take(pa.array(numbers[order]))
     return pa.ListArray.from_arrays(_offsets(np.bincount(owners, minlength=rows)), found)
 

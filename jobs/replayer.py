@@ -23,6 +23,7 @@ from bindery.jobs.comparison import EXAMPLES, Comparison, Example
 from bindery.router.engine import REASONS, Deliveries, Router
 from bindery.router.message import JOURNAL_SCHEMA, MESSAGE_SCHEMA, QUEUE_SCHEMA, UNROUTABLE_SCHEMA, from_batch
 from bindery.router.model import Topology
+from bindery.store.changed_copies import as_published
 from bindery.store.recorded import CLOSED
 from bindery.store.routed_files import Identities, RoutedFile, batches_of, identities_of
 from bindery.store.stream_names import OF_PLANS
@@ -112,7 +113,8 @@ class Replayer:
     def _compare_file(self, file: RoutedFile, group: _Group, chosen: Keys | None) -> None:
         found = identities_of(file)
         keys = _keys(found, group)
-        fresh = found.meant & ~np.isin(keys, group.seen)
+        # copies that transformations have changed are no messages as they were published
+        fresh = found.meant & as_published(found.numbers[:, 2]) & ~np.isin(keys, group.seen)
         if chosen is not None:
             fresh &= np.isin(keys, chosen)
         if not fresh.any():
@@ -146,7 +148,7 @@ class Replayer:
         parts = []
         for file in files:
             found = identities_of(file)
-            meant = found.meant
+            meant = found.meant & as_published(found.numbers[:, 2])
             if file.queue is None and self._may_see is not None:
                 published = pa.schema([MESSAGE_SCHEMA.field("exchange")])
                 rows = batches_of(file, found.row_groups, published, BATCH_ROWS)
@@ -203,7 +205,7 @@ class _Side:
         self.deliveries: Deliveries = router.route(messages, clock_ms=clock_ms)
         self.queues = [router.queues[number] for number in self.deliveries.queue.tolist()]
         self.rows = {
-            name: self.deliveries.rows[start:end]
+            name: np.unique(self.deliveries.rows[start:end])
             for name, start, end in zip(
                 self.queues, self.deliveries.offsets[:-1].tolist(), self.deliveries.offsets[1:].tolist(), strict=True
             )

@@ -27,6 +27,7 @@ from bindery.router.model import (
     RECORD_UNROUTABLE,
     REPLACEMENT_KEY,
     SELECTOR_ARGUMENT,
+    TRANSFORM,
     UNROUTABLE_BEHAVIOUR,
     X_MATCH,
     Exchange,
@@ -141,6 +142,7 @@ _ACTING: Final = (
     Argument("binding", SELECTOR_ARGUMENT, "a selector that a message must meet, on every type of exchange", True),
     Argument("binding", FILTERS_ARGUMENT, "a filter set that a message must meet, on every type of exchange", True),
     Argument("binding", REPLACEMENT_KEY, "replaces all keys on the way to an exchange; nothing to a queue", True),
+    Argument("binding", TRANSFORM, "statements that change the copy of a message that goes over the binding", True),
     Argument("binding", X_MATCH, "on a headers exchange: how other arguments are compared; nothing elsewhere", True),
     Argument(
         "policy",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, TypeVar
 
-from bindery.router.declarations import at, binding_filters, divert_filter, queue_filter, stored_limits
+from bindery.router.declarations import at, binding_filters, divert_filter, queue_filter, stored_limits, transformation
 from bindery.router.exchanges import EXCHANGE_TYPES, ExchangeType
 from bindery.router.filters import Filter
 from bindery.router.filters.sets import FilterSetLimits
@@ -23,6 +23,7 @@ from bindery.router.model import (
     OWNER_CONNECTION,
     REPLACEMENT_KEY,
     SELECTOR_ARGUMENT,
+    TRANSFORM,
     Binding,
     DestinationType,
     Divert,
@@ -32,6 +33,8 @@ from bindery.router.model import (
     implicit_binding,
 )
 from bindery.router.policies import Policies
+from bindery.router.transforms import Transformation
+from bindery.router.values import Value
 
 #: The arguments of a binding that are filters, in the order in which they are judged.
 FILTER_ARGUMENTS: Final = (SELECTOR_ARGUMENT, FILTERS_ARGUMENT)
@@ -180,6 +183,12 @@ class Links:
         )
         return dict(zip(stated, filters, strict=True))
 
+    def transformation(self, link: Link) -> Transformation | None:
+        """What a link changes in the copy that goes over it; None for one that changes nothing."""
+        if isinstance(link, Alternate) or transform_of(link) is None:
+            return None
+        return transformation(link, self.limits_at(link.source))
+
     def limits_at(self, exchange: str) -> FilterSetLimits:
         """Under which the filters that leave an exchange are read, with what bodies are there."""
         found = self._limits_at.get(exchange)
@@ -201,6 +210,13 @@ def replacement_key(link: Link) -> str | None:
         return None
     key = link.arguments.get(REPLACEMENT_KEY)
     return key if isinstance(key, str) else None
+
+
+def transform_of(link: Link) -> Value:
+    """The statements by which a link changes what goes over it; None where it has none."""
+    if isinstance(link, Divert):
+        return link.transform or None
+    return None if isinstance(link, Alternate) else link.arguments.get(TRANSFORM)
 
 
 def _by_name(items: Iterable[_Named], vhost: str) -> dict[str, _Named]:

@@ -6,8 +6,8 @@ loops and the definitions of the exchange types, nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from bindery.router.declarations import (
     at,
@@ -16,6 +16,7 @@ from bindery.router.declarations import (
     divert_filter,
     queue_filter,
     stored_limits,
+    transformation,
 )
 from bindery.router.equality import family_equal
 from bindery.router.filters import Filter, evaluate
@@ -28,6 +29,7 @@ from bindery.router.model import (
     NOT_HEADER_CRITERIA,
     OWNER_CONNECTION,
     REPLACEMENT_KEY,
+    TRANSFORM,
     X_MATCH,
     Binding,
     Divert,
@@ -36,11 +38,15 @@ from bindery.router.model import (
 )
 from bindery.router.policies import Policies
 from bindery.router.reference_hashing import HASHING, hashed_binding
+from bindery.router.transforms import Transformation, apply, content_of
 from bindery.router.values import Table
 
 Keys = frozenset[str]
-#: One evaluation of an exchange for a message: the exchange's name and the set of routing keys.
-State = tuple[str, Keys]
+#: One evaluation of an exchange for a message: the exchange's name, the set of routing keys, and the content of the
+#: message, which transformations change.
+State = tuple[str, Keys, str]
+#: Forms that a message may take beside the one that was published.
+MOST_FORMS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,11 @@ class ReferenceOutcome:
     reason: str | None = None
     disposition: str | None = None
     recorded: bool = True
+    #: The copies, as queue and content (`content_of`), and the messages with these contents.
+    copies: frozenset[tuple[str, str]] = field(default=frozenset(), compare=False)
+    forms: Mapping[str, Message] = field(default_factory=dict, compare=False)
+    #: Whether the message would have taken more than MOST_FORMS forms: what else is said is then not all.
+    beyond: bool = field(default=False, compare=False)
 
 
 @dataclass
@@ -59,7 +70,9 @@ class _Walk:
     """What one message has met so far."""
 
     edges: dict[State, set[State]] = field(default_factory=dict)
-    queues: dict[State, set[str]] = field(default_factory=dict)
+    queues: dict[State, set[tuple[str, str]]] = field(default_factory=dict)
+    forms: dict[str, Message] = field(default_factory=dict)
+    beyond: bool = False
     diverted: set[State] = field(default_factory=set)
     fired: set[State] = field(default_factory=set)
     lineage: set[int] = field(default_factory=set)
@@ -74,8 +87,21 @@ class _Walk:
                 pending.append(follower)
         return found
 
-    def queues_through(self, state: State) -> set[str]:
+    def copies_through(self, state: State) -> set[tuple[str, str]]:
         return set().union(*(self.queues[follower] for follower in self.reachable(state)))
+
+    def changed(self, change: Transformation | None, content: str, clock_ms: int) -> str | None:
+        """The content of a form behind a link; None when there would be too many."""
+        if change is None:
+            return content
+        message = apply(change, self.forms[content], clock_ms=clock_ms).message
+        made = content_of(message)
+        if made not in self.forms:
+            if len(self.forms) > MOST_FORMS:
+                self.beyond = True
+                return None
+            self.forms[made] = message
+        return made
 
 
 class NaiveRouter:
@@ -89,12 +115,15 @@ class NaiveRouter:
         self._limits = limits = stored_limits(topology)
         self._queues = {queue.name: queue for queue in queues}
         self._bindings: dict[str, list[tuple[Binding, tuple[Filter, ...]]]] = {}
+        self._changes: dict[int, Transformation] = {}
         for binding in bindings:
             if self._exists(binding.destination_type, binding.destination):
                 owner = self._owner(binding)
                 there = at(limits, self._exchanges[binding.source], self._policies)
                 filters = binding_filters(binding, owner=owner, limits=there)
                 self._bindings.setdefault(binding.source, []).append((binding, filters))
+                if TRANSFORM in binding.arguments:
+                    self._changes[binding.id] = transformation(binding, there)
         for name in self._queues:
             implicit = Binding(DEFAULT_BINDING_ID, vhost, "", name, "queue", name)
             self._bindings.setdefault("", []).append((implicit, ()))
@@ -102,8 +131,10 @@ class NaiveRouter:
         self._diverts: dict[str, list[tuple[Divert, Filter]]] = {}
         for divert in diverts:
             if divert.destination in self._exchanges:
-                accepts = divert_filter(divert, at(limits, self._exchanges[divert.source], self._policies))
-                self._diverts.setdefault(divert.source, []).append((divert, accepts))
+                there = at(limits, self._exchanges[divert.source], self._policies)
+                self._diverts.setdefault(divert.source, []).append((divert, divert_filter(divert, there)))
+                if divert.transform:
+                    self._changes[divert.id] = transformation(divert, there)
 
     def _exists(self, kind: str, name: str) -> bool:
         return name in (self._queues if kind == "queue" else self._exchanges)
@@ -121,15 +152,24 @@ class NaiveRouter:
             return self._unroutable(message, None, "no_exchange", ())
         if exchange.internal:
             return self._unroutable(message, exchange, "internal_exchange", ())
-        walk = _Walk()
-        start: State = (message.exchange, frozenset((message.routing_key, *message.cc, *message.bcc)))
-        self._visit(walk, start, message, clock_ms)
-        while self._fire_alternate_bindings(walk, message, clock_ms):
+        content = content_of(message)
+        walk = _Walk(forms={content: message})
+        start: State = (message.exchange, frozenset((message.routing_key, *message.cc, *message.bcc)), content)
+        self._visit(walk, start, clock_ms)
+        while self._fire_alternate_bindings(walk, clock_ms):
             pass
-        queues = walk.queues_through(start)
+        copies = walk.copies_through(start)
         lineage = tuple(sorted(walk.lineage))
-        if queues:
-            return ReferenceOutcome(frozenset(queues), lineage)
+        if copies:
+            return ReferenceOutcome(
+                frozenset(queue for queue, _ in copies),
+                lineage,
+                copies=frozenset(copies),
+                forms=walk.forms,
+                beyond=walk.beyond,
+            )
+        if walk.beyond:
+            return replace(self._unroutable(message, exchange, "filter_error", lineage), recorded=True, beyond=True)
         if walk.alternate_missing or any(self._misses_alternate_binding(walk, state) for state in walk.edges):
             return self._unroutable(message, exchange, "alternate_missing", lineage)
         return self._unroutable(message, exchange, "filtered" if walk.filtered else "no_binding", lineage)
@@ -147,7 +187,7 @@ class NaiveRouter:
 
     # -- the walk -------------------------------------------------------------------------------------
 
-    def _visit(self, walk: _Walk, start: State, message: Message, clock_ms: int) -> None:
+    def _visit(self, walk: _Walk, start: State, clock_ms: int) -> None:
         """Evaluate a state and whatever follows from it, each state once."""
         pending = [start]
         while pending:
@@ -156,11 +196,12 @@ class NaiveRouter:
                 continue
             walk.edges[state] = set()
             walk.queues[state] = set()
-            self._evaluate(walk, state, message, clock_ms)
+            self._evaluate(walk, state, clock_ms)
             pending.extend(walk.edges[state])
 
-    def _evaluate(self, walk: _Walk, state: State, message: Message, clock_ms: int) -> None:
-        name, keys = state
+    def _evaluate(self, walk: _Walk, state: State, clock_ms: int) -> None:
+        name, keys, content = state
+        message = walk.forms[content]
         diverts = [
             divert
             for divert, selector in self._diverts.get(name, ())
@@ -171,7 +212,9 @@ class NaiveRouter:
             walk.lineage.add(divert.id)
             walk.diverted.add(state)
             new_keys = keys if divert.routing_key is None else frozenset({divert.routing_key})
-            walk.edges[state].add((divert.destination, new_keys))
+            changed = walk.changed(self._changes.get(divert.id), content, clock_ms)
+            if changed is not None:
+                walk.edges[state].add((divert.destination, new_keys, changed))
         if exclusive:
             return
         given = False
@@ -181,16 +224,20 @@ class NaiveRouter:
                 continue
             given = True
             walk.lineage.add(binding.id)
+            changed = walk.changed(self._changes.get(binding.id), content, clock_ms)
+            if changed is None:
+                continue
             if binding.destination_type == "queue":
-                self._offer(walk, state, binding.destination, message, clock_ms)
+                self._offer(walk, state, binding.destination, changed, clock_ms)
             else:
                 new = binding.arguments.get(REPLACEMENT_KEY)
-                walk.edges[state].add((binding.destination, frozenset({new}) if isinstance(new, str) else keys))
+                new_keys = frozenset({new}) if isinstance(new, str) else keys
+                walk.edges[state].add((binding.destination, new_keys, changed))
         if not given and not diverts:
             alternate = self._policies.alternate_exchange(self._exchanges[name])
             if alternate is not None:
                 if alternate in self._exchanges:
-                    walk.edges[state].add((alternate, keys))
+                    walk.edges[state].add((alternate, keys, content))
                 else:
                     walk.alternate_missing = True
 
@@ -218,16 +265,16 @@ class NaiveRouter:
                     entries[key] = value
         return Table(entries)
 
-    def _offer(self, walk: _Walk, state: State, queue: str, message: Message, clock_ms: int) -> None:
+    def _offer(self, walk: _Walk, state: State, queue: str, content: str, clock_ms: int) -> None:
         selector = self._queue_filters[queue]
-        if selector is None or evaluate(selector, message, clock_ms=clock_ms) is True:
-            walk.queues[state].add(queue)
+        if selector is None or evaluate(selector, walk.forms[content], clock_ms=clock_ms) is True:
+            walk.queues[state].add((queue, content))
         else:
             walk.filtered = True
 
     # -- alternate bindings -----------------------------------------------------------------------------
 
-    def _fire_alternate_bindings(self, walk: _Walk, message: Message, clock_ms: int) -> bool:
+    def _fire_alternate_bindings(self, walk: _Walk, clock_ms: int) -> bool:
         """One round: every innermost state that reached no queue uses its alternate binding; False at the end."""
         candidates = {
             state
@@ -235,7 +282,7 @@ class NaiveRouter:
             if state not in walk.diverted
             and state not in walk.fired
             and self._alternate_binding(state) is not None
-            and not walk.queues_through(state)
+            and not walk.copies_through(state)
         }
         innermost = [
             state
@@ -246,12 +293,12 @@ class NaiveRouter:
             walk.fired.add(state)
             target = self._alternate_binding(state)
             if target in self._exchanges:
-                walk.edges[state].add((target, state[1]))
+                walk.edges[state].add((target, *state[1:]))
             elif target is not None:
-                self._offer(walk, state, target, message, clock_ms)
+                self._offer(walk, state, target, state[2], clock_ms)
         for state in innermost:
             for follower in walk.edges[state]:
-                self._visit(walk, follower, message, clock_ms)
+                self._visit(walk, follower, clock_ms)
         return bool(innermost)
 
     def _alternate_binding(self, state: State) -> str | None:

@@ -26,9 +26,10 @@ from typing import Any, Final
 from bindery.router.errors import BinderyError, NotFound, Stopped
 from bindery.store import faults
 from bindery.store.backfill_records import FOLDER, Order, Scope, backfilled_queues
+from bindery.store.backfill_refusal import refuse_backfill
 from bindery.store.backfill_report import Outcome
 from bindery.store.backfill_work import QueueBackfill, condition_of, now_ms
-from bindery.store.declared_backfills import due_queues, order_declared
+from bindery.store.declared_backfills import due_queues, may_be_brought, order_declared
 from bindery.store.journal_files import journals
 from bindery.store.paths import DataDir
 from bindery.store.places import at
@@ -89,7 +90,8 @@ class Backfiller:
 
         Batches under way are waited for, up to `wait` seconds. With `dry_run` nothing is written. `stop` is asked
         between portions. Raises NotFound for a vhost, queue or stream's journal that is not there, InvalidInput and
-        FilterError for a selection that cannot be, Stopped when told to: maintenance or the next call goes on.
+        FilterError for a selection that cannot be, Refused for a queue that gets changed copies, and Stopped when told
+        to: maintenance or the next call goes on.
         """
         selection = selection or Selection()
         topology = self._store.load()
@@ -99,6 +101,7 @@ class Backfiller:
         scope = selection.scope(topology.queue(self._vhost, queue).id, topology.version)
         work = QueueBackfill(self._data, self._store, self._vhost, queue)
         condition_of(self._data, self._vhost, queue, scope, topology)
+        refuse_backfill(self._store, topology, self._vhost, queue)
         if not journals(self._data, self._vhost, selection.stream):
             raise NotFound(
                 f"vhost {self._vhost!r} has no journal"
@@ -156,7 +159,7 @@ def declared_backfills(store: TopologyStore) -> dict[str, dict[str, int]]:
     """The rows that queues are declared to get and have not got yet, by vhost and queue. Nothing is written."""
     found: dict[str, dict[str, int]] = {}
     for due in due_queues(store):
-        if due.ways:
+        if due.ways and may_be_brought(store, due):
             since = datetime.fromtimestamp(due.since_us / 1_000_000, UTC)
             work = Backfiller(store.data, store, due.queue.vhost)
             rows = work.backfill(due.queue.name, Selection(since=since), dry_run=True).rows

@@ -19,6 +19,7 @@ from bindery.store import faults, tables
 from bindery.store.actions import AddFile, Transaction
 from bindery.store.backfill_records import BACKFILLED, Order, Records, Scope, Stretch
 from bindery.store.backfill_report import Found, FromStream, Outcome
+from bindery.store.changed_copies import as_published
 from bindery.store.consumer_filters import queue_filter
 from bindery.store.data_files import Draft
 from bindery.store.delivered import Delivered, Reach
@@ -264,6 +265,7 @@ class QueueBackfill:
             if outcome is not None:
                 outcome.met(journal.stream, batch.num_rows)
             wanted = delivered.asked(batch, stretch, condition) & ~delivered.by_stream(batch)
+            wanted &= as_published(batch.column("routing").field("seq").to_numpy())
             asked = batch.filter(pa.array(wanted))
             if asked.num_rows:
                 reached, lineage = self._reach.route(asked, stretch.topology_version)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -131,22 +131,18 @@ class _Arrival(Published):
 
     def _routed(self) -> Deliveries:
         found = super()._routed()
-        parts = {
-            queue: np.array([row for row in rows if not _is_cycle(name, self._deaths[row])], np.int32)
-            for queue in found.queue.tolist()
-            for name, rows in ((self._router.queues[queue], found.rows_of(queue).tolist()),)
-        }
-        cut = len(found.rows) - sum(map(len, parts.values()))
-        if not cut:
-            return found
-        _LOGGER.warning("%d dead letters were not put into a queue where they had died before", cut)
-        kept = {queue: rows for queue, rows in parts.items() if len(rows)}
-        return replace(
-            found,
-            queue=np.array(list(kept), np.int32),
-            offsets=np.cumsum([0, *map(len, kept.values())]).astype(np.int64),
-            rows=np.concatenate([found.rows[:0], *kept.values()]),
+        queues = np.repeat(found.queue, np.diff(found.offsets)).tolist()
+        cut = np.array(
+            [
+                _is_cycle(self._router.queues[queue], self._deaths[row])
+                for queue, row in zip(queues, found.rows.tolist(), strict=True)
+            ],
+            np.bool_,
         )
+        if not cut.any():
+            return found
+        _LOGGER.warning("%d dead letters were not put into a queue where they had died before", int(cut.sum()))
+        return found.without(cut)
 
     def lost(self, dropped: AbstractSet[str]) -> Places:
         """The rows that would have arrived, if the queues that are `dropped` were not gone."""

@@ -9,21 +9,25 @@ seconds before that is ordered, under the topology that has it. What the queue h
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from bindery.router.errors import Refused
 from bindery.router.links import Alternate, Links
 from bindery.router.model import Queue
 from bindery.router.queue_limits import BACKFILL
 from bindery.store import effects, tables
 from bindery.store.backfill_records import Records, Scope
+from bindery.store.backfill_refusal import refuse_backfill, ways_to
 from bindery.store.journal_files import journals
 from bindery.store.places import Place
 from bindery.store.topology import TopologyStore
 
+_LOGGER: Final = logging.getLogger(__name__)
 _SEEN: Final = "declared.json"
 
 
@@ -45,10 +49,10 @@ def order_declared(store: TopologyStore) -> None:
             store.give_queue_ids()
             return  # with the ids there is a version more, which the next look is about
         records = Records(store.data, queue.vhost, queue.name)
-        if due.ways:
+        ways = sorted(leading_to(Links(store.load(version=due.topology_version), queue.vhost), queue.name))
+        if due.ways and may_be_brought(store, due):
             scope = Scope(queue.id, due.topology_version, since=due.since_us)
             records.begin(scope, time.time_ns() // 1_000_000)
-        ways = sorted(leading_to(Links(store.load(version=due.topology_version), queue.vhost), queue.name))
         seen = {"queue_id": queue.id, "topology_version": due.topology_version, "ways": ways}
         effects.replace(records.folder / _SEEN, json.dumps(seen).encode())
 
@@ -77,17 +81,18 @@ def seconds_of(queue: Queue) -> int | None:
 
 def leading_to(links: Links, queue: str) -> frozenset[int]:
     """The ids of the bindings and diverts on the ways that lead to a queue."""
-    found: set[int] = set()
-    exchanges: set[str] = set()
-    entering = links.entering("queue", queue)
-    while entering:
-        link = entering.pop()
-        if not isinstance(link, Alternate):
-            found.add(link.id)
-        if link.source not in exchanges:
-            exchanges.add(link.source)
-            entering += links.entering("exchange", link.source)
-    return frozenset(found)
+    return frozenset(link.id for link in ways_to(links, queue) if not isinstance(link, Alternate))
+
+
+def may_be_brought(store: TopologyStore, due: Due) -> bool:
+    """Whether a queue that is due can be backfilled; one that cannot is told of, once."""
+    try:
+        topology = store.load(version=due.topology_version)
+        refuse_backfill(store, topology, due.queue.vhost, due.queue.name)
+    except Refused as error:
+        _LOGGER.warning("%s", error.message)
+        return False
+    return True
 
 
 def _seen(store: TopologyStore, queue: Queue) -> tuple[int, frozenset[int]]:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bindery.router.engine import Router
-from bindery.router.errors import NotFound
+from bindery.router.errors import NotFound, Refused
 from bindery.router.filters import Filter
 from bindery.router.message import MESSAGE_SCHEMA
 from bindery.router.model import Topology
@@ -60,6 +60,16 @@ class Reach:
             empty = pa.array(np.zeros(batch.num_rows + 1, np.int32))
             return reached, pa.ListArray.from_arrays(empty, pa.array([], pa.int32()))
         deliveries = router.route(batch.select(MESSAGE_SCHEMA.names), clock_ms=clock)
+        if deliveries.forms is not None:
+            # a version of its own may have sent it changed copies: `refuse_backfill` knows the newest and the journals
+            changed = deliveries.written >= batch.num_rows
+            queues = np.repeat(deliveries.queue, np.diff(deliveries.offsets))[changed]
+            if (queues == router.queues.index(self._queue)).any():
+                raise Refused(
+                    f"topology version {version} changes messages on their way to queue {self._queue!r}",
+                    where="queue",
+                    hint="what is brought out of journals is as it was published",
+                )
         reached[deliveries.rows_of(router.queues.index(self._queue))] = True
         return reached, deliveries.lineage
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from bindery.router.errors import InvalidInput
 from bindery.router.message import VALUE_MAP, value_from_row, value_row
-from bindery.router.model import NO_QUEUE_ID, Binding, Divert, Exchange, Object, Queue, Setting, Vhost
+from bindery.router.model import NO_QUEUE_ID, TRANSFORM, Binding, Divert, Exchange, Object, Queue, Setting, Vhost
 from bindery.router.values import Table, from_nested_text, to_nested_text
 
 ROW_SCHEMA: Final = pa.schema(
@@ -103,6 +103,8 @@ def _row(item: Object) -> dict[str, Any]:
         row[field] = [(key, value_row(value)) for key, value in content.items()] if field == "arguments" else content
     if row.get("id") == NO_QUEUE_ID and kind == "queue":
         row["id"] = None
+    if isinstance(item, Divert) and item.transform:
+        row["arguments"] = [(TRANSFORM, value_row(item.transform))]
     return row
 
 
@@ -136,5 +138,7 @@ def _object(kind: str, columns: Mapping[str, list[Any]], number: int) -> Object:
             raise InvalidInput(f"no {field}", where="topology row")
         read = _READERS.get(field)
         content[field] = value if read is None else read(value)
+    if kind == "divert":
+        content["transform"] = _READERS["arguments"](columns["arguments"][number]).get(TRANSFORM, "")
     item: Object = factory(**content)
     return item

@@ -27,6 +27,7 @@ from bindery.router.model import Topology
 from bindery.router.moments import iso
 from bindery.router.spelling import did_you_mean, nearest
 from bindery.store import tables
+from bindery.store.changed_copies import message_number
 from bindery.store.deferred import Waiting
 from bindery.store.journal_rows import MOST_ROWS, Looked, Position, newest_rows, rows_of_batch
 from bindery.store.manifest import read_manifest
@@ -52,7 +53,7 @@ ROW_COLUMNS: Final = (
     "source",
 )
 _RAW: Final = 2000
-_ROW: Final = re.compile(r"(.+):(-?[0-9]{1,19}):([0-9]{1,19})", re.DOTALL)
+_ROW: Final = re.compile(r"(.+):(-?[0-9]{1,19}):(-?[0-9]{1,19})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,17 @@ def parse_row(text: str) -> RowId:
 
 
 def find_row(data: DataDir, topology: Topology, vhost: str, row: RowId) -> RecordedMessage:
-    """The message of that identity; raises NotFound when neither a table of the vhost nor a journal has it."""
+    """The message of that identity; raises NotFound when neither a table of the vhost nor a journal has it.
+
+    Raises InvalidInput for a copy that transformations have changed: it is no message as it was published.
+    """
+    if row.seq < 0:
+        published = f"{row.stream}:{row.batch_id}:{message_number(row.seq)}"
+        raise InvalidInput(
+            f"{row.stream}:{row.batch_id}:{row.seq} is a copy that a transformation has changed",
+            where="row",
+            hint=f"the message as it was published is {published}",
+        )
     identity = _identity(row)
     waiting = Waiting.look(data, vhost, topology)
     for queue in _tables_of(data, topology, vhost, row):
@@ -134,10 +145,12 @@ def find_matching(
     found: dict[RowId, RecordedMessage] = {}
     waiting = Waiting.look(data, vhost, topology)
     looked = Looked()
-    where = None if position is None else position.where
+    where = pc.field("routing", "seq") >= 0  # messages as they were published
+    if position is not None:
+        where &= position.where
     if since is not None:
         recent = pc.field("routed_at") >= pa.scalar(since, pa.timestamp("us", "UTC"))
-        where = recent if where is None else where & recent
+        where &= recent
     held = (
         (batch, queue, False)
         for queue in _all_tables(topology, vhost)
@@ -146,6 +159,8 @@ def find_matching(
     kept = newest_rows(data, vhost, looked, since=since, position=position, most=most)
     for batch, queue, journal in itertools.chain(held, ((batch, None, True) for batch in kept)):
         for place in accepted(batch, condition).tolist():
+            if batch.column("routing")[place]["seq"].as_py() < 0:
+                continue  # of a journal
             one = _recorded(batch.slice(place, 1), queue, journal=journal)
             found.setdefault(one.row, one)
             if len(found) == limit:

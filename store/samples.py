@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from bindery.router.analysis.observed import SeenNames
 from bindery.router.model import Topology
+from bindery.store.changed_copies import as_published
 from bindery.store.deferred import Waiting
 from bindery.store.deferred.live import WaitingJournal, tally_of
 from bindery.store.journal_files import journals
@@ -141,6 +142,6 @@ def _identities(
         pairs = list(zip(stream.to_pylist(), batch_id.to_pylist(), strict=True))
         known = {pair: place.get(pair, -1) for pair in set(pairs)}
         batches = np.array([known[pair] for pair in pairs], np.int64)
-        kept = (batches >= 0) & (numbers % step == 0)
+        kept = (batches >= 0) & as_published(numbers) & (numbers % step == 0)
         found.append(batches[kept] * _BATCH_SPAN + numbers[kept])
     return np.concatenate(found)

@@ -34,6 +34,7 @@ from bindery.router.engine.result import DISPOSITIONS, REASONS, Deliveries
 from bindery.router.freshness import Flags
 from bindery.router.message import JOURNAL_ROUTING, MESSAGE_SCHEMA, ROUTING, SENT_SCHEMA, SOURCE, TIMESTAMP
 from bindery.store import effects, encoding
+from bindery.store.changed_copies import with_forms
 from bindery.store.commit import WrittenFile
 from bindery.store.data_files import drop_unused
 from bindery.store.paths import DataDir
@@ -92,7 +93,8 @@ class QueueWriter:
     then `close`, which gives the files for `BatchCommitter.commit`.
 
     With `journal`, the ids of the queues (int32, by queue number), every message that was routed goes to the journal of
-    the stream, too. Copies for queues that are `deferred` (bool, by queue number) are noted there alone.
+    the stream, too, and behind it each other form in which a queue got it (`bindery.store.changed_copies`). Copies for
+    queues that are `deferred` (bool, by queue number) are noted there alone.
     """
 
     def __init__(
@@ -123,19 +125,20 @@ class QueueWriter:
     def add(self, batch: pa.RecordBatch, deliveries: Deliveries) -> None:
         """Take over a batch of BATCH_SCHEMA with what the engine said about it."""
         base = self._buffered_rows
-        bounds = deliveries.offsets.tolist()
+        bounds, written = deliveries.offsets.tolist(), deliveries.written
+        whole, lineage = with_forms(batch, deliveries, number=SEQ)
         waiting = () if self._deferred is None else self._deferred
         for n, queue in enumerate(deliveries.queue.tolist()):
             if len(waiting) and waiting[queue]:
                 continue
-            rows = deliveries.rows[bounds[n] : bounds[n + 1]]
+            rows = written[bounds[n] : bounds[n + 1]]
             self._rows.setdefault(queue, []).append(rows + base if base else rows)
-        self._lineage.append(deliveries.lineage)
+        self._lineage.append(lineage)
         if self._journal is not None:
-            self._noted.append(_noted(batch.num_rows, deliveries, self._journal, self._deferred))
-        self._batches.append(batch)
-        self._buffered_rows += batch.num_rows
-        self._buffered_bytes += batch.nbytes
+            self._noted.append(_noted(whole.num_rows, deliveries, self._journal, self._deferred))
+        self._batches.append(whole)
+        self._buffered_rows += whole.num_rows
+        self._buffered_bytes += whole.nbytes
         for lost in (deliveries.unroutable, deliveries.incomplete):
             if not lost.recorded.any():
                 continue

@@ -61,7 +61,8 @@ async def declare(
 ) -> Response:
     """Declare a divert; declaring it again with equal properties changes nothing (204)."""
     user.require_sight(vhost)
-    divert = Divert(0, vhost, name, body.source, body.destination, body.filter, body.exclusive, body.routing_key)
+    ends, key = (body.source, body.destination), body.routing_key
+    divert = Divert(0, vhost, name, *ends, body.filter, body.exclusive, key, body.transform)
 
     def change(editor: TopologyEditor) -> bool:
         editor.topology.vhost(vhost)

@@ -32,7 +32,7 @@ _SIGNS: Final = {"created": ("+", "green"), "updated": ("~", "yellow"), "deleted
 _NAMING: Final = frozenset({"name", "vhost", "source", "destination", "destination_type", "component"})
 _PLAIN: Final[dict[str, Any]] = {
     **dict.fromkeys(("auto_delete", "internal", "exclusive", "tracing"), False),
-    **dict.fromkeys(("filter", "description"), ""),
+    **dict.fromkeys(("filter", "description", "transform"), ""),
     **dict.fromkeys(("routing_key", "default_queue_type"), None),
     "durable": True,
     "tags": [],

@@ -19,6 +19,7 @@ _VERDICTS: Final = {
     "filter": ("✗", "red", "its filter is not true"),
     "queue-filter": ("✗", "red", "the queue's filter is not true"),
     "exclusive-divert": ("✗", "yellow", "an exclusive divert took the message"),
+    "too-many-forms": ("✗", "red", "the message has too many forms"),
 }
 
 
@@ -119,6 +120,9 @@ def _path(report: dict[str, Any], visits: list[dict[str, Any]]) -> Tree:
         tree.add(Text(visible(f"on record as {record['row']}: {place}"), "dim"))
     for visit in visits:
         _visit(tree, visit)
+    for form in report.get("forms", ()):
+        said = json.dumps(form["message"], ensure_ascii=False)
+        tree.add(Text(visible(f"form {form['number']} in {', '.join(form['queues'])}: {said}"), "magenta"))
     queues = report["queues"]
     if queues:
         tree.add(Text("queues: " + visible(", ".join(queues)), "bold green"))
@@ -134,6 +138,7 @@ def _visit(tree: Tree, visit: dict[str, Any]) -> None:
     came = ", ".join(_arrival(arrival) for arrival in visit["arrivals"])
     name = visit["exchange"] or "(default)"
     plural = "" if len(visit["keys"]) == 1 else "s"
+    came += f", changed: form {visit['form']}" if "form" in visit else ""
     head = f"{visit['number']}. {visit['type']} exchange {name}, key{plural} {keys} ({came})"
     branch = tree.add(Text(visible(head), "bold"))
     if choice := visit.get("choice"):
@@ -143,6 +148,7 @@ def _visit(tree: Tree, visit: dict[str, Any]) -> None:
         sign, colour, words = _VERDICTS[step["verdict"]]
         onward = f" {step['visit']}" if "visit" in step else ""
         line = branch.add(Text(visible(f"{sign} {_link(step)}: {words}{onward}"), colour))
+        _changes(line, step)
         for verdict in step["filters"]:
             line.add(Text(visible(f"{verdict['argument']} is {verdict['result']}: {verdict['filter']}"), "dim"))
             for culprit in verdict["culprits"]:
@@ -155,6 +161,21 @@ def _visit(tree: Tree, visit: dict[str, Any]) -> None:
     if visit["not_evaluated"]:
         unseen = counted(visit["not_evaluated"], "binding")
         branch.add(Text(f"{unseen} not looked at: an exclusive divert fired", "yellow"))
+
+
+def _changes(line: Tree, step: dict[str, Any]) -> None:
+    """What a step has made of the message, field by field."""
+    change = step.get("transform")
+    if change is None:
+        return
+    for one in change["changes"]:
+        values = (one["before"], one["after"])
+        before, after = ("nothing" if value is None else json.dumps(value, ensure_ascii=False) for value in values)
+        line.add(Text(visible(f"{one['field']}: {before} → {after}"), "magenta"))
+    if not change["changes"]:
+        line.add(Text("its transformation changes nothing", "dim"))
+    if change["left_out"]:
+        line.add(Text(f"{counted(change['left_out'], 'statement')} left out: run-time trouble", "yellow"))
 
 
 def _arrival(arrival: dict[str, Any]) -> str:

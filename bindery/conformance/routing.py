@@ -107,7 +107,7 @@ def _routed(content: Mapping[str, Any], clock_ms: int) -> list[Any]:
         for row, number in zip(lost.rows.tolist(), lost.disposition.tolist(), strict=True)
     }
     return [
-        became(item, sorted(queues), ends.get(place))
+        became(item, sorted(set(queues)), ends.get(place))
         for place, (item, queues) in enumerate(zip(content["messages"], routed, strict=True))
     ]
 

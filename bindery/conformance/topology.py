@@ -61,6 +61,7 @@ def declare(raw: Mapping[str, Any]) -> Topology:
                 item.get("filter") or "",
                 item.get("exclusive", False),
                 item.get("routing_key"),
+                item.get("transform") or "",
             )
         )
     return editor.topology

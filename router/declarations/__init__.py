@@ -8,7 +8,7 @@ persist.
 from bindery.router.declarations.editor import TopologyEditor
 from bindery.router.declarations.filter_limits import FILTER_LIMITS, filter_limits, stored_limits
 from bindery.router.declarations.payloads import at, declared_payload, stated_payload
-from bindery.router.declarations.rules import binding_filters, divert_filter, queue_filter
+from bindery.router.declarations.rules import binding_filters, divert_filter, queue_filter, transformation
 
 __all__ = [
     "FILTER_LIMITS",
@@ -21,4 +21,5 @@ __all__ = [
     "queue_filter",
     "stated_payload",
     "stored_limits",
+    "transformation",
 ]

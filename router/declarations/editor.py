@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from bindery.router.declarations.filter_limits import check_filter_limits, filter_limits, stored_limits
 from bindery.router.declarations.payloads import at, check_header_criteria, check_header_meaning, check_policy_payload
@@ -19,6 +19,7 @@ from bindery.router.declarations.rules import (
     check_queue_arguments,
     divert_filter,
     queue_filter,
+    transformation,
 )
 from bindery.router.errors import AccessRefused, InUse, InvalidDeclaration, NotFound
 from bindery.router.exchanges import EXCHANGE_TYPES as MEANINGS
@@ -28,6 +29,7 @@ from bindery.router.model.objects import (
     MAX_ID,
     MAX_NAME_BYTES,
     NO_QUEUE_ID,
+    TRANSFORM,
     Binding,
     Divert,
     Exchange,
@@ -45,6 +47,9 @@ from bindery.router.model.topology import Topology, binding_end
 from bindery.router.policies import POLICY, Policies
 from bindery.router.queue_limits import check_limits
 from bindery.router.values import Value
+
+#: What two declarations of a divert must have in common.
+_OF_DIVERTS: Final = ("source", "destination", "filter", "exclusive", "routing_key", "transform")
 
 
 class TopologyEditor:
@@ -188,9 +193,13 @@ class TopologyEditor:
             check_header_meaning(binding, exchange, before=before, after=policies.payload(exchange))
             check_header_criteria(binding, exchange, limits.text.payload)
             binding_filters(binding, owner=None, limits=limits)
+            if TRANSFORM in binding.arguments:
+                transformation(binding, limits)
         for divert in self.topology.diverts_of(exchange.vhost, exchange.name):
             if divert.source == exchange.name:
                 divert_filter(divert, limits)
+                if divert.transform:
+                    transformation(divert, limits)
 
     def declare_queue(self, queue: Queue, *, overwrite: bool = False) -> bool:
         """Declare a queue; True when it is new. See declare_exchange for `overwrite`.
@@ -289,12 +298,15 @@ class TopologyEditor:
         if divert.routing_key is not None:
             check_name(divert.routing_key, "routing_key", empty=True)
         source = self.topology.exchange(divert.vhost, divert.source)
-        divert_filter(divert, at(filter_limits(self.topology), source, self._policies))
+        there = at(filter_limits(self.topology), source, self._policies)
+        divert_filter(divert, there)
+        if divert.transform:
+            transformation(divert, there)
         present = self.topology.diverts.get((divert.vhost, divert.name))
         if present is not None and replace(divert, id=present.id) == present:
             return present, False
         if present is not None and not overwrite:
-            check_equivalent("divert", present, divert, ("source", "destination", "filter", "exclusive", "routing_key"))
+            check_equivalent("divert", present, divert, _OF_DIVERTS)
         stored = replace(divert, id=self._new_id() if present is None else present.id)
         self._put("diverts", (divert.vhost, divert.name), stored)
         return stored, present is None

@@ -23,6 +23,7 @@ from bindery.router.model.objects import (
     REPLACEMENT_KEY,
     RESERVED_PREFIX,
     SELECTOR_ARGUMENT,
+    TRANSFORM,
     UNROUTABLE_BEHAVIOUR,
     Binding,
     Divert,
@@ -30,6 +31,8 @@ from bindery.router.model.objects import (
     Queue,
 )
 from bindery.router.policies import Policies
+from bindery.router.transforms import Transformation
+from bindery.router.transforms import parse as parse_transformation
 from bindery.router.values import Table, Value, amqp_type, encode
 
 
@@ -144,6 +147,8 @@ def check_binding_arguments(binding: Binding, source: Exchange, limits: FilterSe
     there = at(limits, source, policies)
     check_header_criteria(binding, source, there.text.payload)
     binding_filters(binding, owner=None, limits=there)
+    if TRANSFORM in table:
+        transformation(binding, there)
 
 
 def binding_filters(binding: Binding, *, owner: str | None, limits: FilterSetLimits) -> tuple[Any, ...]:
@@ -180,6 +185,25 @@ def divert_filter(divert: Divert, limits: FilterSetLimits) -> Any:
     return checked(
         parse_selector, divert.filter, "artemis", where=f"divert {divert.name!r}: filter", limits=limits.text
     )
+
+
+def transformation(link: Binding | Divert, limits: FilterSetLimits) -> Transformation:
+    """What a binding with `x-transform`, or a divert with `transform`, changes; under the limits at its exchange.
+
+    Raises FilterError.
+    """
+    if isinstance(link, Divert):
+        where, text = f"divert {link.name!r}: transform", link.transform
+    else:
+        where = f"binding of {link.source!r} to {link.destination!r}: {TRANSFORM}"
+        content = link.arguments.get(TRANSFORM)
+        if not isinstance(content, str):
+            raise InvalidDeclaration(
+                f"argument {TRANSFORM!r} is no string", where=where, hint="SET a.region = 'eu'; REMOVE a.internal"
+            )
+        text = content
+    found: Transformation = checked(parse_transformation, text, where=where, limits=limits.text)
+    return found
 
 
 def queue_filter(queue: Queue, limits: FilterSetLimits) -> Any | None:

@@ -262,7 +262,7 @@ def _conflict(entry: Entry, topology: Topology) -> Conflict:
     kind, vhost, name = object_key(given)
     current = topology.get((kind, vhost, name))
     differences: dict[str, tuple[Any, Any]] = {}
-    for attribute in (*_COMPARED, "routing_key"):
+    for attribute in (*_COMPARED, "routing_key", "transform"):
         old, new = getattr(current, attribute, None), getattr(given, attribute, None)
         if old != new:
             differences[attribute] = (old, new)

@@ -113,6 +113,7 @@ def _divert_entry(divert: Divert) -> dict[str, Any]:
         "filter": divert.filter,
         "exclusive": divert.exclusive,
         "routing_key": divert.routing_key,
+        **({"transform": divert.transform} if divert.transform else {}),
     }
 
 

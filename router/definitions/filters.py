@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from bindery.router.declarations import at, binding_filters, divert_filter, queue_filter
+from bindery.router.declarations import at, binding_filters, divert_filter, queue_filter, transformation
 from bindery.router.errors import BinderyError
 from bindery.router.filters.payload import FORMATS
 from bindery.router.filters.sets import FilterSetLimits
 from bindery.router.links import FILTER_ARGUMENTS
-from bindery.router.model import QUEUE_FILTER, Binding, Divert, Exchange, Object, Queue
+from bindery.router.model import QUEUE_FILTER, TRANSFORM, Binding, Divert, Exchange, Object, Queue
 from bindery.router.model.objects import PAYLOAD_ARGUMENT
 from bindery.router.policies import Policies
 from bindery.router.values import Table
@@ -38,10 +38,18 @@ def filter_errors(
                 found = _at_some(partial(_of_binding, alone), limits, source, policies)
                 if found is not None:
                     yield f"arguments.{name}", found
+            if TRANSFORM in item.arguments:
+                found = _at_some(partial(transformation, item), limits, source, policies)
+                if found is not None:
+                    yield f"arguments.{TRANSFORM}", found
         case Divert():
             found = _at_some(partial(divert_filter, item), limits, source, policies)
             if found is not None:
                 yield "filter", found
+            if item.transform:
+                found = _at_some(partial(transformation, item), limits, source, policies)
+                if found is not None:
+                    yield "transform", found
         case _:
             return
 

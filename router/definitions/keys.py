@@ -15,7 +15,16 @@ from bindery.router.definitions.document import DIVERTS_KEY, FORMAT_KEY, OPERATO
 from bindery.router.documents.places import member
 from bindery.router.known_arguments import KNOWN, Kind
 from bindery.router.limits import LIMITS_KIND
-from bindery.router.model import FILTERS_ARGUMENT, REPLACEMENT_KEY, SELECTOR_ARGUMENT, X_MATCH, Binding, Exchange, Queue
+from bindery.router.model import (
+    FILTERS_ARGUMENT,
+    REPLACEMENT_KEY,
+    SELECTOR_ARGUMENT,
+    TRANSFORM,
+    X_MATCH,
+    Binding,
+    Exchange,
+    Queue,
+)
 from bindery.router.model.objects import PARAMETER_PREFIX
 from bindery.router.qpid import ATTRIBUTES
 from bindery.router.spelling import did_you_mean, misspelt, nearest
@@ -51,7 +60,9 @@ _READ: Final[Mapping[str, frozenset[str]]] = {
     "exchanges": frozenset({"vhost", "name", "type", "durable", "auto_delete", "internal", "arguments", *ATTRIBUTES}),
     "queues": frozenset({"vhost", "name", "durable", "auto_delete", "arguments"}),
     "bindings": frozenset({"vhost", "source", "destination", "destination_type", "routing_key", "arguments"}),
-    DIVERTS_KEY: frozenset({"vhost", "name", "source", "destination", "filter", "exclusive", "routing_key"}),
+    DIVERTS_KEY: frozenset(
+        {"vhost", "name", "source", "destination", "filter", "exclusive", "routing_key", "transform"}
+    ),
     "policies": frozenset({"vhost", "name", "pattern", "apply-to", "definition", "priority"}),
     "parameters": frozenset({"vhost", "component", "name", "value"}),
 }
@@ -184,7 +195,7 @@ def _check_binding(binding: Binding, exchange_type: str | None) -> Iterator[Unkn
         if name.startswith("x-") and not compares_x:
             yield _unknown_argument(name, nearest(name, sorted(known)))
             continue
-        meant = misspelt(name, (SELECTOR_ARGUMENT, REPLACEMENT_KEY))
+        meant = misspelt(name, (SELECTOR_ARGUMENT, REPLACEMENT_KEY, TRANSFORM))
         if meant is None and (not compares_x or isinstance(value, Table)):
             meant = misspelt(name, (FILTERS_ARGUMENT,), at_most=1)
         if meant is None and not compares_x:

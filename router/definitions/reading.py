@@ -261,6 +261,7 @@ class _Reader:
             filter=_text(raw, "filter", path, default=""),
             exclusive=_flag(raw, "exclusive", path, default=False),
             routing_key=None if raw.get("routing_key") is None else _text(raw, "routing_key", path),
+            transform=_text(raw, "transform", path, default=""),
         )
 
     def _policy(self, raw: Mapping[str, Any], path: str) -> Setting:
@@ -340,8 +341,10 @@ def _filters_of(section: str, raw: Mapping[str, Any], path: str) -> Iterator[Bin
             item = Queue("", "", arguments=arguments)
         case "bindings", _:
             item = Binding(0, "", "", "", arguments=arguments)
-        case key, str(text) if key == DIVERTS_KEY:
-            item = Divert(0, "", "", "", "", filter=text)
+        case key, text if key == DIVERTS_KEY:
+            transform = raw.get("transform")
+            said, changes = (one if isinstance(one, str) else "" for one in (text, transform))
+            item = Divert(0, "", "", "", "", filter=said, transform=changes)
         case _:
             return
     # how large filters may be is said by a part of the document that may come later
@@ -366,7 +369,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, Callable[[Mapping[str, Any], str, str],
     },
     "bindings": dict.fromkeys(("vhost", "source", "destination", "destination_type", "routing_key"), _text),
     DIVERTS_KEY: {
-        **dict.fromkeys(("vhost", "name", "source", "destination", "filter", "routing_key"), _text),
+        **dict.fromkeys(("vhost", "name", "source", "destination", "filter", "routing_key", "transform"), _text),
         "exclusive": partial(_flag, default=False),
     },
     "policies": dict.fromkeys(("vhost", "name", "pattern", "apply-to"), _text),

@@ -18,14 +18,15 @@ from bindery.router.engine.alternates import fire_alternate_bindings
 from bindery.router.engine.assemble import assemble
 from bindery.router.engine.compile import Plan, compile_plan
 from bindery.router.engine.filtering import Screening
+from bindery.router.engine.forms import FormsWalk
 from bindery.router.engine.published import exchange_numbers, read_key_sets
-from bindery.router.engine.result import DISPOSITIONS, REASONS, Counts, Deliveries, Unroutable, Work
+from bindery.router.engine.result import DISPOSITIONS, REASONS, Counts, Deliveries, Forms, Unroutable, Work
 from bindery.router.engine.walk import Walk
 from bindery.router.filters.bodies import Bodies
 from bindery.router.matching.texts import Int32s
 from bindery.router.model import Topology
 
-__all__ = ["DISPOSITIONS", "REASONS", "Counts", "Deliveries", "Router", "Unroutable", "Work"]
+__all__ = ["DISPOSITIONS", "REASONS", "Counts", "Deliveries", "Forms", "Router", "Unroutable", "Work"]
 
 
 class Router:
@@ -78,7 +79,8 @@ class Router:
         exchange = exchange_numbers(batch, plan.exchanges.names)
         sets, key_set, replacement_sets = read_key_sets(batch, plan.replacement_keys)
         bodies = Bodies(view, plan.body_refs)
-        walk = Walk(plan, view, sets, replacement_sets, Screening(plan.groups, view, bodies))
+        kind = Walk if plan.changing is None else FormsWalk
+        walk = kind(plan, view, sets, replacement_sets, Screening(plan.groups, view, bodies))
         rows = np.flatnonzero((exchange >= 0) & ~plan.exchanges.internal[exchange]).astype(np.int32)
         rows = rows[np.argsort(exchange[rows], kind="stable")]
         walk.start(rows, exchange[rows], key_set[rows])

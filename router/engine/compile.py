@@ -27,6 +27,7 @@ from bindery.router.links import Link, Links, replacement_key
 from bindery.router.matching.matcher import Matcher
 from bindery.router.matching.texts import Int32s, TextTable
 from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, Binding, Divert, Exchange, Topology
+from bindery.router.transforms import Transformation
 
 Bools = npt.NDArray[np.bool_]
 
@@ -57,6 +58,19 @@ class LinkTable:
     divert: Bools
     exclusive: Bools
     source: Int32s
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """Links that change what goes over them. In the table of links they lead nowhere; others stand for where they lead.
+
+    of      int32[l]  per link its position in `statements`, or -1
+    behind  int32[l]  per link the one that stands for where it leads, or -1; that has NO_ID
+    """
+
+    statements: tuple[Transformation, ...]
+    of: Int32s
+    behind: Int32s
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +150,7 @@ class Plan:
     groups: Groups
     replacement_keys: tuple[str, ...]
     body_refs: Mapping[Payload, Collection[Ref]]
+    changing: Changing | None
 
     @property
     def has_alternate_bindings(self) -> bool:
@@ -155,6 +170,9 @@ class _Link:
     divert: bool = False
     exclusive: bool = False
     filters: tuple[Filter, ...] = ()
+    change: int = -1
+    behind: int = -1
+    leads: _Link | None = None
 
 
 class _Compiler:
@@ -172,6 +190,7 @@ class _Compiler:
         self._groups: list[list[tuple[int, Filter]]] = []
         self._queue_filters = [declared.queue_filter(queue) for queue in declared.queues.values()]
         self._gates: dict[tuple[int, ...], int] = {}
+        self._changes: dict[Transformation, int] = {}
 
     def plan(self) -> Plan:
         exchanges = self._declared.exchanges.values()
@@ -183,6 +202,7 @@ class _Compiler:
             -1 if accepts is None else self._gate((number,)) for number, accepts in enumerate(self._queue_filters)
         ]
         groups = self._frozen_groups(of_queue)
+        changing = self._changing()
         return Plan(
             vhost=self._declared.vhost,
             version=self._declared.topology.version,
@@ -218,6 +238,7 @@ class _Compiler:
             groups=groups,
             replacement_keys=tuple(self._keys),
             body_refs=_body_refs(groups.filters, matchers),
+            changing=changing,
         )
 
     # -- bindings and diverts -----------------------------------------------------------------------
@@ -244,8 +265,21 @@ class _Compiler:
 
     def _link(self, number: int, link: Link) -> _Link:
         made = _Link(number, self._exchange_number[link.source])
+        changes = None
         if not isinstance(link, Binding) or len(link.arguments):  # most bindings have none: nothing is called for them
             made.filters = tuple(self._declared.filters(link).values())
+            changes = self._declared.transformation(link)
+        if changes is not None:
+            made.change = self._changes.setdefault(changes, len(self._changes))
+            made.leads = self._led(_Link(NO_ID, made.source), link)
+        else:
+            self._led(made, link)
+        if isinstance(link, Divert):
+            made.divert, made.exclusive = True, link.exclusive
+        return made
+
+    def _led(self, made: _Link, link: Link) -> _Link:
+        """The same, leading where a link of the topology does."""
         if link.destination_type == "queue":
             made.queue = self._queue_number[link.destination]
             return made
@@ -253,9 +287,21 @@ class _Compiler:
         key = replacement_key(link)
         if key is not None:
             made.key = self._keys.setdefault(key, len(self._keys))
-        if isinstance(link, Divert):
-            made.divert, made.exclusive = True, link.exclusive
         return made
+
+    def _changing(self) -> Changing | None:
+        """What links change, when all of them are there; those that stand for where they lead come last."""
+        if not self._changes:
+            return None
+        for link in list(self._links):
+            if link.leads is not None:
+                link.behind = len(self._links)
+                self._links.append(link.leads)
+        return Changing(
+            statements=tuple(self._changes),
+            of=_numbers(link.change for link in self._links),
+            behind=_numbers(link.behind for link in self._links),
+        )
 
     def _add_rule(self, links: Sequence[_Link]) -> None:
         """Append a rule: its links without filter, to queues with one last, and its filtered links as one group."""

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
 import numpy as np
 import numpy.typing as npt
 
 from bindery.router.columns import BatchView
 from bindery.router.engine.compile import Groups
-from bindery.router.filters.bodies import Bodies
+from bindery.router.filters.bodies import Bodies, Unread
 from bindery.router.filters.field_index import ranges
 from bindery.router.filters.limits import Payload
 from bindery.router.matching.texts import Int32s, Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What filters of a batch have met: see `Screening`, and `Bodies.unparsable`; rows are those of the messages.
+
+    changing  links whose statements were left out because of run-time trouble, once for each time
+    beyond    message -> why it was not followed further
+    """
+
+    pairs: int
+    candidates: int
+    troubled: list[tuple[Int64s, Int64s]]
+    failed: list[tuple[int, int, str]]
+    unparsable: Mapping[tuple[int, int], Unread]
+    changing: Sequence[int] = ()
+    beyond: Mapping[int, str] = field(default_factory=dict)
 
 
 class Screening:
@@ -29,6 +49,10 @@ class Screening:
         self.troubled: list[tuple[Int64s, Int64s]] = []
         self.failed: list[tuple[int, int, str]] = []
         self._filters = groups.filters.on(view, bodies)
+
+    def findings(self) -> Findings:
+        """What was met."""
+        return Findings(self.pairs, self.candidates, self.troubled, self.failed, self.bodies.unparsable)
 
     @property
     def candidates(self) -> int:

@@ -111,14 +111,43 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class Forms:
+    """Messages as transformations have changed them (docs/transform.md), where a queue gets them so.
+
+    message  int32[f]  the message row that each is a form of
+    number   int32[f]  its number among the forms of its message, from 1; it follows from the message alone
+    changed  the sections that may differ, one row per form; all else is as in the message
+    """
+
+    message: Int32s
+    number: Int32s
+    changed: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.message)
+
+    def behind(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the forms behind its messages; `Deliveries.copy` holds rows of it."""
+        rows = pa.array(self.message)
+        columns = [
+            pa.concat_arrays(
+                [column, self.changed.column(name) if name in self.changed.schema.names else column.take(rows)]
+            )
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+@dataclass(frozen=True)
 class Deliveries:
     """Where the messages of one batch go.
 
     queue       int32[t]    touched queue numbers (positions in `Router.queues`), ascending
     offsets     int64[t+1]  `rows[offsets[i]:offsets[i + 1]]` are the message rows of `queue[i]`
-    rows        int32[c]    ascending within each queue, each row once a queue
+    rows        int32[c]    ascending within each queue, each row once a queue and form
     lineage     list<int32> per message: the sorted ids of every binding and divert that matched it on its way
-    reached     list<int32> per message: the numbers of the queues that it reached, each once
+    reached     list<int32> per message: the numbers of the queues that it reached, each once; with forms per row of
+                `forms.behind(batch)`
     unroutable  the messages that reached no queue
     incomplete  messages that reached a queue, but met a filter that could not be evaluated: a copy may be missing
     """
@@ -131,6 +160,14 @@ class Deliveries:
     unroutable: Unroutable
     incomplete: Unroutable
     counts: Counts
+    #: The changed forms in which copies are, if any is: then `copy` has for each copy its row of `forms.behind(batch)`.
+    forms: Forms | None = None
+    copy: Int32s | None = None
+
+    @property
+    def written(self) -> Int32s:
+        """int32[c]: the row of each copy in the batch or, with forms, in the batch with the forms behind it."""
+        return self.rows if self.copy is None else self.copy
 
     def without(self, copies: Bools) -> Deliveries:
         """The same without some of the copies (bool[c], by their places in `rows`); what was reached stays reached."""
@@ -138,10 +175,16 @@ class Deliveries:
         left = np.bincount(numbers, minlength=len(self.queue))
         touched = left > 0
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(left[touched])])
-        return replace(self, queue=self.queue[touched], offsets=offsets, rows=self.rows[~copies])
+        return replace(
+            self,
+            queue=self.queue[touched],
+            offsets=offsets,
+            rows=self.rows[~copies],
+            copy=None if self.copy is None else self.copy[~copies],
+        )
 
     def rows_of(self, queue: int) -> Int32s:
-        """The message rows that a queue number gets (empty when it is not touched)."""
+        """The message rows that a queue number gets, one a copy (empty when it is not touched)."""
         place = int(np.searchsorted(self.queue, queue))
         if place == len(self.queue) or self.queue[place] != queue:
             return self.rows[:0]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from bindery.router.columns import BatchView
 from bindery.router.engine.compile import MISSING, UNSET, Plan
-from bindery.router.engine.filtering import Screening
+from bindery.router.engine.filtering import Findings, Screening
 from bindery.router.engine.states import Growing, Known
 from bindery.router.matching.matcher import KeySets, States
 from bindery.router.matching.texts import Int32s, Int64s
@@ -221,11 +221,24 @@ class Walk:
 
     def _enter(self, pairs: Pairs, gates: _Gates) -> None:
         """Open the links whose queues take the message; a state with one that does not is noted."""
-        asked, queue = self.screening.entered(self.row[gates.state], gates.gate)
+        screening, rows = self._asking(gates.state)
+        asked, queue = screening.entered(rows, gates.gate)
         pairs.open[gates.place[asked] + queue] = True
         first = self.plan.groups.first
         accepted = np.bincount(asked, minlength=len(gates.state))
         self.rejected[gates.state[accepted < first[gates.gate + 1] - first[gates.gate]]] = True
+
+    def message_of(self, states: Int32s) -> Int32s:
+        """The messages, as they were published, that states are about."""
+        return self.row[states]
+
+    def findings(self) -> Findings:
+        """What the filters have met that is worth telling."""
+        return self.screening.findings()
+
+    def _asking(self, states: Int32s) -> tuple[Screening, Int32s]:
+        """Who asks the filters for states of one call, and their rows there."""
+        return self.screening, self.row[states]
 
     def at_exchange(self, states: Int32s, exchange: int) -> States:
         """Some states of one exchange, as its matcher reads them."""
@@ -238,12 +251,14 @@ class Walk:
         pairs, _, group_state, group = self._expand(states, classes, offsets, class_rules)  # they lead to no queue
         if not len(group):
             return pairs.state, pairs.link
-        place, more_link = self.screening.accepted(self.row[group_state], group)
+        screening, rows = self._asking(group_state)
+        place, more_link = screening.accepted(rows, group)
         return np.concatenate([pairs.state, group_state[place]]), np.concatenate([pairs.link, more_link])
 
     def _screen(self, states: Int32s, groups: Int32s) -> tuple[Int32s, Int32s]:
         """The filtered bindings of groups that accept; a state with one that did not is noted."""
-        place, link = self.screening.accepted(self.row[states], groups)
+        screening, rows = self._asking(states)
+        place, link = screening.accepted(rows, groups)
         accepted = np.bincount(place, minlength=len(states))
         self.rejected[states[accepted < self.plan.groups.links[groups]]] = True
         return states[place], link
@@ -257,7 +272,8 @@ class Walk:
             asked = np.flatnonzero(group >= 0)
             if len(asked):
                 is_open[asked] = False
-                is_open[asked[self.screening.entered(self.row[states[asked]], group[asked])[0]]] = True
+                screening, rows = self._asking(states[asked])
+                is_open[asked[screening.entered(rows, group[asked])[0]]] = True
                 self.rejected[states[asked[~is_open[asked]]]] = True
         return is_open
 
@@ -278,12 +294,16 @@ class Walk:
         key_set = self.key_set[origin]
         replaced = key >= 0
         key_set[replaced] = self.replacement_sets[key[replaced]]
-        origin = np.concatenate([origin, lost])
-        exchange = np.concatenate([table.exchange[link], alternate])
-        key_set = np.concatenate([key_set, self.key_set[lost]])
-        codes, first, place = np.unique(
-            self._code(self.row[origin], exchange, key_set), return_index=True, return_inverse=True
+        self._reach(
+            np.concatenate([origin, lost]),
+            np.concatenate([self.row[origin], self.row[lost]]),
+            np.concatenate([table.exchange[link], alternate]),
+            np.concatenate([key_set, self.key_set[lost]]),
         )
+
+    def _reach(self, origin: Int32s, row: Int32s, exchange: Int32s, key_set: Int32s) -> None:
+        """Rows that come from states to exchanges under key sets: those that are new there become states."""
+        codes, first, place = np.unique(self._code(row, exchange, key_set), return_index=True, return_inverse=True)
         number = self._known.find(codes)
         known = number >= 0
         new = first[~known]
@@ -292,7 +312,7 @@ class Walk:
         fresh = np.empty(len(new), np.int32)
         fresh[order] = np.arange(self.states, self.states + len(new), dtype=np.int32)
         number[~known] = fresh
-        self._append(self.row[origin[new]][order], new_exchange[order], key_set[new][order])
+        self._append(row[new][order], new_exchange[order], key_set[new][order])
         if self.plan.has_alternate_bindings:
             self.edges.append((origin, number[place.reshape(-1)]))
 

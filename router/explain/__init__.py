@@ -15,20 +15,34 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from bindery.router.engine import DISPOSITIONS, REASONS, Router
+from bindery.router.engine import DISPOSITIONS, REASONS, Deliveries, Router
 from bindery.router.engine.assemble import assemble
-from bindery.router.explain.record import Cause, Culprit, Explanation, FilterVerdict, Link, Step, Visit, WhyNot
+from bindery.router.explain.record import (
+    Cause,
+    Change,
+    Culprit,
+    Explanation,
+    FilterVerdict,
+    Form,
+    Link,
+    Step,
+    Visit,
+    WhyNot,
+)
 from bindery.router.explain.trace import Tracer
 from bindery.router.explain.why_not import why_not
 from bindery.router.links import Links
+from bindery.router.message import MESSAGE_SCHEMA, Message, from_batch
 from bindery.router.model import Topology
 
 __all__ = [
     "Cause",
+    "Change",
     "Culprit",
     "Explainer",
     "Explanation",
     "FilterVerdict",
+    "Form",
     "Link",
     "Step",
     "Visit",
@@ -79,6 +93,8 @@ class Explainer:
         queue_of = np.repeat(deliveries.queue, np.diff(deliveries.offsets))
         lineage = deliveries.lineage.to_pylist()
         unroutable = {row: place for place, row in enumerate(deliveries.unroutable.rows.tolist())}
+        whole = batch.select(MESSAGE_SCHEMA.names)
+        forms_of = [] if deliveries.forms is None else from_batch(deliveries.forms.behind(whole))
         found = []
         for row in range(batch.num_rows) if rows is None else rows:
             trace = tracer.row(row)
@@ -97,6 +113,22 @@ class Explainer:
                     lineage=tuple(lineage[row]),
                     visits=trace.visits,
                     why_not=tuple(why_not(name, trace, reached=name in reached) for name in asked),
+                    forms=self._forms(deliveries, forms_of, row, batch.num_rows),
                 )
             )
         return found
+
+    def _forms(self, deliveries: Deliveries, messages: Sequence[Message], row: int, rows: int) -> tuple[Form, ...]:
+        """The forms in which queues get a message of a batch; `messages` are those of the batch and, behind, forms."""
+        forms = deliveries.forms
+        if forms is None:
+            return ()
+        queue_of = np.repeat(deliveries.queue, np.diff(deliveries.offsets))
+        return tuple(
+            Form(
+                int(forms.number[place]),
+                tuple(self._router.queues[queue] for queue in queue_of[deliveries.written == rows + place].tolist()),
+                messages[rows + place],
+            )
+            for place in np.flatnonzero(forms.message == row).tolist()
+        )

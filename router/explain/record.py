@@ -12,12 +12,15 @@ from bindery.router.arguments import encode_arguments
 from bindery.router.exchanges import Choice
 from bindery.router.filters.trace import Trace
 from bindery.router.links import Alternate
+from bindery.router.message import Message
 from bindery.router.model import Binding, Divert
+from bindery.router.transforms.statements import SECTIONS
+from bindery.router.values import Table, encode_table
 
 #: How a message came to an exchange, or leaves it.
 LinkKind = Literal["publish", "binding", "divert", "alternate-exchange", "alternate-binding"]
 #: What became of a way on: taken, or stopped by what.
-Verdict = Literal["delivered", "forwarded", "filter", "queue-filter", "exclusive-divert"]
+Verdict = Literal["delivered", "forwarded", "filter", "queue-filter", "exclusive-divert", "too-many-forms"]
 #: Why a condition did not hold.
 CulpritKind = Literal["false", "true", "missing", "type", "trouble"]
 CauseKind = Literal[
@@ -149,16 +152,42 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """What a link has made of a message: its statements, the message before and after.
+
+    `left_out` counts statements that met run-time trouble.
+    """
+
+    statements: str
+    before: Message
+    made: Message
+    left_out: int = 0
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON-ready data: the fields that differ, each before and after; null where there was or is none."""
+        changes = []
+        for section in SECTIONS:
+            old, new = Table(getattr(self.before, section)), Table(getattr(self.made, section))
+            for name in sorted(old.keys() | new.keys()):
+                before, after = (Table({name: one[name]}) if name in one else Table() for one in (old, new))
+                if before != after:
+                    said = (encode_table(one).get(name) for one in (before, after))
+                    changes.append(dict(zip(("field", "before", "after"), (f"{section}.{name}", *said), strict=True)))
+        return {"statements": self.statements, "changes": changes, "left_out": self.left_out}
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """A link whose key or headers matched, or a divert: taken, or stopped by a filter or an exclusive divert.
 
-    `visit` is the number of the visit that it led to.
+    `visit` is the number of the visit that it led to, `change` what it made of the message.
     """
 
     link: Link
     verdict: Verdict
     filters: tuple[FilterVerdict, ...] = ()
     visit: int | None = None
+    change: Change | None = None
 
     def as_data(self) -> dict[str, Any]:
         """JSON-ready data."""
@@ -166,6 +195,8 @@ class Step:
             "verdict": self.verdict,
             "filters": [item.as_data() for item in self.filters],
         }
+        if self.change is not None:
+            data["transform"] = self.change.as_data()
         return data if self.visit is None else data | {"visit": self.visit}
 
 
@@ -206,6 +237,7 @@ class Visit:
     not_evaluated  bindings that an exclusive divert kept from being looked at
     choice         what the hash of a hash exchange chose
     missed         some of those that did not match, with the reason, where they were asked for
+    form           the number of the form in which the message came; 0 as it was published
     """
 
     number: int
@@ -219,6 +251,7 @@ class Visit:
     not_evaluated: int
     choice: Choice | None = None
     missed: tuple[Missed, ...] | None = None
+    form: int = 0
 
     def as_data(self) -> dict[str, Any]:
         """JSON-ready data."""
@@ -235,6 +268,8 @@ class Visit:
         }
         if self.choice is not None:
             data["choice"] = self.choice.as_data()
+        if self.form:
+            data["form"] = self.form
         return data if self.missed is None else data | {"missed": [item.as_data() for item in self.missed]}
 
 
@@ -293,6 +328,21 @@ class WhyNot:
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """A form in which queues get a message, by its number (`bindery.router.engine.Forms`)."""
+
+    number: int
+    queues: tuple[str, ...]
+    message: Message
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON-ready data; of the message what transformations may change."""
+        held = {section: encode_table(getattr(self.message, section)) for section in SECTIONS}
+        message = {section: content for section, content in held.items() if content}
+        return {"number": self.number, "queues": list(self.queues), "message": message}
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """What became of one message under one topology version, and how."""
 
@@ -306,9 +356,13 @@ class Explanation:
     lineage: tuple[int, ...]
     visits: tuple[Visit, ...]
     why_not: tuple[WhyNot, ...] = ()
+    forms: tuple[Form, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
-        """JSON-ready data; `unroutable` is None for a message that reached a queue."""
+        """JSON-ready data; `unroutable` is None for a message that reached a queue.
+
+        `forms` is there where queues get it in another form than it was published.
+        """
         unroutable = None
         if self.reason is not None:
             unroutable = {
@@ -325,4 +379,5 @@ class Explanation:
             "lineage": list(self.lineage),
             "visits": [visit.as_data() for visit in self.visits],
             "why_not": [item.as_data() for item in self.why_not],
+            **({"forms": [item.as_data() for item in self.forms]} if self.forms else {}),
         }

@@ -19,14 +19,16 @@ import numpy as np
 from bindery.router.columns import BatchView
 from bindery.router.engine import Router
 from bindery.router.engine.compile import NO_ID
+from bindery.router.engine.forms import FormsWalk
 from bindery.router.engine.walk import Walk
 from bindery.router.exchanges import Choice
 from bindery.router.explain.filters import Judge
-from bindery.router.explain.record import Arrival, FilterVerdict, Missed, Step, Verdict, Visit
+from bindery.router.explain.record import Arrival, Change, FilterVerdict, Missed, Step, Verdict, Visit
 from bindery.router.explain.record import Link as Named
 from bindery.router.links import Alternate, Link, Links
 from bindery.router.message import Message, from_batch
 from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Divert, implicit_binding
+from bindery.router.transforms import apply
 
 #: Steps that a visit lists, beside those that lead to another exchange, and bindings that did not match.
 LISTED_STEPS: Final = 500
@@ -58,9 +60,20 @@ class RowTrace:
         self.tracer = tracer
         self.row = row
         self.message = message
-        self.judge = Judge(message, tracer.clock_ms, detailed=tracer.detailed)
+        self._judges: dict[int, Judge] = {}
         self.states = tracer.states_of(row)
         self.number = {state: number for number, state in enumerate(self.states, 1)}
+
+    def message_at(self, visit: Visit) -> Message:
+        """The message as it came to a visit."""
+        return self.tracer.message_at(self.states[visit.number - 1], self.message)
+
+    def _judge(self, state: int) -> Judge:
+        row = int(self.tracer.row_of(state))
+        if row not in self._judges:
+            message = self.tracer.message_at(state, self.message)
+            self._judges[row] = Judge(message, self.tracer.clock_ms, detailed=self.tracer.detailed)
+        return self._judges[row]
 
     @cached_property
     def visits(self) -> tuple[Visit, ...]:
@@ -102,22 +115,24 @@ class RowTrace:
             further_steps=len(considered.links) - len(listed),
             unmatched=0 if considered.stopped else total - considered.bindings,
             not_evaluated=total if considered.stopped else 0,
-            choice=None if considered.stopped else self._choice(name, tracer.keys_of(state)),
-            missed=self._missed(name, tracer.keys_of(state), considered) if tracer.detailed else None,
+            choice=None if considered.stopped else self._choice(state, name, tracer.keys_of(state)),
+            missed=self._missed(state, name, tracer.keys_of(state), considered) if tracer.detailed else None,
+            form=tracer.form_number(state),
         )
 
-    def _choice(self, exchange: str, keys: tuple[str, ...]) -> Choice | None:
+    def _choice(self, state: int, exchange: str, keys: tuple[str, ...]) -> Choice | None:
         """What the hash of a hash exchange chose."""
-        return self.tracer.links.type_at(exchange).choice(keys, self.message)
+        return self.tracer.links.type_at(exchange).choice(keys, self.tracer.message_at(state, self.message))
 
-    def _missed(self, exchange: str, keys: tuple[str, ...], considered: _Considered) -> tuple[Missed, ...]:
+    def _missed(self, state: int, exchange: str, keys: tuple[str, ...], considered: _Considered) -> tuple[Missed, ...]:
         """The first bindings of an exchange that did not match; those of the default exchange are its queues."""
         if considered.stopped or exchange == "":
             return ()
         links = self.tracer.links
         met = {int(self.tracer.plan.links.id[one.link]) for one in considered.links}
         others = (one for one in links.bindings_from(exchange) if one.id not in met)
-        each = ((one, links.type_of(one).miss(one, keys, self.message)) for one in islice(others, LISTED_MISSED))
+        message = self.tracer.message_at(state, self.message)
+        each = ((one, links.type_of(one).miss(one, keys, message)) for one in islice(others, LISTED_MISSED))
         return tuple(Missed(Named.of(one), miss.message) for one, miss in each if miss is not None)
 
     @cached_property
@@ -137,15 +152,28 @@ class RowTrace:
 
     def _step(self, state: int, number: int, link: Link, taken: bool) -> Step:
         tracer, named = self.tracer, Named.of(link)
-        filters = self.filters_of(link)
+        filters = self._judge(state).link(tracer.links, link)
         if not taken:
             diverted = isinstance(link, Divert) and all(verdict.result for verdict in filters)
             return Step(named, "exclusive-divert" if diverted else "filter", filters)
+        change = self._change(state, link)
+        if change is not None and tracer.changed(state, number) is None:
+            return Step(named, "too-many-forms", filters, change=change)
         if link.destination_type == "queue":
-            behind = self.judge.queue(tracer.links, tracer.links.queues[link.destination])
+            judge = self._judge(state) if change is None else Judge(change.made, tracer.clock_ms)
+            behind = judge.queue(tracer.links, tracer.links.queues[link.destination])
             verdict: Verdict = "delivered" if tracer.is_open(state, number) else "queue-filter"
-            return Step(named, verdict, filters + behind)
-        return Step(named, "forwarded", filters, self.number[tracer.followed(state, number)])
+            return Step(named, verdict, filters + behind, change=change)
+        return Step(named, "forwarded", filters, self.number[tracer.followed(state, number)], change)
+
+    def _change(self, state: int, link: Link) -> Change | None:
+        """What a link makes of the message that came to a state."""
+        statements = self.tracer.links.transformation(link)
+        if statements is None:
+            return None
+        before = self.tracer.message_at(state, self.message)
+        applied = apply(statements, before, clock_ms=self.tracer.clock_ms)
+        return Change(statements.text, before, applied.message, applied.troubled)
 
     def _alternate_exchange(self, state: int) -> Iterator[Step]:
         tracer = self.tracer
@@ -154,9 +182,9 @@ class RowTrace:
             link = tracer.links.alternates[tracer.exchange_of(state), ALTERNATE_EXCHANGE]
             yield Step(Named.of(link), "forwarded", visit=self.number[target])
 
-    def filters_of(self, link: Link) -> tuple[FilterVerdict, ...]:
-        """The verdicts of the filters on a link itself."""
-        return self.judge.link(self.tracer.links, link)
+    def filters_of(self, link: Link, visit: Visit) -> tuple[FilterVerdict, ...]:
+        """The verdicts of the filters on a link itself, about the message as it came to a visit."""
+        return self._judge(self.states[visit.number - 1]).link(self.tracer.links, link)
 
 
 class Tracer:
@@ -171,11 +199,26 @@ class Tracer:
         self.clock_ms = view.clock_ms
         self._walk = walk
         self._view = view
-        self._by_row = np.argsort(walk.row, kind="stable")
-        self._row_bounds = np.searchsorted(walk.row[self._by_row], np.arange(view.rows + 1))
+        message = walk.message_of(np.arange(walk.states, dtype=np.int32))
+        self._forms = walk if isinstance(walk, FormsWalk) else None
+        evaluated = np.ones(walk.states, np.bool_)
+        if self._forms is not None:
+            evaluated[list(self._forms.waypoints)] = False
+        self._by_row = np.argsort(message, kind="stable")
+        self._by_row = self._by_row[evaluated[self._by_row]]
+        self._row_bounds = np.searchsorted(message[self._by_row], np.arange(view.rows + 1))
         state = np.concatenate([np.zeros(0, np.int32), *(pairs.state for pairs in walk.pairs)])
         self._links = np.concatenate([np.zeros(0, np.int32), *(pairs.link for pairs in walk.pairs)])
         self._open = np.concatenate([np.zeros(0, np.bool_), *(pairs.open for pairs in walk.pairs)])
+        self._entered = (
+            set()
+            if self._forms is None
+            else {
+                (int(walk.row[one]), link)
+                for one, link, is_open in zip(state.tolist(), self._links.tolist(), self._open.tolist(), strict=True)
+                if is_open and one in self._forms.waypoints
+            }
+        )
         self._by_state = np.argsort(state, kind="stable")
         self._state_bounds = np.searchsorted(state[self._by_state], np.arange(walk.states + 1))
 
@@ -188,6 +231,30 @@ class Tracer:
         """The states of a message, in the order in which they were evaluated."""
         found: list[int] = self._by_row[self._row_bounds[row] : self._row_bounds[row + 1]].tolist()
         return found
+
+    def row_of(self, state: int) -> int:
+        """The row of a state: of a message, or of one of its forms."""
+        return int(self._walk.row[state])
+
+    def message_at(self, state: int, published: Message) -> Message:
+        """The message in the form that came to a state."""
+        row = self.row_of(state)
+        return published if self._forms is None or row < self._view.rows else self._forms.form(row)
+
+    def form_number(self, state: int) -> int:
+        """The number of the form that came to a state; 0 for the message as it was published."""
+        row = self.row_of(state)
+        return 0 if self._forms is None else self._forms.numbers(int(self._forms.message[row])).get(row, 0)
+
+    def changed(self, state: int, link: int) -> int | None:
+        """The row of what a changing link has made at a state; None where that was a form too many."""
+        row = None if self._forms is None else self._forms.changed(self.row_of(state), link)
+        return None if row is None or row < 0 else row
+
+    def _behind(self, link: int) -> int:
+        """The link that says where one leads: itself, but for those that change the message."""
+        changing = self.plan.changing
+        return link if changing is None or changing.of[link] < 0 else int(changing.behind[link])
 
     def exchange_of(self, state: int) -> str:
         """The exchange of a state."""
@@ -222,7 +289,8 @@ class Tracer:
 
     def is_open(self, state: int, link: int) -> bool:
         """Whether the queue behind a taken link took the message."""
-        return self._taken(state)[link]
+        behind = self._behind(link)
+        return self._taken(state)[link] if behind == link else (self.changed(state, link), behind) in self._entered
 
     def _divert_links(self, state: int) -> list[int]:
         rule = int(self.plan.exchanges.divert_rule[self._walk.exchange[state]])
@@ -230,7 +298,7 @@ class Tracer:
 
     def leads_on(self, link: int) -> bool:
         """Whether a link leads to an exchange."""
-        return bool(self.plan.links.exchange[link] >= 0)
+        return bool(self.plan.links.exchange[self._behind(link)] >= 0)
 
     def stands_for(self, number: int, link: Link) -> bool:
         """Whether a link of the plan is that one, which leaves the same exchange."""
@@ -280,9 +348,12 @@ class Tracer:
 
     def followed(self, state: int, link: int) -> int:
         """The state that a link led to."""
-        walk, key = self._walk, int(self.plan.links.key[link])
+        walk, behind = self._walk, self._behind(link)
+        key = int(self.plan.links.key[behind])
         key_set = int(walk.key_set[state]) if key < 0 else int(walk.replacement_sets[key])
-        return self._state(int(walk.row[state]), int(self.plan.links.exchange[link]), key_set)
+        row = self.row_of(state) if behind == link else self.changed(state, link)
+        assert row is not None  # noqa: S101  # what made no form has led nowhere
+        return self._state(row, int(self.plan.links.exchange[behind]), key_set)
 
     def alternate_exchange_state(self, state: int) -> int | None:
         """The state that the alternate exchange led to, when it was used."""
@@ -294,4 +365,9 @@ class Tracer:
 
     def _state(self, row: int, exchange: int, key_set: int) -> int:
         walk = self._walk
-        return next(s for s in self.states_of(row) if walk.exchange[s] == exchange and walk.key_set[s] == key_set)
+        message = row if self._forms is None else int(self._forms.message[row])
+        return next(
+            s
+            for s in self.states_of(message)
+            if walk.exchange[s] == exchange and walk.key_set[s] == key_set and walk.row[s] == row
+        )

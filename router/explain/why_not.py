@@ -132,12 +132,12 @@ def _at(visit: Visit, path: _Path, trace: RowTrace) -> Cause:
         )
     assert isinstance(link, Binding)  # noqa: S101  # every divert is a step
     exchange_type = trace.tracer.links.type_of(link)
-    miss = exchange_type.miss(link, visit.keys, trace.message)
+    miss = exchange_type.miss(link, visit.keys, trace.message_at(visit))
     assert miss is not None  # noqa: S101  # what matches is a step
     kind: Literal["headers", "hash", "key"] = (
         "headers" if exchange_type.reads_headers else "hash" if exchange_type.reads_hash else "key"
     )
-    also = tuple(verdict for verdict in trace.filters_of(link) if verdict.result is not True)
+    also = tuple(verdict for verdict in trace.filters_of(link, visit) if verdict.result is not True)
     message = miss.message + (f"; its filter would not pass either: {_blame(also)}" if also else "")
     return Cause(kind, message, named, visit.number, also, matched=miss.matched, asked=miss.asked)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from bindery.router.definitions.document import DIVERTS_KEY
+from bindery.router.errors import FilterError
 from bindery.router.importers.artemis_known import (
     DIVERT,
     FORWARD,
@@ -28,6 +29,7 @@ from bindery.router.importers.objects import NO_RETRIES, OF_BROKER, Example, Sou
 from bindery.router.importers.xml import Element, read_xml, refused_at
 from bindery.router.model import ALTERNATE_BINDING, QUEUE_FILTER
 from bindery.router.queue_limits import DEAD_LETTER_EXCHANGE, LAST_VALUE_KEY, MAX_LENGTH, MESSAGE_TTL, argument
+from bindery.router.transforms import setting_texts
 
 #: The exchange for addresses that the file does not name.
 ELSEWHERE: Final = "addresses"
@@ -364,8 +366,7 @@ class _Reader:
             return
         for key in (divert.attributes.keys() | {child.name for child in divert.children}) - DIVERT:
             item.unknown(key)
-        if divert.said("transformer") is not None or divert.said("transformer-class-name") is not None:
-            item.differs("transformer", "Java code does not run here", hint="a job's expressions make messages")
+        transform = _transformation(divert, item)
         if divert.said("routing-type") is not None:
             item.idle("routing-type", "messages have no routing type here")
         if divert.said("routing-name") is not None:
@@ -390,8 +391,35 @@ class _Reader:
                 "destination": target,
                 "filter": text,
                 "exclusive": exclusive,
+                **({"transform": transform} if transform else {}),
             }
             item.declares.append((DIVERTS_KEY, declared))
+
+
+#: The transformer that the broker comes with (Artemis, "Transformers").
+_ADDS_HEADERS: Final = "org.apache.activemq.artemis.core.server.transformer.AddHeadersTransformer"
+
+
+def _transformation(divert: Element, item: SourceObject) -> str:
+    """What the transformer of a divert is here; one that is Java code of somebody's is a difference."""
+    stated = divert.first("transformer")
+    if stated is None and divert.said("transformer-class-name") is None:
+        return ""
+    name = (divert.said("transformer-class-name") if stated is None else stated.said("class-name") or stated.text) or ""
+    hint = "what it sets or removes can be written as `transform` of the divert"
+    if name.strip() != _ADDS_HEADERS:
+        item.differs("transformer", "Java code does not run here", hint=hint)
+        return ""
+    properties = () if stated is None else stated.all("property")
+    values = {one.attributes.get("key", ""): one.attributes.get("value", "") for one in properties}
+    if not values:
+        item.idle("transformer", "it adds no header")
+        return ""
+    try:
+        return setting_texts(values)
+    except FilterError as error:
+        item.differs("transformer", f"its headers make no transformation: {error.message}", hint=hint)
+        return ""
 
 
 def _bound(source: str, destination: str, kind: str, key: str = "") -> dict[str, Any]:

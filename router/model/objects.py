@@ -38,6 +38,7 @@ HASH_PROPERTY: Final = "hash-property"
 SELECTOR_ARGUMENT: Final = "x-filter-jms-selector"
 FILTERS_ARGUMENT: Final = "x-filters"
 REPLACEMENT_KEY: Final = "x-replacement-routing-key"
+TRANSFORM: Final = "x-transform"
 X_MATCH: Final = "x-match"
 PAYLOAD_ARGUMENT: Final = "x-payload"
 PAYLOAD_SCHEMA: Final = "x-payload-schema"
@@ -47,7 +48,7 @@ OWNER_CONNECTION: Final = "x-owner-connection"
 
 X_MATCH_FORMS: Final = ("all", "any", "all-with-x", "any-with-x")
 #: Binding arguments that are never header criteria (docs/routing.md).
-NOT_HEADER_CRITERIA: Final = frozenset({X_MATCH, SELECTOR_ARGUMENT, FILTERS_ARGUMENT, REPLACEMENT_KEY})
+NOT_HEADER_CRITERIA: Final = frozenset({X_MATCH, SELECTOR_ARGUMENT, FILTERS_ARGUMENT, REPLACEMENT_KEY, TRANSFORM})
 
 DestinationType = Literal["queue", "exchange"]
 _EMPTY: Final = Table()
@@ -138,7 +139,8 @@ class Binding:
 class Divert:
     """A divert (Artemis): a filtered copy, or with `exclusive` a detour, to another exchange.
 
-    `filter` is text in the artemis dialect, blank for every message; `routing_key` replaces all keys.
+    `filter` is text in the artemis dialect, blank for every message; `routing_key` replaces all keys; `transform`
+    is what changes the copy on its way (docs/transform.md), blank for nothing.
     """
 
     id: int
@@ -149,6 +151,7 @@ class Divert:
     filter: str = ""
     exclusive: bool = False
     routing_key: str | None = None
+    transform: str = ""
 
     @property
     def destination_type(self) -> DestinationType:

@@ -78,6 +78,19 @@ def test_a_transformer_is_a_difference_and_a_bridge_is_left_out() -> None:
     assert queues(settled, "a") == {"q"}
 
 
+def test_a_transformer_that_adds_headers_is_a_transformation() -> None:  # "Transformers"
+    java = (
+        "<transformer><class-name>org.apache.activemq.artemis.core.server.transformer.AddHeadersTransformer</class-name>"
+        "<property key='region' value='eu'/><property key=\"it's [here]\" value=\"it's\"/></transformer>"
+    )
+    settled = carried(
+        f"<diverts>{divert('d', 'a', 'b', inside=java)}</diverts><addresses>{address('b', 'q')}</addresses>"
+    )
+    assert outcomes(settled)["divert d"] == "exact"
+    (found,) = settled.topology.diverts.values()
+    assert found.transform == "SET a.[region] = 'eu'; SET a.[it's [[here]]] = 'it''s'"
+
+
 def test_wildcards_are_one_word_and_any_number_with_delimiters_of_ones_own() -> None:  # "Wildcard syntax"
     usual, own = Wildcards(), Wildcards(True, "/", ">", "+")
     for pattern, matched, missed in (

@@ -32,6 +32,7 @@ export function diverts([vhost = "/"], query) {
               { title: "Filter", cell: (one) => (one.filter ? h("code", { dir: "auto" }, one.filter) : "–") },
               { title: "Takes", cell: (one) => (one.exclusive ? "the message away" : "a copy") },
               { title: "New key", cell: (one) => (one.routing_key === null || one.routing_key === undefined ? "–" : h("code", { dir: "auto" }, one.routing_key)) },
+              { title: "Changes", cell: (one) => (one.transform ? h("code", { dir: "auto" }, one.transform) : "–") },
               {
                 title: h("span", { class: "unseen" }, "actions"),
                 cell: (one) =>
@@ -60,6 +61,7 @@ function edit(vhost, one, ondone) {
   const filter = h("textarea", { rows: 2, class: "mono", spellcheck: "false", value: one?.filter ?? "" });
   const exclusive = h("input", { type: "checkbox", checked: one?.exclusive });
   const key = h("input", { class: "mono", spellcheck: "false", value: one?.routing_key ?? "" });
+  const transform = h("textarea", { rows: 2, class: "mono", spellcheck: "false", value: one?.transform ?? "" });
   changeDialog({
     title: one ? `Change divert ${one.name}` : "New divert",
     vhost,
@@ -70,11 +72,13 @@ function edit(vhost, one, ondone) {
       field("Filter", filter, "Artemis: price > 10 AND region = 'EU'. Empty: every message"),
       h("div", { class: "checks" }, h("label", {}, exclusive, " exclusive: what it takes does not go on from here")),
       field("New routing key", key, "empty: the message keeps its own"),
+      field("Transformation", transform, "SET a.region = 'eu'; REMOVE a.internal. Empty: the message as it is"),
     ],
     change: () => {
       if (!name.value || !source.value || !destination.value) return null;
       const stated = { name: name.value, source: source.value, destination: destination.value, filter: filter.value, exclusive: exclusive.checked };
-      const item = key.value ? { ...stated, routing_key: key.value } : stated;
+      const keyed = key.value ? { ...stated, routing_key: key.value } : stated;
+      const item = transform.value.trim() ? { ...keyed, transform: transform.value } : keyed;
       return { [one ? "change" : "add"]: { bindery_diverts: [item] } };
     },
     confirm: one ? "Change" : "Create",

@@ -11,6 +11,7 @@ const VERDICTS = {
   filter: ["off", "its filter stops it, to"],
   "queue-filter": ["off", "the queue's filter stops it, to"],
   "exclusive-divert": ["off", "an exclusive divert took it before, to"],
+  "too-many-forms": ["off", "the message has too many forms for"],
 };
 const RESULTS = { true: "good", false: "off", unknown: "warn" };
 /** Characters of a name or value of the message that are shown. */
@@ -180,6 +181,11 @@ function at(exchange, link) {
   return `link ${JSON.stringify([exchange, link.destination_type, link.destination])}`;
 }
 
+function changed(one) {
+  const shown = (value) => (value === null ? "nothing" : JSON.stringify(value).slice(0, SHOWN));
+  return h("div", {}, h("code", { dir: "auto" }, one.field), ": ", h("code", { dir: "auto" }, shown(one.before)), " → ", h("code", { dir: "auto" }, shown(one.after)));
+}
+
 function taken(step, vhost) {
   const [kind, words] = VERDICTS[step.verdict];
   return h(
@@ -189,6 +195,7 @@ function taken(step, vhost) {
     " ",
     object(step.destination_type, vhost, step.destination),
     step.kind === "binding" ? [" by key ", h("code", { dir: "auto" }, step.routing_key || "(empty)")] : [" by ", spoken(step.kind), " ", step.name ?? ""],
+    step.transform ? h("div", {}, step.transform.changes.map(changed)) : null,
     step.filters.map(filterVerdict),
   );
 }
