@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 #: The exit code when messages went elsewhere, or none could be compared: a check failed.
 _DIFFERS = 1
+#: Seconds for which a broker that is short of memory or disk may keep the tap from its marks.
+_PATIENCE = 30.0
 
 
 def shadow(
@@ -82,16 +86,16 @@ def shadow(
         say(f"warning: the password goes to {api.name} unencrypted")
     logging.getLogger("pika").setLevel(logging.CRITICAL)  # what goes wrong is said below, once
     work = Shadow(
-        Broker(address, ca_file=ca_file, name="bindery shadow"),
+        Broker(address, ca_file=ca_file, name="bindery shadow", patience=_PATIENCE),
         api,
         messages=messages,
         seconds=seconds,
         report=ProgressLines(interval, _line).report,
     )
-    _end_on_signals(work)
     failure: BinderyError | None = None
     try:
-        work.run()
+        with _ended_by_signals(work):
+            work.run()
     except BinderyError as error:
         if not work.tap.is_laid:
             if work.tap.left:
@@ -111,16 +115,22 @@ def shadow(
         raise typer.Exit(_DIFFERS)
 
 
-def _end_on_signals(work: Shadow) -> None:
+@contextmanager
+def _ended_by_signals(work: Shadow) -> Iterator[None]:
     """Let the first signal end the comparison, and the second one whatever is still done before the tap is removed."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in numbers:
             signal.signal(number, signal.default_int_handler)
         work.stop()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, end)
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _line(tally: Tally) -> str:

@@ -122,8 +122,8 @@ class Shadow:
         self.tap.acknowledge()
 
     def _looked(self) -> Look:
-        before = self.look
-        found = self.look = self.tap.look(before)
+        before, found = self.look, self.tap.look()
+        self.look = found
         self.looks += 1
         self.changes += before is not None and found.carried is not before.carried
         return found

@@ -81,7 +81,7 @@ class Tap:
         self.is_laid = False
         #: whether the firehose was turned on for this tap, or one before it that has died or still runs
         self.answers = False
-        #: whether the queue was ever full: then the broker has dropped some of it
+        #: whether the queue was seen full, or a mark did not come: then the broker has dropped some of it
         self.overflowed = False
         #: what could not be removed, and what to do about it
         self.left = ""
@@ -89,16 +89,21 @@ class Tap:
         self._vhost = vhost
         self._channel: Any = None
         self._marking: Any = None
+        self._newest: Look | None = None
         self._tag: int | None = None
+        self._come = 0
 
-    def look(self, before: Look | None = None) -> Look:
-        """The topology of the broker now."""
-        return read_look(self._management.definitions(self._vhost), self._management.bindings(self._vhost), before)
+    def look(self) -> Look:
+        """The topology of the broker now, and what shadows there are."""
+        definitions, bindings = self._management.definitions(self._vhost), self._management.bindings(self._vhost)
+        self._newest = read_look(definitions, bindings, self._newest)
+        return self._newest
 
     def lay(self, connection: pika.BlockingConnection) -> None:
         """Declare queue and exchange, and turn the firehose on unless it is; raises AMQPError, BinderyError."""
-        found = self.look()
-        self.answers = not self.traces() or any(found.claims.values())
+        traces = self.traces()
+        found = self.look()  # after that: one that turns the firehose on has declared its exchange before
+        self.answers = not traces or any(found.claims.values())
         channel = self._channel = connection.channel()
         # exclusive: it goes with the connection, and needs no time after which it expires
         bounds = {"x-max-length": LENGTH, "x-max-length-bytes": SIZE, "x-overflow": "drop-head"}
@@ -165,7 +170,10 @@ class Tap:
     def _on_message(self, _channel: Any, method: Any, properties: Any, body: bytes) -> None:
         self._tag = method.delivery_tag
         if method.exchange == self.name:
-            self.arrived.append(int(body))
+            number = int(body)
+            self.overflowed = self.overflowed or number > self._come + 1
+            self._come = number
+            self.arrived.append(number)
         elif not method.routing_key.startswith(PUBLISHED_TO + OWN):
             size = len(body) + len(properties.encoded)
             self.messages += 1

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -33,6 +34,7 @@ from bindery.jobs.shadowing.tap import LENGTH, SIZE, ShadowFailed
 from bindery.router.errors import BinderyError
 from tests import amqp
 from tests.amqp import Field, encoded
+from tests.documents import ROOT
 from tests.servers.rabbitmq import PASSWORD, USER, RabbitMQ
 
 pytestmark = pytest.mark.service
@@ -66,8 +68,8 @@ def vhost(node: RabbitMQ, request: pytest.FixtureRequest) -> Iterator[str]:
     ask(node, "DELETE", f"/vhosts/{quote(name, safe='')}")
 
 
-def api(node: RabbitMQ) -> ManagementApi:
-    return ManagementApi(f"http://{USER}@127.0.0.1:{node.management_port}", "env:PASSWORD")
+def api(node: RabbitMQ, user: str = USER) -> ManagementApi:
+    return ManagementApi(f"http://{user}@127.0.0.1:{node.management_port}", "env:PASSWORD")
 
 
 def ask(node: RabbitMQ, method: str, path: str, body: Any = None) -> Any:
@@ -99,15 +101,16 @@ def channel(node: RabbitMQ, vhost: str) -> Iterator[Any]:
         connection.close()
 
 
-def url(node: RabbitMQ, vhost: str) -> str:
-    return f"amqp://{USER}@127.0.0.1:{node.port}/{quote(vhost, safe='')}"
+def url(node: RabbitMQ, vhost: str, user: str = USER) -> str:
+    return f"amqp://{user}@127.0.0.1:{node.port}/{quote(vhost, safe='')}"
 
 
 class Running:
     """A shadow in a thread."""
 
-    def __init__(self, node: RabbitMQ, vhost: str, **options: Any) -> None:
-        self.work = Shadow(Broker(read_address(url(node, vhost), "env:PASSWORD")), api(node), **options)
+    def __init__(self, node: RabbitMQ, vhost: str, user: str = USER, **options: Any) -> None:
+        broker = Broker(read_address(url(node, vhost, user), "env:PASSWORD"))
+        self.work = Shadow(broker, api(node, user), **options)
         self.error: BinderyError | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -398,6 +401,20 @@ def closed(node: RabbitMQ, vhost: str) -> bool:
     for name in found:
         ask(node, "DELETE", f"/connections/{quote(name, safe='')}")
     return bool(found)
+
+
+def test_the_rights_that_are_documented_are_enough(node: RabbitMQ, vhost: str) -> None:
+    rows = re.findall(r"^\| (configure|write|read) \| `(.+)` \|$", (ROOT / "docs/shadow.md").read_text(), re.MULTILINE)
+    rights = {name: pattern.replace("\\|", "|") for name, pattern in rows}
+    ask(node, "PUT", "/users/shadower", {"password": PASSWORD, "tags": "administrator"})
+    ask(node, "PUT", f"/permissions/{quote(vhost, safe='')}/shadower", rights)
+    before = state(node, vhost)
+    with channel(node, vhost) as open_channel, shadowing(node, vhost, user="shadower", messages=1) as running:
+        open_channel.basic_publish("amq.fanout", "", b"")
+        running._thread.join(120)
+        report = running.end()
+    assert (report["failure"], report["equal"], report["tap"]["left"]) == (None, 1, "")
+    assert state(node, vhost) == before
 
 
 # -- the command ------------------------------------------------------------------------------------------
