@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import metadata
 from pathlib import Path
@@ -154,6 +154,8 @@ class Reader:
     examples: dict[str, Any] = field(default_factory=dict)
     _curl: Path = field(default_factory=lambda: Path(tempfile.mkdtemp()))
     _services: list[tuple[subprocess.Popen[str], int]] = field(default_factory=list)
+    #: What else has to be closed at the end.
+    beside: ExitStack = field(default_factory=ExitStack)
 
     def run(self, block: Block) -> None:
         """Do what a block of commands, a Python example or a file says; outputs have to be those that are shown."""
@@ -219,6 +221,7 @@ class Reader:
             assert process.stdout is not None
             process.stdout.close()
         self._services.clear()
+        self.beside.close()
         shutil.rmtree(self._curl)
 
     def _shell(self, command: str) -> tuple[int, str]:

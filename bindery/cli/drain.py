@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import signal
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bindery.cli.options import DATA, DataOption, JsonOption
-from bindery.router.error_text import counted, visible
+from bindery.cli.progress_lines import ProgressLines, say
+from bindery.router.error_text import counted
 from bindery.router.errors import InvalidInput
 from bindery.router.model import DEFAULT_VHOST
 
@@ -99,31 +99,12 @@ def drain(
     directory = DataDir.open(data)
     TopologyStore(directory).load().vhost(vhost)
     logging.getLogger("pika").setLevel(logging.CRITICAL)  # what goes wrong is said below, once
-    shown = _Progress(interval)
-    work = Drain(directory, broker, options, report=shown.report, note=_say)
+    shown = ProgressLines(interval, _line)
+    work = Drain(directory, broker, options, report=shown.report, note=say)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: work.stop())
     done = work.run()
     typer.echo(json.dumps(asdict(done)) if as_json else _line(done))
-
-
-class _Progress:
-    """A line per interval in which anything was done."""
-
-    def __init__(self, interval: float) -> None:
-        self._interval = interval
-        self._said = time.monotonic()
-        self._shown = ""
-
-    def report(self, counts: Counts) -> None:
-        now = time.monotonic()
-        if now < self._said + self._interval:
-            return
-        self._said = now
-        line = _line(counts)
-        if line != self._shown:
-            self._shown = line
-            _say(line)
 
 
 def _line(counts: Counts) -> str:
@@ -131,7 +112,3 @@ def _line(counts: Counts) -> str:
         f"{counted(counts.messages, 'message')} in {counted(counts.commits, 'commit')}, "
         f"{counts.refused:,} refused, {counted(counts.repeats, 'repeat')} left out"
     )
-
-
-def _say(line: str) -> None:
-    typer.echo(visible(line), err=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
 from rich.text import Text
 
+from bindery.cli.written import check_form, page, shown, write
 from bindery.router.error_text import visible
 from bindery.router.errors import InvalidInput
 
@@ -20,7 +20,6 @@ _OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
     "different": ("carried over with a difference", "yellow"),
     "not carried over": ("not carried over", "red"),
 }
-_SUFFIXES: Final = (".txt", ".json", ".html")
 
 
 def as_report(kind: str, source: str, objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -33,25 +32,17 @@ def check_report(path: Path, source: str) -> None:
     """Refuse a file whose name does not say which form the report is to have, or which is what is imported."""
     if Path(source).exists() and path.exists() and path.samefile(source):
         raise InvalidInput("the report would replace what is imported", where="--report", hint="another file")
-    if path.suffix not in _SUFFIXES:
-        raise InvalidInput(
-            f"{path.name!r} does not say the form of the report", where="--report", hint="it ends .txt, .json or .html"
-        )
+    check_form(path)
 
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:
     """Write the report in the form that the file's name ends with; raises InvalidInput where it cannot be written."""
-    match path.suffix:
-        case ".json":
-            text = json.dumps(report, indent=1) + "\n"
-        case ".html":
-            text = _html(report)
-        case _:
-            text = "".join(f"{line.plain}\n" for line in _text(report))
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(f"cannot write it: {error.strerror}", where=str(path)) from None
+    write(
+        path,
+        report,
+        text=lambda: "".join(f"{line.plain}\n" for line in _text(report)),
+        html=lambda: page(f"From {report['from']}: {report['source']}", "\n".join(_sections(report))),
+    )
 
 
 def show_report(report: Mapping[str, Any], out: Console) -> None:
@@ -98,62 +89,33 @@ def _queues(names: Sequence[str]) -> str:
     return ", ".join(names) or "no queue"
 
 
-_PAGE: Final = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width">
-<style>
-:root {{ color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }}
-body {{ max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }}
-table {{ border-collapse: collapse; width: 100%; }}
-th, td {{ text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid #8884; }}
-ul {{ margin: 0; padding-left: 1rem; }}
-small, .quiet {{ opacity: .7; }}
-code {{ overflow-wrap: anywhere; }}
-</style></head><body>
-<h1>{title}</h1>
-{body}
-</body></html>
-"""
-
-
-def _html(report: Mapping[str, Any]) -> str:
-    return _PAGE.format(
-        title=escape(visible(f"From {report['from']}: {report['source']}")), body="\n".join(_sections(report))
-    )
-
-
 def _sections(report: Mapping[str, Any]) -> Iterator[str]:
-    yield f"<p>{escape(summary(report))}</p>"
+    yield f"<p>{shown(summary(report))}</p>"
     for outcome, (title, _) in reversed(list(_OUTCOMES.items())):
         found = [item for item in report["objects"] if item["outcome"] == outcome]
         if not found:
             continue
-        yield f"<h2>{escape(title.capitalize())} ({len(found):,})</h2>"
+        yield f"<h2>{shown(title.capitalize())} ({len(found):,})</h2>"
         yield "<table><thead><tr><th>object</th><th>where</th><th>what</th></tr></thead><tbody>"
         for item in found:
-            inside = "" if item.get("vhost") in (None, "/") else f" <small>in {_shown(item['vhost'])}</small>"
-            name = f"{_shown(item['kind'])} <b>{_shown(item['name'])}</b>{inside}"
+            inside = "" if item.get("vhost") in (None, "/") else f" <small>in {shown(item['vhost'])}</small>"
+            name = f"{shown(item['kind'])} <b>{shown(item['name'])}</b>{inside}"
             notes = "".join(f"<li>{_note(note)}</li>" for note in item["notes"])
-            yield f"<tr><td>{name}</td><td><code>{_shown(item['place'])}</code></td><td><ul>{notes}</ul></td></tr>"
+            yield f"<tr><td>{name}</td><td><code>{shown(item['place'])}</code></td><td><ul>{notes}</ul></td></tr>"
         yield "</tbody></table>"
 
 
 def _note(note: Mapping[str, Any]) -> str:
-    said = _shown(_said(note))
+    said = shown(_said(note))
     if note["weight"] == "no effect":
         said = f'<span class="quiet">{said}</span>'
     if "hint" in note:
-        said += f"<br>To do: {_shown(note['hint'])}"
+        said += f"<br>To do: {shown(note['hint'])}"
     if "example" in note:
         example = note["example"]
-        message = _shown(json.dumps(example["message"], ensure_ascii=False))
+        message = shown(json.dumps(example["message"], ensure_ascii=False))
         said += (
-            f"<br>Example: <code>{message}</code> goes there to {_shown(_queues(example['there']))}, "
-            f"here to {_shown(_queues(example['here']))}"
+            f"<br>Example: <code>{message}</code> goes there to {shown(_queues(example['there']))}, "
+            f"here to {shown(_queues(example['here']))}"
         )
     return said
-
-
-def _shown(text: str) -> str:
-    return escape(visible(text))

@@ -36,6 +36,7 @@ from bindery.cli.replay import replay
 from bindery.cli.route import route
 from bindery.cli.rule import rule
 from bindery.cli.serve import serve
+from bindery.cli.shadow import shadow
 from bindery.cli.sql import sql
 from bindery.cli.status import status
 from bindery.router.error_text import render_error, visible
@@ -72,6 +73,7 @@ app.command()(maintain)
 app.command()(materialise)
 app.command()(copy)
 app.command()(drain)
+app.command()(shadow)
 app.command()(forward)
 app.command()(sql)
 app.command()(register)

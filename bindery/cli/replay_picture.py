@@ -2,73 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
-from typing import Any, Final
+from typing import Any
 
-#: Queues that are drawn, those that change most first.
-DRAWN: Final = 40
-_ROW, _TOP, _NAMES, _BARS, _RIGHT = 22, 62, 240, 520, 150
-_KEPT, _GAINED, _LOST, _INK = "#9aa5b1", "#2f9e63", "#d1495b", "#20262d"
+from bindery.cli.bars import INK, Bar, draw
 
 
 def svg(report: Mapping[str, Any], *, title: str) -> str:
-    """A bar per queue: grey for copies that stay, green for those gained, red for those lost."""
-    queues: Sequence[Mapping[str, Any]] = report["queues"][:DRAWN]
-    hidden = len(report["queues"]) - len(queues)
-    width = _NAMES + _BARS + _RIGHT
-    height = _TOP + _ROW * len(queues) + 40
-    largest = max([queue["unchanged"] + queue["gained"] + queue["lost"] for queue in queues], default=1) or 1
+    """A bar per queue, those that change most first: copies that stay, those gained, those lost."""
     unroutable = report["unroutable"]
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        'font-family="system-ui, sans-serif" font-size="12" role="img">',
-        f"<title>{escape(title)}</title>",
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        _text(16, 26, title, size=15, weight="600"),
-        _text(
-            16,
-            46,
-            f"{report['messages']:,} messages, {report['copies']['before']:,} copies before and "
-            f"{report['copies']['after']:,} after, unroutable {sum(unroutable['before'].values()):,} before and "
-            f"{sum(unroutable['after'].values()):,} after",
-        ),
-    ]
-    for number, queue in enumerate(queues):
-        parts += _bar(queue, _TOP + _ROW * number, _BARS / largest)
-    foot = _TOP + _ROW * len(queues) + 24
-    for place, (colour, words) in enumerate(((_KEPT, "unchanged"), (_GAINED, "gained"), (_LOST, "lost"))):
-        parts.append(f'<rect x="{_NAMES + 100 * place}" y="{foot - 10}" width="12" height="12" fill="{colour}"/>')
-        parts.append(_text(_NAMES + 100 * place + 18, foot, words))
-    if hidden:
-        parts.append(_text(16, foot, f"and {hidden:,} further queues"))
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _bar(queue: Mapping[str, Any], top: float, scale: float) -> list[str]:
-    name = str(queue["queue"])
-    shown = name if len(name) <= 34 else name[:33] + "…"
-    parts = [_text(_NAMES - 10, top + 14, shown, anchor="end")]
-    left = float(_NAMES)
-    for field, colour in (("unchanged", _KEPT), ("gained", _GAINED), ("lost", _LOST)):
-        size = queue[field] * scale
-        if queue[field]:
-            tip = escape(f"{name}: {queue[field]:,} {field}")
-            parts.append(
-                f'<rect x="{left:.1f}" y="{top + 3}" width="{max(size, 1):.1f}" height="{_ROW - 6}" fill="{colour}">'
-                f"<title>{tip}</title></rect>"
-            )
-            left += max(size, 1)
-    change = ", ".join(f"{sign}{queue[f]:,}" for f, sign in (("gained", "+"), ("lost", "−")) if queue[f])
-    parts.append(_text(left + 6, top + 14, change or "no change"))
-    return parts
-
-
-def _text(x: float, y: float, words: str, *, anchor: str = "start", size: int = 12, weight: str = "400") -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" font-weight="{weight}" '
-        f'fill="{_INK}">{escape(words)}</text>'
+    line = (
+        f"{report['messages']:,} messages, {report['copies']['before']:,} copies before and "
+        f"{report['copies']['after']:,} after, unroutable {sum(unroutable['before'].values()):,} before and "
+        f"{sum(unroutable['after'].values()):,} after"
     )
+    return draw([_bar(queue) for queue in report["queues"]], ("unchanged", "gained", "lost"), title=title, line=line)
+
+
+def _bar(queue: Mapping[str, Any]) -> Bar:
+    signs = (("gained", "+"), ("lost", "−"))
+    change = ", ".join(f"{sign}{queue[field]:,}" for field, sign in signs if queue[field])
+    return Bar(str(queue["queue"]), queue["unchanged"], queue["gained"], queue["lost"], change or "no change")
 
 
 def html(report: Mapping[str, Any], *, title: str) -> str:
@@ -81,7 +36,7 @@ def html(report: Mapping[str, Any], *, title: str) -> str:
 <meta charset="utf-8">
 <title>{escape(title)}</title>
 <style>
-body {{ font: 14px/1.5 system-ui, sans-serif; color: {_INK}; margin: 2rem; max-width: 64rem }}
+body {{ font: 14px/1.5 system-ui, sans-serif; color: {INK}; margin: 2rem; max-width: 64rem }}
 table {{ border-collapse: collapse; width: 100% }}
 th, td {{ text-align: right; padding: .3rem .6rem; border-bottom: 1px solid #e3e7eb; vertical-align: top }}
 th:first-child, td:first-child {{ text-align: left }}

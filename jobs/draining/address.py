@@ -34,31 +34,31 @@ class Address:
         return f"{self.host}:{self.port}"
 
 
-def read_address(url: str, password: str | None = None) -> Address:
-    """The address that `--url` states, with the password that `--password` refers to.
+def read_address(url: str, password: str | None = None, *, option: str = "--url") -> Address:
+    """The address that the option of that name states, with the password that `--password` refers to.
 
     Raises InvalidInput, which never shows the URL that a reference stands for, nor any password.
     """
-    text = resolved(url, "--url") if is_reference(url) else url
+    text = resolved(url, option) if is_reference(url) else url
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        raise InvalidInput("is no AMQP URI: its host or port cannot be read", where="--url", hint=_FORM) from None
+        raise InvalidInput("is no AMQP URI: its host or port cannot be read", where=option, hint=_FORM) from None
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise InvalidInput("is no AMQP URI", where="--url", hint=_FORM)
+        raise InvalidInput("is no AMQP URI", where=option, hint=_FORM)
     if parts.query or parts.fragment:
         raise InvalidInput(
-            "takes no parameters", where="--url", hint="--ca-file and --heartbeat are options of the command"
+            "takes no parameters", where=option, hint="--ca-file and --heartbeat are options of the command"
         )
     if parts.path.count("/") > 1:
-        raise InvalidInput("its vhost has a slash that is not %2F", where="--url", hint=_FORM)
+        raise InvalidInput("its vhost has a slash that is not %2F", where=option, hint=_FORM)
     stated = None if parts.password is None else unquote(parts.password)
     if stated is not None and text is url:
         raise InvalidInput(
             "holds a password, which everybody on this machine can read",
-            where="--url",
-            hint="put the URL into the environment (--url env:RABBITMQ_URL), or the password (--password env:NAME)",
+            where=option,
+            hint=f"put the URL into the environment ({option} env:RABBITMQ_URL), or the password (--password env:NAME)",
         )
     if password is not None:
         if not is_reference(password):
@@ -67,7 +67,7 @@ def read_address(url: str, password: str | None = None) -> Address:
     user = unquote(parts.username or "guest")
     if stated is None:
         if user != "guest":
-            raise InvalidInput("there is no password", where="--url", hint="--password env:NAME or file:PATH")
+            raise InvalidInput("there is no password", where=option, hint="--password env:NAME or file:PATH")
         stated = "guest"
     return Address(
         host=parts.hostname,

@@ -45,12 +45,16 @@ def raw_properties() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """How to reach a broker; `heartbeat` in seconds, `ca_file` whom to trust instead of the system's authorities."""
+    """How to reach a broker; `heartbeat` in seconds, `ca_file` whom to trust instead of the system's authorities.
+
+    A connection that the broker keeps from publishing, being short of memory or disk, is lost after `patience` seconds.
+    """
 
     address: Address
     ca_file: Path | None = None
     heartbeat: int = 60
     name: str = "bindery drain"
+    patience: float | None = None
 
     @contextmanager
     def connection(self) -> Iterator[pika.BlockingConnection]:
@@ -75,6 +79,7 @@ class Broker:
             credentials=pika.PlainCredentials(address.user, address.password, erase_on_connect=True),
             ssl_options=pika.SSLOptions(self._tls(), address.host) if address.tls else None,
             heartbeat=self.heartbeat,
+            blocked_connection_timeout=self.patience,
             socket_timeout=_TIMEOUT,
             stack_timeout=2 * _TIMEOUT,
             client_properties={"connection_name": self.name},

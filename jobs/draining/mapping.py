@@ -71,6 +71,27 @@ def record_of(delivery: Delivery, exchange: str | None = None) -> Message | Refu
 
 def _record(delivery: Delivery, exchange: str | None) -> Message:
     sent = read_properties(delivery.properties)
+    return message_of(
+        sent,
+        exchange=_name(delivery.exchange, "exchange") if exchange is None else exchange,
+        routing_key=_name(delivery.routing_key, "routing key"),
+        body=delivery.body,
+        redelivered=delivery.redelivered,
+    )
+
+
+def message_of(
+    sent: Mapping[str, Value],
+    *,
+    exchange: str,
+    routing_key: str,
+    body: bytes | None = None,
+    redelivered: bool = False,
+) -> Message:
+    """The record of a message with these properties, as `read_properties` gives them.
+
+    Raises InvalidRecord for what no record can hold.
+    """
     headers = dict(_table(sent))
     annotations: dict[str, Value] = {}
     if STREAM_OFFSET in headers:
@@ -85,15 +106,15 @@ def _record(delivery: Delivery, exchange: str | None) -> Message:
     if "timestamp" in sent:
         properties["creation_time"] = sent["timestamp"]
     return Message(
-        exchange=_name(delivery.exchange, "exchange") if exchange is None else exchange,
-        routing_key=_name(delivery.routing_key, "routing key"),
+        exchange=exchange,
+        routing_key=routing_key,
         cc=_keys(headers, "CC"),
         bcc=_keys(headers, "BCC"),
-        header=_header(sent, headers, redelivered=delivery.redelivered),
+        header=_header(sent, headers, redelivered=redelivered),
         message_annotations=Table(annotations),
         properties=properties,
         application_properties=Table(headers),
-        body=delivery.body,
+        body=body,
     )
 
 

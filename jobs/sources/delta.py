@@ -10,10 +10,9 @@ from pyspark.sql import SparkSession
 from bindery.jobs.consume import Consumer
 from bindery.jobs.control.bridge import bridge_filter
 from bindery.jobs.control.config import FileSource, JobFile, QueueSource
-from bindery.jobs.sources.files import spark_reason
+from bindery.jobs.sources.files import absolute, spark_reason
 from bindery.jobs.sources.records import Records
 from bindery.store.paths import DataDir
-from bindery.store.places import hadoop_address
 
 
 def read_delta(spark: SparkSession, data: DataDir, source: FileSource, file: JobFile) -> Records:
@@ -30,14 +29,15 @@ def read_queue(spark: SparkSession, data: DataDir, source: QueueSource, file: Jo
 
 
 def _stream(spark: SparkSession, path: str, options: dict[str, str], file: JobFile, key: tuple[str, ...]) -> Records:
+    place = absolute(path)
     reader = spark.readStream.format("delta").options(**options).option("skipChangeCommits", "true")
     try:
-        frame = reader.load(hadoop_address(path))
+        frame = reader.load(place)
     except AnalysisException as error:
         raise file.error(key, f"no Delta table to stream from at {path!r}: {spark_reason(error)}") from None
     return Records(
         frame,
         tuple(frame.columns),
         {},
-        table=lambda: spark.read.format("delta").load(hadoop_address(path)),
+        table=lambda: spark.read.format("delta").load(place),
     )

@@ -54,7 +54,7 @@ def read_parquet(spark: SparkSession, data: DataDir, source: FileSource, file: J
 
 def _parquet_schema(spark: SparkSession, source: FileSource, file: JobFile) -> StructType:
     reader = spark.read.options(**source.options | _LOUD)
-    path = _absolute(source.path)
+    path = absolute(source.path)
     try:
         return reader.parquet(path).schema
     except (PySparkException, Py4JError) as error:
@@ -82,7 +82,7 @@ def _format(name: str, frame: DataFrame, source: FileSource, file: JobFile) -> F
     """How a batch of the files is read that the stream finds."""
     # which files there are has been decided: a copy of one has another name
     options = {option: value for option, value in source.options.items() if option.lower() != "pathglobfilter"} | _LOUD
-    path = _absolute(source.path)
+    path = absolute(source.path)
     if not _GLOB.search(path):
         # partitions are folders below this one
         options.setdefault("basePath", str(Path(path).parent) if Path(path).is_file() else path)
@@ -160,7 +160,7 @@ def _reader(spark: SparkSession, source: FileSource) -> DataStreamReader:
 def _load(reader: DataStreamReader, source: FileSource, file: JobFile) -> DataFrame:
     path = Path(source.path)
     try:
-        return reader.load(_absolute(str(path.parent) if path.is_file() else source.path))
+        return reader.load(absolute(str(path.parent) if path.is_file() else source.path))
     except AnalysisException as error:
         raise file.error(("source", "path"), spark_reason(error)) from None
 
@@ -168,10 +168,10 @@ def _load(reader: DataStreamReader, source: FileSource, file: JobFile) -> DataFr
 def first_files(spark: SparkSession, source: FileSource) -> list[str]:
     """The files of a source that are there now, those that were modified first before the others."""
     reader = spark.read.options(**source.options | _LOUD).format("binaryFile")
-    found = reader.load(_absolute(source.path)).select("path", "modificationTime").collect()
+    found = reader.load(absolute(source.path)).select("path", "modificationTime").collect()
     return [row.path for row in sorted(found, key=lambda row: (row.modificationTime, row.path))]
 
 
-def _absolute(path: str) -> str:
+def absolute(path: str) -> str:
     """A relative path is one of this process, wherever the JVM was started; URLs are left alone."""
     return hadoop_address(path) if "://" in path else str(Path(path).absolute())

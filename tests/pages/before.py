@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from bindery.cli.management_api import ManagementApi, ManagementFailed
 from bindery.router.message import Message
 from bindery.router.values import Table
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
 from tests.documents import Reader, bindery, blocks
+from tests.servers import rabbitmq
+from tests.servers.rabbitmq import RabbitMQ
 from tests.unit.store.routed import route
 
 PASSWORD: Final = "correct horse battery"
@@ -130,6 +134,27 @@ def _public(_: Reader) -> None:
         shutil.copy(path, path.name)
 
 
+def _shop(reader: Reader) -> None:
+    """A RabbitMQ, and where it is."""
+    node = reader.beside.enter_context(RabbitMQ(Path("rabbitmq"), management=True))
+    host = "127.0.0.1"
+    os.environ.update(
+        BROKER_USER=rabbitmq.USER,
+        BROKER_PASSWORD=rabbitmq.PASSWORD,
+        BROKER=f"amqp://{rabbitmq.USER}@{host}:{node.port}/",
+        BROKER_API=f"http://{rabbitmq.USER}@{host}:{node.management_port}",
+    )
+    api = ManagementApi(os.environ["BROKER_API"], "env:BROKER_PASSWORD")
+    end = time.monotonic() + 120
+    while True:  # the listener of the management API starts after that of AMQP
+        try:
+            api.nodes()
+            return
+        except ManagementFailed:
+            assert time.monotonic() < end
+            time.sleep(0.2)
+
+
 #: Page, and the file after which; "" is before everything -> what happens.
 BEFORE: Final[dict[tuple[str, str], Callable[[Reader], None]]] = {
     ("docs/index.md", ""): _flights_of_explain,
@@ -147,6 +172,7 @@ BEFORE: Final[dict[tuple[str, str], Callable[[Reader], None]]] = {
     ("docs/migration/artemis.md", ""): _public,
     ("docs/migration/broker-j.md", ""): _public,
     ("docs/migration/eventbridge-sns.md", ""): _public,
+    ("docs/migration/rabbitmq-walk.md", ""): _shop,
     ("docs/operations.md", ""): _many_batches,
     ("docs/python.md", ""): _own_flights,
     ("docs/replay.md", ""): _replayed,

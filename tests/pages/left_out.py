@@ -110,6 +110,12 @@ LEFT_OUT: Final[dict[str, dict[str, str]]] = {
         "bindery import --from rabbitmq http://admin@broker.example:15672 --password env:BROKER_PASSWORD "
         "--report report.html --data ./data": "needs a RabbitMQ; tests/service/test_import_live.py",
     },
+    "docs/migration/rabbitmq-walk.md": {
+        "export BROKER_USER=app BROKER_PASSWORD=…": "the test has a broker of its own",
+        "export BROKER=amqp://$BROKER_USER@broker.example/ BROKER_API=http://$BROKER_USER@broker.example:15672": (
+            "the test has a broker of its own"
+        ),
+    },
     "docs/operations.md": {
         "2026-05-04T10:15:02.120Z warning bindery.api failed login of 'ann' from 192.0.2.7": (
             "lines of a log; tests/unit/jobs/test_logs.py"
@@ -123,6 +129,11 @@ LEFT_OUT: Final[dict[str, dict[str, str]]] = {
         ),
         "services: {control-plane: {secrets: [admin_password]}}": "needs a Docker engine",
         "server {": "needs nginx",
+    },
+    "docs/shadow.md": {
+        "bindery shadow --rabbitmq amqp://admin@broker.example/ --management http://admin@broker.example:15672 \\": (
+            "needs a RabbitMQ; tests/service/test_shadow.py, docs/migration/rabbitmq-walk.md"
+        ),
     },
     "docs/storage.md": {
         "batch 7 ──> journal: rows, routing.deferred = [.., 12, ..]        one commit, with the batch": _DRAWING,

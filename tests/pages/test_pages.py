@@ -20,6 +20,7 @@ SPARK: Final = {
     "docs/how-to/change-safely.md",
     "docs/how-to/read-tables.md",
     "docs/jobs.md",
+    "docs/migration/rabbitmq-walk.md",
     "docs/python.md",
     "docs/replay.md",
     "docs/storage.md",
@@ -27,6 +28,9 @@ SPARK: Final = {
 }
 #: Pages with commands whose output has numbers of more than the page.
 MEASURED: Final = {
+    "docs/migration/rabbitmq-walk.md": (
+        'bindery shadow --rabbitmq "$BROKER" --management "$BROKER_API" --password env:BROKER_PASSWORD --messages 300',
+    ),
     "docs/operations.md": ("bindery copy data backup", "bindery maintain --data data"),
 }
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 from xml.etree import ElementTree
 
-from bindery.cli.replay_picture import DRAWN, html, svg
+from bindery.cli.bars import DRAWN
+from bindery.cli.replay_picture import html, svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
