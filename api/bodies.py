@@ -319,6 +319,7 @@ class VhostBody(Body):
     tags: Tags = ()
     default_queue_type: str | None = None
     tracing: Flag = False
+    compat: str | None = None
 
 
 class UserBody(Body):

@@ -160,6 +160,7 @@ class VhostItem(MessageTotals):
     default_queue_type: str
     metadata: VhostMetadata
     tracing: bool
+    compat: str
     cluster_state: dict[str, str]
     message_stats: MessageStats
 

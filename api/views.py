@@ -73,7 +73,7 @@ def vhost_item(vhost: Vhost, *, node: str) -> Item:
     metadata: dict[str, Any] = {"description": vhost.description, "tags": list(vhost.tags)}
     if vhost.default_queue_type is not None:
         metadata["default_queue_type"] = vhost.default_queue_type
-    return {
+    item = {
         "name": vhost.name,
         "description": vhost.description,
         "tags": list(vhost.tags),
@@ -82,6 +82,7 @@ def vhost_item(vhost: Vhost, *, node: str) -> Item:
         "tracing": vhost.tracing,
         "cluster_state": {node: "running"},
     }
+    return item if vhost.compat is None else item | {"compat": vhost.compat}
 
 
 def queue_item(queue: Queue, *, node: str, policy: Policy | None, operator_policy: Policy | None) -> Item:

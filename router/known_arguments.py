@@ -16,6 +16,7 @@ from bindery.router.limits import LIMITS_KIND, MAX_QUEUES, limits_of
 from bindery.router.model import (
     ALTERNATE_BINDING,
     ALTERNATE_EXCHANGE,
+    COMPAT_ARGUMENT,
     FILTERS_ARGUMENT,
     HASH_HEADER,
     HASH_PROPERTY,
@@ -114,6 +115,7 @@ _ACTING: Final = (
     ),
     Argument("exchange", PAYLOAD_SCHEMA, _SCHEMA, True),
     Argument("exchange", PAYLOAD_TYPE, _TYPE, True),
+    Argument("exchange", COMPAT_ARGUMENT, "the compatibility mode of its bindings and diverts", True),
     Argument("exchange", HASH_HEADER, "on an x-consistent-hash exchange: the header that is hashed", True),
     Argument(
         "exchange",
@@ -124,6 +126,7 @@ _ACTING: Final = (
     Argument("queue", PAYLOAD_ARGUMENT, "what bodies are: the filter of the queue looks into them", True),
     Argument("queue", PAYLOAD_SCHEMA, _SCHEMA, True),
     Argument("queue", PAYLOAD_TYPE, _TYPE, True),
+    Argument("queue", COMPAT_ARGUMENT, "the compatibility mode of the filter of the queue", True),
     Argument("queue", QUEUE_FILTER, "only messages that meet the filter enter the queue", True),
     Argument(
         "queue",
@@ -213,6 +216,7 @@ _OTHERS: Final = (
     Argument("limit", MAX_QUEUES, "a vhost with so many queues gets no more of them", True),
     Argument("limit", "max-connections", _NO_CONNECTIONS, idle=(-1,)),
     Argument("limit", "max-channels", _NO_CONNECTIONS, idle=(-1,)),
+    Argument("vhost", "compat", "the compatibility mode of its exchanges and queues", True),
     Argument("vhost", "default_queue_type", _TABLE, idle=("classic", "undefined")),
     Argument("vhost", "tracing", "nothing is traced; explain tells the way of a message", idle=(False,)),
 )

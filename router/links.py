@@ -160,9 +160,9 @@ class Links:
         """The type of an exchange, as it is there."""
         found = self._type_at.get(exchange)
         if found is None:
-            declared = self.exchanges[exchange]
+            declared, there = self.exchanges[exchange], self.limits_at(exchange).text
             found = self._type_at[exchange] = EXCHANGE_TYPES[declared.type].at(
-                declared, lambda: self.bindings_from(exchange), self.limits_at(exchange).text.payload
+                declared, lambda: self.bindings_from(exchange), there.payload, there.compat
             )
         return found
 

@@ -2,7 +2,8 @@
 
 Of the policies that match, the one with the highest priority applies; ties go to the name that sorts
 first. Routing reads two keys of a policy: `alternate-exchange`, and `payload`, which is what the argument `x-payload`
-of an exchange or queue says (an argument of the exchange or queue itself wins). A policy that applies to streams may
+of an exchange or queue says (an argument of the exchange or queue itself wins). The compatibility mode of a vhost is
+asked for here too, since it holds where an exchange or queue states none. A policy that applies to streams may
 have the streams of jobs keep a journal: `journal`, with `max-age` and `max-length-bytes` as brokers bound streams.
 Everything else in a policy is stored and reported.
 """
@@ -15,8 +16,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal, cast
 
+from bindery.router.compat import SPECIFICATION
 from bindery.router.errors import InvalidDeclaration, InvalidInput
-from bindery.router.model import ALTERNATE_EXCHANGE, PAYLOAD_ARGUMENT, Exchange, Queue, Setting, Topology
+from bindery.router.model import (
+    ALTERNATE_EXCHANGE,
+    COMPAT_ARGUMENT,
+    PAYLOAD_ARGUMENT,
+    Exchange,
+    Queue,
+    Setting,
+    Topology,
+)
 from bindery.router.regex import Regex, regex
 from bindery.router.values import Table, Value
 
@@ -146,6 +156,7 @@ class Policies:
     """The policies of one topology, ready to be asked per object: in each vhost, strongest first."""
 
     def __init__(self, topology: Topology, *, kind: str = POLICY) -> None:
+        self._modes = {name: vhost.compat for name, vhost in topology.vhosts.items() if vhost.compat is not None}
         self._by_vhost: dict[str, list[Policy]] = {}
         for policy in policies_of(topology, kind=kind):
             self._by_vhost.setdefault(policy.vhost, []).append(policy)
@@ -182,6 +193,17 @@ class Policies:
             policy = self.applying("exchanges", exchange.vhost, exchange.name)
             value = None if policy is None else policy.definition.get(ALTERNATE_EXCHANGE)
         return value if isinstance(value, str) and value else None
+
+    def compat(self, holder: Exchange | Queue) -> str | None:
+        """The compatibility mode at an exchange or queue: that of its argument, or else of its vhost."""
+        stated = holder.arguments.get(COMPAT_ARGUMENT)
+        if isinstance(stated, str):
+            return None if stated == SPECIFICATION else stated
+        return self._modes.get(holder.vhost)
+
+    def reading(self, holder: Exchange | Queue) -> tuple[Value, str | None]:
+        """What decides how the filters at an exchange or queue are read: what bodies are, and the mode."""
+        return self.payload(holder), self.compat(holder)
 
     def payload(self, holder: Exchange | Queue) -> Value:
         """What bodies are said to be at an exchange or queue: by its argument, or else the policy that applies."""

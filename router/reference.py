@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from bindery.router.compat import switches_of
 from bindery.router.declarations import (
     at,
     binding_filters,
@@ -18,7 +19,6 @@ from bindery.router.declarations import (
     stored_limits,
     transformation,
 )
-from bindery.router.equality import family_equal
 from bindery.router.filters import Filter, evaluate
 from bindery.router.filters.ast import Trouble
 from bindery.router.filters.body_paths import steps_of_key
@@ -37,6 +37,7 @@ from bindery.router.model import (
     Topology,
 )
 from bindery.router.policies import Policies
+from bindery.router.reference_compat import header_equals
 from bindery.router.reference_hashing import HASHING, hashed_binding
 from bindery.router.transforms import Transformation, apply, content_of
 from bindery.router.values import Table
@@ -113,6 +114,7 @@ class NaiveRouter:
         self._exchanges = {exchange.name: exchange for exchange in exchanges}
         self._policies = Policies(topology)
         self._limits = limits = stored_limits(topology)
+        self._switches = {item.name: switches_of(self._policies.compat(item)) for item in exchanges}
         self._queues = {queue.name: queue for queue in queues}
         self._bindings: dict[str, list[tuple[Binding, tuple[Filter, ...]]]] = {}
         self._changes: dict[int, Transformation] = {}
@@ -249,7 +251,7 @@ class NaiveRouter:
             yield from ((binding, filters) for binding, filters in found if binding is chosen)
             return
         for binding, filters in found:
-            if matches(binding, exchange.type, keys, self._entries(binding, message)):
+            if matches(binding, exchange.type, keys, self._entries(binding, message), self._switches[name]):
                 yield binding, filters
 
     def _entries(self, binding: Binding, message: Message) -> Table:
@@ -311,10 +313,17 @@ class NaiveRouter:
         return set_ and state not in walk.diverted and self._alternate_binding(state) is None
 
 
-def matches(binding: Binding, exchange_type: str, keys: Collection[str], properties: Table) -> bool:
+def matches(
+    binding: Binding,
+    exchange_type: str,
+    keys: Collection[str],
+    properties: Table,
+    switches: frozenset[str] = frozenset(),
+) -> bool:
     """Whether an exchange of that type takes a message with these keys and properties along a binding.
 
-    Of a type without hashing: what those choose depends on all bindings.
+    Of a type without hashing: what those choose depends on all bindings. `switches` are those of the compatibility
+    mode there.
     """
     match exchange_type:
         case "direct":
@@ -322,7 +331,7 @@ def matches(binding: Binding, exchange_type: str, keys: Collection[str], propert
         case "topic":
             return any(topic_matches(binding.routing_key, key) for key in keys)
         case "headers":
-            return headers_match(binding.arguments, properties)
+            return headers_match(binding.arguments, properties, switches)
     return True  # fanout
 
 
@@ -341,18 +350,18 @@ def topic_matches(pattern: str, key: str) -> bool:
     return positions[-1]
 
 
-def headers_match(arguments: Table, properties: Table) -> bool:
+def headers_match(arguments: Table, properties: Table, switches: frozenset[str] = frozenset()) -> bool:
     """Whether the arguments of a headers binding accept the application properties of a message."""
     form = arguments.get(X_MATCH, "all")
-    results = list(_criteria(arguments, properties, with_x=str(form).endswith("-with-x")))
+    results = list(_criteria(arguments, properties, switches, with_x=str(form).endswith("-with-x")))
     return any(results) if str(form).startswith("any") else all(results)
 
 
-def _criteria(arguments: Table, properties: Table, *, with_x: bool) -> Iterator[bool]:
+def _criteria(arguments: Table, properties: Table, switches: frozenset[str], *, with_x: bool) -> Iterator[bool]:
     for name, wanted in arguments.items():
         if name in NOT_HEADER_CRITERIA or (name.startswith("x-") and not with_x):
             continue
         if wanted is None:
             yield name in properties
         else:
-            yield name in properties and family_equal(wanted, properties[name])
+            yield name in properties and header_equals(wanted, properties[name], switches)

@@ -137,6 +137,7 @@ _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "tags": "The tags of a vhost.",
         "default_queue_type": "Of a vhost, as declared.",
         "tracing": "Of a vhost, as declared.",
+        "compat": "The compatibility mode of a vhost.",
         "value": "The value of a setting, as JSON.",
         "author": "Who declared it.",
     },

@@ -39,6 +39,7 @@ ROW_SCHEMA: Final = pa.schema(
         ("tags", pa.list_(pa.string())),
         ("default_queue_type", pa.string()),
         ("tracing", pa.bool_()),
+        ("compat", pa.string()),
         ("value", pa.string()),
         ("author", pa.string()),
     ]
@@ -50,7 +51,7 @@ _ARGUMENTS_READ: Final = pa.map_(
 )
 #: Kinds of rows whose columns are the fields of the object; every other kind is a setting.
 _PLAIN: Final[Mapping[str, tuple[type, tuple[str, ...]]]] = {
-    "vhost": (Vhost, ("name", "description", "tags", "default_queue_type", "tracing")),
+    "vhost": (Vhost, ("name", "description", "tags", "default_queue_type", "tracing", "compat")),
     "exchange": (Exchange, ("vhost", "name", "type", "durable", "auto_delete", "internal", "arguments")),
     "queue": (Queue, ("vhost", "name", "durable", "auto_delete", "arguments", "id")),
     "binding": (

@@ -79,7 +79,7 @@ async def put(
     So does who asks again for a vhost in which nobody has any permission.
     """
 
-    declared = Vhost(name, body.description, body.tags, body.default_queue_type, body.tracing)
+    declared = Vhost(name, body.description, body.tags, body.default_queue_type, body.tracing, body.compat)
 
     def change(editor: TopologyEditor) -> bool:
         present = editor.topology.vhosts.get(name)

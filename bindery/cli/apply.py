@@ -33,7 +33,7 @@ _NAMING: Final = frozenset({"name", "vhost", "source", "destination", "destinati
 _PLAIN: Final[dict[str, Any]] = {
     **dict.fromkeys(("auto_delete", "internal", "exclusive", "tracing"), False),
     **dict.fromkeys(("filter", "description", "transform"), ""),
-    **dict.fromkeys(("routing_key", "default_queue_type"), None),
+    **dict.fromkeys(("routing_key", "default_queue_type", "compat"), None),
     "durable": True,
     "tags": [],
     "priority": 0,

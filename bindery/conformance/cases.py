@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bindery.router.capabilities import PLACES
+from bindery.router.compat import MODES
 from bindery.router.errors import InvalidInput
 
 #: The family under which the cases of a dialect are counted; any other dialect is a family of its own.
@@ -91,6 +92,8 @@ def _read_line(line: bytes, where: str) -> Case:
     kind = content["kind"]
     for key, accepts in _REQUIRED.get(kind, {}).items():
         _require(content, key, accepts, where)
+    if "compat" in content:
+        _require(content, "compat", lambda value: value in MODES, where)
     if kind == "capabilities" and content["place"] == "exchange":
         _require(content, "exchange", _is_text, where)
     return Case(content["id"], kind, _family(content), content, where)

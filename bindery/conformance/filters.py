@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from bindery.conformance.report import Outcome, same
 from bindery.router.columns import BatchView
 from bindery.router.errors import InvalidRecord
 from bindery.router.filters import DIALECTS, Filter, FilterGroups, evaluate, parse
-from bindery.router.filters.sets import parse_filter_set
+from bindery.router.filters.limits import DEFAULT_LIMITS
+from bindery.router.filters.sets import DEFAULT_SET_LIMITS, parse_filter_set
 from bindery.router.message import Message, to_batch
 
 
@@ -31,15 +32,23 @@ def run_text_filters(cases: list[Case], clock_ms: int) -> list[Outcome]:
     """Runs cases with a filter in one of the text dialects; another dialect is not supported."""
     known = [case for case in cases if case.content["dialect"] in DIALECTS]
     unknown = [case for case in cases if case.content["dialect"] not in DIALECTS]
-    outcomes = _run(known, lambda case: parse(case.content["filter"], case.content["dialect"]), clock_ms)
+    outcomes = _run(known, _text_filter, clock_ms)
     return outcomes + [Outcome(case, supported=False) for case in unknown]
 
 
 def run_filter_sets(cases: list[Case], clock_ms: int) -> list[Outcome]:
     """Runs cases with an AMQP filter set; `connection` is the reader's, unknown where it is not stated."""
-    return _run(
-        cases, lambda case: parse_filter_set(case.content["filters"], owner=case.content.get("connection")), clock_ms
-    )
+    return _run(cases, _filter_set, clock_ms)
+
+
+def _text_filter(case: Case) -> Filter:
+    limits = replace(DEFAULT_LIMITS, compat=case.content.get("compat"))
+    return parse(case.content["filter"], case.content["dialect"], limits=limits)
+
+
+def _filter_set(case: Case) -> Filter:
+    limits = replace(DEFAULT_SET_LIMITS, text=replace(DEFAULT_LIMITS, compat=case.content.get("compat")))
+    return parse_filter_set(case.content["filters"], owner=case.content.get("connection"), limits=limits)
 
 
 def _run(cases: list[Case], define: Callable[[Case], Filter], clock_ms: int) -> list[Outcome]:

@@ -24,8 +24,8 @@ from bindery.store.consumer_filters import consumer_filter
 
 def run_declare(case: Case) -> Outcome:
     """Declares a topology through the model, and asks the rules of declaration about it."""
-    raw = case.content["topology"]
-    return Outcome(case, engine=defined(_accepted, raw), reference=defined(_allowed, raw))
+    raw, compat = case.content["topology"], case.content.get("compat")
+    return Outcome(case, engine=defined(_accepted, raw, compat), reference=defined(_allowed, raw))
 
 
 def run_route(case: Case, *, clock_ms: int) -> Outcome:
@@ -44,7 +44,7 @@ def run_bridge(case: Case, *, clock_ms: int) -> Outcome:
     content = case.content
 
     def engine() -> list[list[str]]:
-        router = Router.compile(declare(content["topology"]), DEFAULT_VHOST)
+        router = Router.compile(declare(content["topology"], content.get("compat")), DEFAULT_VHOST)
 
         def route(message: Message) -> set[str]:
             return {router.queues[n] for n in router.route(to_batch([message]), clock_ms=clock_ms).queue.tolist()}
@@ -56,7 +56,7 @@ def run_bridge(case: Case, *, clock_ms: int) -> Outcome:
         return _bridged(content, route, accepts)
 
     def reference() -> list[list[str]]:
-        naive = NaiveRouter(declare(content["topology"]), DEFAULT_VHOST)
+        naive = NaiveRouter(declare(content["topology"], content.get("compat")), DEFAULT_VHOST)
         return _bridged(
             content,
             lambda message: naive.route(message, clock_ms=clock_ms).queues,
@@ -66,8 +66,8 @@ def run_bridge(case: Case, *, clock_ms: int) -> Outcome:
     return Outcome(case, engine=evaluated(engine), reference=evaluated(reference))
 
 
-def _accepted(topology: Mapping[str, Any]) -> str:
-    declare(topology)
+def _accepted(topology: Mapping[str, Any], compat: str | None) -> str:
+    declare(topology, compat)
     return "ok"
 
 
@@ -93,7 +93,7 @@ def _message(raw: Mapping[str, Any]) -> Message | None:
 
 
 def _routed(content: Mapping[str, Any], clock_ms: int) -> list[Any]:
-    router = Router.compile(declare(content["topology"]), DEFAULT_VHOST)
+    router = Router.compile(declare(content["topology"], content.get("compat")), DEFAULT_VHOST)
     messages = _messages(content)
     places = [n for n, message in enumerate(messages) if message is not None]
     deliveries = router.route(to_batch(message for message in messages if message is not None), clock_ms=clock_ms)
@@ -113,7 +113,7 @@ def _routed(content: Mapping[str, Any], clock_ms: int) -> list[Any]:
 
 
 def _routed_naively(content: Mapping[str, Any], clock_ms: int) -> list[Any]:
-    naive = NaiveRouter(declare(content["topology"]), DEFAULT_VHOST)
+    naive = NaiveRouter(declare(content["topology"], content.get("compat")), DEFAULT_VHOST)
     found: list[Any] = []
     for item, message in zip(content["messages"], _messages(content), strict=True):
         if message is None:
@@ -130,7 +130,7 @@ def _bridged(
     accepts: Callable[[Filter | None, Message], bool],
 ) -> list[list[str]]:
     """The sorted queues that hold each message in the end; a bridge takes up a copy once, and leaves it there."""
-    topology = declare(content["topology"])
+    topology = declare(content["topology"], content.get("compat"))
     bridges = []
     for item in content["bridges"]:
         payload = stated_payload(topology, topology.queue(DEFAULT_VHOST, item["queue"]), None)

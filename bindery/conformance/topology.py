@@ -7,15 +7,17 @@ from typing import Any
 
 from bindery.router.arguments import decode_arguments
 from bindery.router.declarations import TopologyEditor
-from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology
+from bindery.router.model import DEFAULT_VHOST, Binding, Divert, Exchange, Queue, Topology, Vhost
 
 
-def declare(raw: Mapping[str, Any]) -> Topology:
+def declare(raw: Mapping[str, Any], compat: str | None = None) -> Topology:
     """The topology after declaring everything in the order of a case's lists: exchanges, queues, bindings, diverts.
 
-    Raises the error of the first declaration that is refused.
+    `compat` is the compatibility mode of its vhost. Raises the error of the first declaration that is refused.
     """
     editor = TopologyEditor(Topology.empty())
+    if compat is not None:
+        editor.declare_vhost(Vhost(DEFAULT_VHOST, compat=compat))
     for item in raw.get("exchanges", ()):
         editor.declare_exchange(
             Exchange(

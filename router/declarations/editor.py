@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
 
+from bindery.router.compat import SPECIFICATION, mode_named
 from bindery.router.declarations.filter_limits import check_filter_limits, filter_limits, stored_limits
 from bindery.router.declarations.payloads import at, check_header_criteria, check_header_meaning, check_policy_payload
 from bindery.router.declarations.rules import (
@@ -71,14 +72,30 @@ class TopologyEditor:
     # -- vhosts and settings ------------------------------------------------------------------------
 
     def declare_vhost(self, vhost: Vhost) -> bool:
-        """Create or update a vhost; True when it is new."""
+        """Create or update a vhost; True when it is new.
+
+        A compatibility mode that is not stated stays as it is; `specification` takes it away.
+        """
         check_name(vhost.name, "vhost")
         created = vhost.name not in self.topology.vhosts
-        self._put("vhosts", vhost.name, vhost)
+        self._put("vhosts", vhost.name, self._with_mode(vhost))
         if created:
             for key, exchange in predeclared_exchanges(vhost.name).items():
                 self._own("exchanges")[key] = exchange
         return created
+
+    def _with_mode(self, vhost: Vhost) -> Vhost:
+        """A vhost with the mode that it is to have; raises InvalidDeclaration, FilterError for one it cannot have."""
+        present = self.topology.vhosts.get(vhost.name)
+        before = None if present is None else present.compat
+        mode = before if vhost.compat is None else None if vhost.compat == SPECIFICATION else vhost.compat
+        if mode is not None:
+            mode_named(mode, where=f"vhost {vhost.name!r}: compat")
+        changed = replace(vhost, compat=mode)
+        if mode != before and present is not None:
+            after = Policies(replace(self.topology, vhosts={**self.topology.vhosts, vhost.name: changed}))
+            self._check_reading(vhost.name, self._policies, after)
+        return changed
 
     def delete_vhost(self, name: str) -> None:
         """Delete a vhost with everything in it."""
@@ -139,14 +156,20 @@ class TopologyEditor:
         if setting is not None:
             settings[key] = setting
         before, after = self._policies, Policies(replace(self.topology, settings=settings))
-        if vhost not in before.declaring | after.declaring:
-            return
+        if vhost in before.declaring | after.declaring:
+            self._check_reading(vhost, before, after)
+
+    def _check_reading(self, vhost: str, before: Policies, after: Policies) -> None:
+        """Refuse what changes how filters of a vhost are read when one could not be read any more.
+
+        Raises FilterError, InvalidDeclaration.
+        """
         exchanges, queues, *_ = self.topology.in_vhost(vhost)
         for exchange in exchanges:
-            if before.payload(exchange) != after.payload(exchange):
+            if before.reading(exchange) != after.reading(exchange):
                 self._check_filters_of(exchange, before.payload(exchange), after)
         for queue in queues:
-            if before.payload(queue) != after.payload(queue):
+            if before.reading(queue) != after.reading(queue):
                 queue_filter(queue, at(stored_limits(self.topology), queue, after))
 
     # -- exchanges and queues -----------------------------------------------------------------------
@@ -177,9 +200,8 @@ class TopologyEditor:
             if present.type != exchange.type:
                 for binding in self.topology.bindings_from(exchange.vhost, exchange.name):
                     MEANINGS[exchange.type].check_binding(binding)
-            before = self._policies.payload(present)
-            if before != self._policies.payload(exchange):
-                self._check_filters_of(exchange, before, self._policies)
+            if self._policies.reading(present) != self._policies.reading(exchange):
+                self._check_filters_of(exchange, self._policies.payload(present), self._policies)
         self._put("exchanges", (exchange.vhost, exchange.name), exchange)
         return present is None
 
@@ -406,13 +428,13 @@ class TopologyEditor:
         return cast(dict[int, None], ends[end])
 
     def _put(self, attribute: str, key: Any, item: Object) -> None:
-        if attribute == "settings":
+        if attribute in ("settings", "vhosts"):
             self._known_policies = None
         self._own(attribute)[key] = item
         self.changes[object_key(item)] = item
 
     def _drop(self, attribute: str, key: Any, item: Object) -> None:
-        if attribute == "settings":
+        if attribute in ("settings", "vhosts"):
             self._known_policies = None
         self._own(attribute).pop(key)
         self.changes[object_key(item)] = None

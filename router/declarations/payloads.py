@@ -196,6 +196,9 @@ def stated_payload(topology: Topology, holder: Exchange | Queue | None, stated: 
 
 
 def at(limits: FilterSetLimits, holder: Exchange | Queue | None, policies: Policies) -> FilterSetLimits:
-    """The caps of filters that stand at an exchange or queue, with what bodies are there."""
+    """The caps of filters that stand at an exchange or queue, with what bodies are there and the mode there."""
     payload = declared_payload(limits, holder, policies)
-    return limits if payload is None else replace(limits, text=replace(limits.text, payload=payload))
+    mode = None if holder is None else policies.compat(holder)
+    if payload is None and mode is None:
+        return limits
+    return replace(limits, text=replace(limits.text, payload=payload, compat=mode))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from bindery.router.arguments import encode_plain
+from bindery.router.compat import SPECIFICATION, mode_named
 from bindery.router.declarations.payloads import at, check_header_criteria, check_payload
 from bindery.router.errors import AccessRefused, FilterError, InequivalentArgument, InvalidDeclaration
 from bindery.router.exchanges import EXCHANGE_TYPES
@@ -15,6 +16,7 @@ from bindery.router.filters.sets import FilterSetLimits, parse_filter_set
 from bindery.router.model.objects import (
     ALTERNATE_BINDING,
     ALTERNATE_EXCHANGE,
+    COMPAT_ARGUMENT,
     FILTERS_ARGUMENT,
     MAX_NAME_BYTES,
     OWNER_CONNECTION,
@@ -117,6 +119,14 @@ def _is_alternate_binding(value: Value) -> bool:
     return isinstance(value, Table) and set(value) == {"destination"} and _is_name(value["destination"])
 
 
+def _check_mode(holder: Exchange | Queue, where: str) -> None:
+    """Refuse a compatibility mode that is none."""
+    stated = holder.arguments.get(COMPAT_ARGUMENT)
+    _check_argument(holder.arguments, COMPAT_ARGUMENT, where, lambda v: isinstance(v, str), "the name of a mode")
+    if isinstance(stated, str) and stated != SPECIFICATION:
+        mode_named(stated, where=f"{where}: arguments.{COMPAT_ARGUMENT}")
+
+
 def check_exchange_arguments(exchange: Exchange) -> None:
     """Refuse exchange arguments that routing could not honour."""
     where, table = f"exchange {exchange.name!r}", exchange.arguments
@@ -125,6 +135,7 @@ def check_exchange_arguments(exchange: Exchange) -> None:
     _check_argument(table, UNROUTABLE_BEHAVIOUR, where, lambda v: v in ("DISCARD", "REJECT"), "DISCARD or REJECT")
     _check_argument(table, RECORD_UNROUTABLE, where, lambda v: isinstance(v, bool), "true or false")
     check_payload(exchange, where)
+    _check_mode(exchange, where)
     EXCHANGE_TYPES[exchange.type].check_exchange(exchange)
 
 
@@ -133,6 +144,7 @@ def check_queue_arguments(queue: Queue, limits: FilterSetLimits, policies: Polic
     where, table = f"queue {queue.name!r}", queue.arguments
     _check_argument(table, OWNER_CONNECTION, where, lambda v: isinstance(v, str), "a connection id")
     check_payload(queue, where)
+    _check_mode(queue, where)
     if QUEUE_FILTER in table:
         queue_filter(queue, at(limits, queue, policies))
 

@@ -72,6 +72,8 @@ def _vhost_entry(vhost: Vhost) -> dict[str, Any]:
     if vhost.default_queue_type is not None:
         metadata["default_queue_type"] = vhost.default_queue_type
     entry = {"name": vhost.name, **metadata, "metadata": metadata, "limits": []}
+    if vhost.compat is not None:
+        entry["compat"] = vhost.compat
     return entry | ({"tracing": True} if vhost.tracing else {})
 
 

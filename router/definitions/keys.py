@@ -55,7 +55,7 @@ BESIDE: Final[Mapping[str, str]] = {
 }
 #: Section -> keys of its objects: those that are read, and others with the reason why not.
 _READ: Final[Mapping[str, frozenset[str]]] = {
-    "vhosts": frozenset({"name", "description", "tags", "default_queue_type", "tracing", "metadata"}),
+    "vhosts": frozenset({"name", "description", "tags", "default_queue_type", "tracing", "compat", "metadata"}),
     "global_parameters": frozenset({"name", "value"}),
     "exchanges": frozenset({"vhost", "name", "type", "durable", "auto_delete", "internal", "arguments", *ATTRIBUTES}),
     "queues": frozenset({"vhost", "name", "durable", "auto_delete", "arguments"}),
@@ -77,7 +77,7 @@ _IGNORED: Final[Mapping[str, Mapping[str, str]]] = {
     "bindings": {"properties_key": _GIVEN, "id": _GIVEN},
     DIVERTS_KEY: {"id": _GIVEN},
 }
-_METADATA: Final = frozenset({"description", "tags", "default_queue_type", "tracing"})
+_METADATA: Final = frozenset({"description", "tags", "default_queue_type", "tracing", "compat"})
 _METADATA_IGNORED: Final = {"protected_from_deletion": "protection is a parameter (component vhost-protection)"}
 _POLICY_VALUE: Final = frozenset({"pattern", "apply-to", "definition", "priority", "name", "vhost"})
 

@@ -212,6 +212,7 @@ class _Reader:
             tags=_tags(known.get("tags"), f"{path}.tags"),
             default_queue_type=_text(known, "default_queue_type", path, default="") or None,
             tracing=_flag(known, "tracing", path, default=False),
+            compat=_text(known, "compat", path, default="") or None,
         )
 
     def _exchange(self, raw: Mapping[str, Any], path: str) -> Exchange:

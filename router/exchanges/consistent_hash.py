@@ -52,7 +52,11 @@ class ConsistentHash(HashExchange):
         self._field = _hashed(arguments or {})
 
     def at(
-        self, exchange: Exchange, bindings: Callable[[], Iterable[Binding]], payload: Payload | None
+        self,
+        exchange: Exchange,
+        bindings: Callable[[], Iterable[Binding]],
+        payload: Payload | None,
+        compat: str | None = None,
     ) -> ConsistentHash:
         """See `ExchangeType`."""
         return ConsistentHash(exchange.arguments, bindings())

@@ -67,9 +67,16 @@ class ExchangeType(ABC, Generic[Asked]):
     choices: ClassVar[Mapping[str, Sequence[str]]] = _NONE
 
     def at(
-        self, exchange: Exchange, bindings: Callable[[], Iterable[Binding]], payload: Payload | None
+        self,
+        exchange: Exchange,
+        bindings: Callable[[], Iterable[Binding]],
+        payload: Payload | None,
+        compat: str | None = None,
     ) -> ExchangeType[Asked]:
-        """The type as it is at an exchange, with the bindings that leave it, where bodies are of a format."""
+        """The type as it is at an exchange, with the bindings that leave it, where bodies are of a format.
+
+        `compat` is the compatibility mode there.
+        """
         return self
 
     def check_exchange(self, exchange: Exchange) -> None:

@@ -23,7 +23,13 @@ class HashExchange(ExchangeType[int]):
         self.places = {binding.id: place for place, binding in enumerate(taking)}
 
     @abstractmethod
-    def at(self, exchange: Exchange, bindings: Callable[[], Iterable[Binding]], payload: Payload | None) -> Self:
+    def at(
+        self,
+        exchange: Exchange,
+        bindings: Callable[[], Iterable[Binding]],
+        payload: Payload | None,
+        compat: str | None = None,
+    ) -> Self:
         """See `ExchangeType`."""
 
     def order(self, asked: Sequence[int]) -> list[int]:

@@ -14,7 +14,8 @@ from itertools import chain
 from typing import ClassVar, Final
 
 from bindery.router.columns import Ref
-from bindery.router.equality import family_equal, family_key
+from bindery.router.compat import switches_of
+from bindery.router.equality import Equality, equality_under
 from bindery.router.exchanges.exchange_type import ExchangeType, Miss, Remark
 from bindery.router.filters.ast import Trouble
 from bindery.router.filters.body_paths import steps_of_key
@@ -52,17 +53,26 @@ class Criteria:
 
 
 class Headers(ExchangeType[Criteria]):
-    """A binding asks for the criteria among its arguments; `payload` is what bodies are."""
+    """A binding asks for the criteria among its arguments; `payload` is what bodies are, `compat` the mode."""
 
     reads_headers = True
     choices: ClassVar[Mapping[str, Sequence[str]]] = {X_MATCH: X_MATCH_FORMS}
 
-    def __init__(self, payload: Payload | None = None) -> None:
+    def __init__(self, payload: Payload | None = None, compat: str | None = None) -> None:
         self._payload = payload
+        self._compat = compat
+        #: When a header is equal to an argument.
+        self.equality: Final = equality_under(switches_of(compat))
 
-    def at(self, exchange: Exchange, bindings: Callable[[], Iterable[Binding]], payload: Payload | None) -> Headers:
+    def at(
+        self,
+        exchange: Exchange,
+        bindings: Callable[[], Iterable[Binding]],
+        payload: Payload | None,
+        compat: str | None = None,
+    ) -> Headers:
         """See `ExchangeType`."""
-        return self if payload == self._payload else Headers(payload)
+        return self if (payload, compat) == (self._payload, self._compat) else Headers(payload, compat)
 
     def _name(self, key: str) -> Name:
         if self._payload is None:
@@ -79,13 +89,14 @@ class Headers(ExchangeType[Criteria]):
             for key, value in binding.arguments.items()
             if key not in NOT_HEADER_CRITERIA and (with_x or not key.startswith("x-"))
         }
-        keys = frozenset((name, None if value is None else family_key(value)) for name, value in found.items())
+        key = self.equality.key
+        keys = frozenset((name, None if value is None else key(value)) for name, value in found.items())
         form = form.removesuffix("-with-x")
         return Criteria(form, found, keys, form == "all" or len(found) == 1)
 
     def matcher(self, asked: Sequence[Criteria], base: int) -> HeadersMatcher:
         """See `ExchangeType`."""
-        return HeadersMatcher([(one.form, one.compared) for one in asked], base)
+        return HeadersMatcher([(one.form, one.compared) for one in asked], base, self.equality)
 
     def miss(self, binding: Binding, keys: Sequence[str], message: Message) -> Miss | None:
         """The headers that a binding asks for and a message does not have so."""
@@ -94,7 +105,7 @@ class Headers(ExchangeType[Criteria]):
         if self.never(criteria):
             return Miss("no header is named and x-match is any: the binding matches no message", 0, 1)
         found = [(value, _found(name, message)) for name, value in wanted.items()]
-        missing = [_missing(value, one) for value, one in found if not one.agrees(value)]
+        missing = [_missing(value, one, self._compat) for value, one in found if not one.agrees(value, self.equality)]
         if not missing or (criteria.form == "any" and len(missing) < len(wanted)):
             return None
         text = "; ".join(missing)
@@ -126,8 +137,11 @@ class Headers(ExchangeType[Criteria]):
         return _CriteriaIndex(asked).candidates
 
     def implied(self, asked: Criteria) -> Mapping[Ref, Value]:
-        """The values of an "all"; a void criterion asks for presence: the value stays open."""
-        if asked.form != "all":
+        """The values of an "all"; a void criterion asks for presence: the value stays open.
+
+        Under another equality than that by family a header may have any of several values.
+        """
+        if asked.form != "all" or self.equality.switches:
             return {}
         named = ((name if isinstance(name, Ref) else Ref(_SECTION, name), v) for name, v in asked.compared.items())
         return {ref: value for ref, value in named if value is not None}
@@ -159,9 +173,9 @@ class _Found:
     value: Value = None
     why: str | None = None
 
-    def agrees(self, wanted: Value) -> bool:
+    def agrees(self, wanted: Value, equality: Equality) -> bool:
         """Whether a criterion is met."""
-        return self.why is None and (wanted is None or family_equal(wanted, self.value))
+        return self.why is None and (wanted is None or equality.equal(wanted, self.value))
 
 
 def _found(name: Name, message: Message) -> _Found:
@@ -174,13 +188,14 @@ def _found(name: Name, message: Message) -> _Found:
     return _Found(what, seen.value, None if seen.value is not None else f"{what} is missing: {seen.why}")
 
 
-def _missing(wanted: Value, found: _Found) -> str:
+def _missing(wanted: Value, found: _Found, compat: str | None) -> str:
     if found.why is not None:
         return f"{found.why}, {'any value' if wanted is None else shown(wanted)} is wanted"
     name, actual = found.name, found.value
     if type(actual) is type(wanted) or actual is None:
         return f"{name} is {shown(actual)}, {shown(wanted)} is wanted"
-    return f"{name} is {described(actual)}, {described(wanted)} is wanted: unlike types are never equal"
+    why = "unlike types are never equal" if compat is None else f"under {compat} these are not equal"
+    return f"{name} is {described(actual)}, {described(wanted)} is wanted: {why}"
 
 
 class _CriteriaIndex:

@@ -23,7 +23,13 @@ class ModulusHash(HashExchange):
     def __init__(self, bindings: Iterable[Binding] = ()) -> None:
         super().__init__(sorted(bindings, key=_place))
 
-    def at(self, exchange: Exchange, bindings: Callable[[], Iterable[Binding]], payload: Payload | None) -> ModulusHash:
+    def at(
+        self,
+        exchange: Exchange,
+        bindings: Callable[[], Iterable[Binding]],
+        payload: Payload | None,
+        compat: str | None = None,
+    ) -> ModulusHash:
         """See `ExchangeType`."""
         return ModulusHash(bindings())
 

@@ -67,6 +67,7 @@ class Limits:
     xpath           what its XPATH operands may cost
     bodies          what a body may be for a filter that looks into it
     payload         what bodies are where the filter stands; None: nobody says so, and `body.` has no meaning
+    compat          the compatibility mode there (`bindery.router.compat`); None: the specification holds
     """
 
     characters: int = 4096
@@ -76,6 +77,7 @@ class Limits:
     xpath: XPathLimits = field(default_factory=XPathLimits)
     bodies: PayloadLimits = field(default_factory=PayloadLimits)
     payload: Payload | None = None
+    compat: str | None = None
 
 
 DEFAULT_LIMITS = Limits()

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bindery.router.columns import BINARY, BOOL, DOUBLE, INT, NESTED, STRING, TIMESTAMP, Column, Ref
-from bindery.router.equality import family_key
+from bindery.router.equality import BY_FAMILY, Equality
 from bindery.router.matching.matcher import Matches, States
 from bindery.router.matching.texts import KERNELS, Int32s, Int64s, NumberTable, slots_for
 from bindery.router.native import kernels
@@ -35,11 +35,11 @@ Rule = tuple[str, Mapping[Name, Value]]
 class HeadersMatcher:
     """An inverted index over header criteria; rule `base + i` is the i-th."""
 
-    def __init__(self, rules: Sequence[Rule], base: int) -> None:
+    def __init__(self, rules: Sequence[Rule], base: int, equality: Equality = BY_FAMILY) -> None:
         self._base = base
         self._rule_count = len(rules)
         self._names: dict[Name, int] = {}
-        self._atoms = _Atoms()
+        self._atoms = _Atoms(equality)
         everything: list[int] = []
         any_rules: list[tuple[int, tuple[tuple[int, int], ...]]] = []
         all_rules: list[tuple[int, dict[int, int]]] = []
@@ -133,9 +133,13 @@ class HeadersMatcher:
 
 
 class _Atoms:
-    """The distinct typed values that criteria name, numbered; a batch's values are looked up by family."""
+    """The distinct typed values that criteria name, numbered; a batch's values are looked up by family.
 
-    def __init__(self) -> None:
+    Under another equality than that by family, a number stands under every value that is equal to its own.
+    """
+
+    def __init__(self, equality: Equality) -> None:
+        self._equality = equality
         self._numbers: dict[Hashable, int] = {}
         self._values: list[Value] = []
 
@@ -146,7 +150,7 @@ class _Atoms:
         """The number of a criterion's value; void has none. NaN gets a number that nothing finds."""
         if value is None:
             return _VOID
-        number = self._numbers.setdefault(family_key(value), len(self._values))
+        number = self._numbers.setdefault(self._equality.key(value), len(self._values))
         if number == len(self._values):
             self._values.append(value)
         return number
@@ -155,7 +159,8 @@ class _Atoms:
         """Sort the values by family for lookup."""
         self._texts: dict[tuple[int, Hashable], int] = {}
         ordered: dict[int, list[tuple[float, int]]] = {tag: [] for tag in (BOOL, INT, DOUBLE, TIMESTAMP)}
-        for number, value in enumerate(map(member_value, self._values)):
+        alike = self._equality.alike
+        for number, value in ((n, member_value(one)) for n, named in enumerate(self._values) for one in alike(named)):
             match value:
                 case bool():
                     ordered[BOOL].append((int(value), number))
@@ -173,7 +178,7 @@ class _Atoms:
                 case Opaque():  # equals nothing
                     pass
                 case _:
-                    self._texts[NESTED, family_key(value)] = number
+                    self._texts[NESTED, self._equality.nested_key(value)] = number
         self._ordered: dict[int, tuple[npt.NDArray[np.generic], Int32s]] = {}
         for tag, pairs in ordered.items():
             if pairs:
@@ -203,7 +208,7 @@ class _Atoms:
         return found
 
     def _text(self, tag: int, text: str | bytes) -> int:
-        key: Hashable = family_key(nested_value(str(text))) if tag == NESTED else text
+        key: Hashable = self._equality.nested_key(nested_value(str(text))) if tag == NESTED else text
         return self._texts.get((tag, key), -1)
 
 

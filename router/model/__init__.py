@@ -6,6 +6,7 @@
 from bindery.router.model.objects import (
     ALTERNATE_BINDING,
     ALTERNATE_EXCHANGE,
+    COMPAT_ARGUMENT,
     DEFAULT_BINDING_ID,
     DEFAULT_VHOST,
     EXCHANGE_TYPES,
@@ -50,6 +51,7 @@ from bindery.router.model.topology import Topology
 __all__ = [
     "ALTERNATE_BINDING",
     "ALTERNATE_EXCHANGE",
+    "COMPAT_ARGUMENT",
     "DEFAULT_BINDING_ID",
     "DEFAULT_VHOST",
     "EXCHANGE_TYPES",

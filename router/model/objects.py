@@ -45,6 +45,7 @@ PAYLOAD_SCHEMA: Final = "x-payload-schema"
 PAYLOAD_TYPE: Final = "x-payload-type"
 QUEUE_FILTER: Final = "x-queue-filter"
 OWNER_CONNECTION: Final = "x-owner-connection"
+COMPAT_ARGUMENT: Final = "x-compat"
 
 X_MATCH_FORMS: Final = ("all", "any", "all-with-x", "any-with-x")
 #: Binding arguments that are never header criteria (docs/routing.md).
@@ -56,13 +57,14 @@ _EMPTY: Final = Table()
 
 @dataclass(frozen=True, slots=True)
 class Vhost:
-    """A namespace of exchanges and queues."""
+    """A namespace of exchanges and queues; `compat` is its compatibility mode (docs/compat.md), None for none."""
 
     name: str
     description: str = ""
     tags: tuple[str, ...] = ()
     default_queue_type: str | None = None
     tracing: bool = False
+    compat: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bindery.router.equality import family_equal
-from bindery.router.exchanges.headers import Criteria
+from bindery.router.equality import Equality
+from bindery.router.exchanges.headers import Criteria, Headers
 from bindery.router.explain import Cause, Explanation, Visit
 from bindery.router.filters import Filter, evaluate
 from bindery.router.links import Links
@@ -160,8 +160,8 @@ class Changes:
         if not isinstance(link, Binding) or link.id == 0 or cause.visit is None:
             return
         exchange_type = self._links.type_of(link)
-        if exchange_type.reads_headers:
-            arguments = self._fewer_criteria(link, exchange_type.asked(link))
+        if isinstance(exchange_type, Headers):
+            arguments = self._fewer_criteria(link, exchange_type.asked(link), exchange_type.equality)
             if arguments is not None:
                 says = f"{self._named(link)} asks for {_asked(arguments)} instead of {_asked(link.arguments)}"
                 yield self._replaced(link, replace(link, arguments=Table(arguments)), says, _LED_ON)
@@ -173,13 +173,13 @@ class Changes:
             says = f"{self._named(link)} has the key {key!r} instead of {link.routing_key!r}"
             yield self._replaced(link, replace(link, routing_key=key), says, _WORDS)
 
-    def _fewer_criteria(self, binding: Binding, asked: Criteria) -> dict[str, Value] | None:
+    def _fewer_criteria(self, binding: Binding, asked: Criteria, equality: Equality) -> dict[str, Value] | None:
         """The arguments of a headers binding that the message meets too; None where that takes another binding."""
         held = self._message.application_properties
         failing = {
             name
             for name, value in asked.compared.items()
-            if isinstance(name, str) and not (name in held and (value is None or family_equal(value, held[name])))
+            if isinstance(name, str) and not (name in held and (value is None or equality.equal(value, held[name])))
         }
         if asked.form == "all":
             return {name: value for name, value in binding.arguments.items() if name not in failing}

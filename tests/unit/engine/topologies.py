@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from bindery.router.compat import MODES, SPECIFICATION
 from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError
 from bindery.router.message import Message
-from bindery.router.model import DEFAULT_VHOST, EXCHANGE_TYPES, Binding, Divert, Exchange, Queue, Topology
+from bindery.router.model import DEFAULT_VHOST, EXCHANGE_TYPES, Binding, Divert, Exchange, Queue, Topology, Vhost
 from bindery.router.values import Table, Timestamp
 
 EXCHANGES = tuple("ABCDEF")
@@ -17,10 +18,17 @@ PREDECLARED = ("", "amq.direct", "amq.fanout", "amq.topic", "amq.match")
 words = st.sampled_from(["a", "b", "*", "#", "", "a#", "é"])
 keys = st.lists(words, max_size=4).map(".".join) | st.sampled_from(["p", "q", "a", "a.b", ""])
 scalars = st.sampled_from(
-    [1, 2, 1.0, 0.0, -0.0, float("nan"), "1", "x", "", True, False, Timestamp(1), b"1", b"x", 2**53, 2**53 + 1]
+    [
+        *[1, 2, 1.0, 0.0, -0.0, float("nan"), "1", "x", "", True, False, Timestamp(1), b"1", b"x", 2**53, 2**53 + 1],
+        *[Timestamp(1000), 1000, 1.5, float(2**53)],
+    ]
 )
 nested = st.sampled_from(
-    [(), (1,), (1.0,), (None,), Table({"k": 1}), Table({"k": None}), Table(), (Table({"k": (1,)}),)]
+    [
+        *[(), (1,), (1.0,), (None,), Table({"k": 1}), Table({"k": None}), Table(), (Table({"k": (1,)}),)],
+        *[Table({"k": 1, "l": 2}), Table({"l": 2, "k": 1})],
+        *[(Table({"k": (), "l": "x"}),), (Table({"l": "x", "k": ()}),)],
+    ]
 )
 headers = st.sampled_from(["h", "i", "x-h", "ü"])
 selectors = st.sampled_from(
@@ -35,6 +43,9 @@ filter_sets = st.sampled_from(
 )
 artemis = st.sampled_from(["h = 1", "i IS NOT NULL", "AMQPriority > 4", "AMQAddress = 'A'", ""])
 
+#: The mode of a vhost, one time in two, and now and then that of an exchange or queue.
+modes = st.none() | st.sampled_from(sorted(MODES))
+stated_modes = st.sampled_from([{}, {}, {}, *({"x-compat": name} for name in (*sorted(MODES), SPECIFICATION))])
 
 weights = st.sampled_from(["1", "2", "+3", "007", "40"])
 hashed = st.sampled_from(
@@ -73,23 +84,24 @@ def binding_arguments(draw: st.DrawFn) -> Table:
 
 @st.composite
 def topologies(draw: st.DrawFn) -> Topology:
-    """A topology of a few exchanges and queues with many ways between them."""
+    """A topology of a few exchanges and queues with many ways between them, under any compatibility mode."""
     editor = TopologyEditor(Topology.empty())
+    editor.declare_vhost(Vhost(DEFAULT_VHOST, compat=draw(modes)))
     exchanges = list(PREDECLARED[1:])
     for name in EXCHANGES[: draw(st.integers(1, len(EXCHANGES)))]:
         kind = draw(st.sampled_from(EXCHANGE_TYPES))
         internal = draw(st.integers(0, 5)) == 0
-        arguments = draw(exchange_arguments())
+        arguments = Table({**draw(exchange_arguments()), **draw(stated_modes)})
         if kind == "x-consistent-hash":
             arguments = Table({**arguments, **draw(hashed)})
         editor.declare_exchange(Exchange(DEFAULT_VHOST, name, kind, internal=internal, arguments=arguments))
         exchanges += [name] * 3
     for name in QUEUES[: draw(st.integers(1, len(QUEUES)))]:
-        arguments = {}
+        arguments = draw(stated_modes)
         if draw(st.integers(0, 3)) == 0:
-            arguments["x-queue-filter"] = draw(artemis)
+            arguments = {**arguments, "x-queue-filter": draw(artemis)}
         if draw(st.integers(0, 3)) == 0:
-            arguments["x-owner-connection"] = "c1"
+            arguments = {**arguments, "x-owner-connection": "c1"}
         editor.declare_queue(Queue(DEFAULT_VHOST, name, arguments=Table(arguments)))
     queues = [name for _, name in editor.topology.queues]
     for _ in range(draw(st.integers(0, 12))):

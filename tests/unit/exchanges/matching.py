@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from bindery.router.declarations import TopologyEditor
 from bindery.router.engine import Router
 from bindery.router.message import Message, to_batch
-from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology
+from bindery.router.model import DEFAULT_VHOST, Binding, Exchange, Queue, Topology, Vhost
 from bindery.router.values import Table
 
 
-def exchange_router(kind: str, bindings: Sequence[tuple[str, Mapping[str, object]]]) -> Router:
-    """A router whose exchange `x` binds queue n by the n-th routing key and arguments."""
+def exchange_router(
+    kind: str, bindings: Sequence[tuple[str, Mapping[str, object]]], compat: str | None = None
+) -> Router:
+    """A router whose exchange `x` binds queue n by the n-th routing key and arguments, under a mode."""
     editor = TopologyEditor(Topology.empty())
+    editor.declare_vhost(Vhost(DEFAULT_VHOST, compat=compat))
     editor.declare_exchange(Exchange(DEFAULT_VHOST, "x", kind))
     for number, (key, arguments) in enumerate(bindings):
         editor.declare_queue(Queue(DEFAULT_VHOST, f"{number:06}"))

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bindery.router.compat import switches_of
 from bindery.router.message import Message
 from bindery.router.reference import headers_match
 from bindery.router.values import Opaque, Table, Timestamp
-from tests.unit.engine.topologies import headers, nested, scalars
+from tests.unit.engine.topologies import headers, modes, nested, scalars
 from tests.unit.exchanges.matching import exchange_router, matched, visits
 
 values = scalars | nested | st.none()
@@ -25,15 +26,17 @@ def publish(**properties: object) -> Message:
     return Message(exchange="x", application_properties=Table({k.replace("_", "-"): v for k, v in properties.items()}))
 
 
-@given(st.lists(arguments, max_size=8), st.lists(st.dictionaries(headers, values, max_size=4), max_size=6))
+@given(st.lists(arguments, max_size=8), st.lists(st.dictionaries(headers, values, max_size=4), max_size=6), modes)
 @settings(deadline=None)
 def test_bindings_match_what_their_definition_says(
-    tables: list[dict[str, object]], sent: list[dict[str, object]]
+    tables: list[dict[str, object]], sent: list[dict[str, object]], mode: str | None
 ) -> None:
-    router = exchange_router("headers", [("", table) for table in tables])
+    router = exchange_router("headers", [("", table) for table in tables], mode)
     messages = [Message(exchange="x", application_properties=Table(properties)) for properties in sent]
+    switches = switches_of(mode)
     expected = [
-        {n for n, table in enumerate(tables) if headers_match(Table(table), Table(properties))} for properties in sent
+        {n for n, table in enumerate(tables) if headers_match(Table(table), Table(properties), switches)}
+        for properties in sent
     ]
     assert matched(router, messages) == expected
 
