@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from bindery.router.compat import switches_of
+from bindery.router.compat import HEADERS_ANY_OF_NOTHING, HEADERS_EMPTY_TEXT, HEADERS_FORMS, switches_of
 from bindery.router.declarations import (
     at,
     binding_filters,
@@ -37,7 +37,7 @@ from bindery.router.model import (
     Topology,
 )
 from bindery.router.policies import Policies
-from bindery.router.reference_compat import header_equals
+from bindery.router.reference_compat import header_equals, topic_words
 from bindery.router.reference_hashing import HASHING, hashed_binding
 from bindery.router.transforms import Transformation, apply, content_of
 from bindery.router.values import Table
@@ -329,18 +329,18 @@ def matches(
         case "direct":
             return binding.routing_key in keys
         case "topic":
-            return any(topic_matches(binding.routing_key, key) for key in keys)
+            return any(topic_matches(binding.routing_key, key, switches) for key in keys)
         case "headers":
             return headers_match(binding.arguments, properties, switches)
     return True  # fanout
 
 
-def topic_matches(pattern: str, key: str) -> bool:
+def topic_matches(pattern: str, key: str, switches: frozenset[str] = frozenset()) -> bool:
     """Whether a topic binding key accepts a routing key; the empty text is zero words (Broker-J §4.6.2.2)."""
-    words = key.split(".") if key else []
+    words, parts = topic_words(key, switches), topic_words(pattern, switches)
     # positions[i]: the pattern so far accepts the first i words
     positions = [True] + [False] * len(words)
-    for part in pattern.split(".") if pattern else []:
+    for part in parts:
         if part == "#":
             positions = [any(positions[: end + 1]) for end in range(len(positions))]
         else:
@@ -353,7 +353,11 @@ def topic_matches(pattern: str, key: str) -> bool:
 def headers_match(arguments: Table, properties: Table, switches: frozenset[str] = frozenset()) -> bool:
     """Whether the arguments of a headers binding accept the application properties of a message."""
     form = arguments.get(X_MATCH, "all")
+    if HEADERS_FORMS in switches:
+        form = "any" if form == "any" else "all"
     results = list(_criteria(arguments, properties, switches, with_x=str(form).endswith("-with-x")))
+    if not results and HEADERS_ANY_OF_NOTHING in switches:
+        return True
     return any(results) if str(form).startswith("any") else all(results)
 
 
@@ -361,7 +365,9 @@ def _criteria(arguments: Table, properties: Table, switches: frozenset[str], *, 
     for name, wanted in arguments.items():
         if name in NOT_HEADER_CRITERIA or (name.startswith("x-") and not with_x):
             continue
-        if wanted is None:
+        if HEADERS_FORMS in switches and name.startswith("X-"):
+            continue
+        if wanted is None or (wanted == "" and HEADERS_EMPTY_TEXT in switches):
             yield name in properties
         else:
             yield name in properties and header_equals(wanted, properties[name], switches)

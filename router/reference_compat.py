@@ -6,12 +6,28 @@ as its language compares.
 
 from __future__ import annotations
 
-from bindery.router.compat import HEADERS_MILLISECONDS, HEADERS_NESTED, HEADERS_NUMBERS, HEADERS_TEXTS
+from bindery.router.compat import (
+    HEADERS_MILLISECONDS,
+    HEADERS_NESTED,
+    HEADERS_NUMBERS,
+    HEADERS_TEXTS,
+    TOPIC_EMPTY_WORDS,
+)
 from bindery.router.equality import family_equal
 from bindery.router.values import Table, Timestamp, Value
 
 #: A value as Erlang has it, a number, a text of bytes, an atom or a list, and the name of its type.
 Term = tuple[str, object]
+
+
+def topic_words(text: str, switches: frozenset[str]) -> list[str]:
+    """The words of a key or pattern; under Broker-J as Java splits a text, empty ones at its end left out."""
+    if TOPIC_EMPTY_WORDS not in switches:
+        return text.split(".") if text else []
+    found = text.split(".")
+    while len(found) > 1 and found[-1] == "":
+        found.pop()
+    return [] if found == [""] and text else found
 
 
 def header_equals(argument: Value, header: Value, switches: frozenset[str]) -> bool:

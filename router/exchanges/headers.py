@@ -14,7 +14,7 @@ from itertools import chain
 from typing import ClassVar, Final
 
 from bindery.router.columns import Ref
-from bindery.router.compat import switches_of
+from bindery.router.compat import HEADERS_ANY_OF_NOTHING, HEADERS_EMPTY_TEXT, HEADERS_FORMS, switches_of
 from bindery.router.equality import Equality, equality_under
 from bindery.router.exchanges.exchange_type import ExchangeType, Miss, Remark
 from bindery.router.filters.ast import Trouble
@@ -61,8 +61,9 @@ class Headers(ExchangeType[Criteria]):
     def __init__(self, payload: Payload | None = None, compat: str | None = None) -> None:
         self._payload = payload
         self._compat = compat
+        self._switches = switches_of(compat)
         #: When a header is equal to an argument.
-        self.equality: Final = equality_under(switches_of(compat))
+        self.equality: Final = equality_under(self._switches)
 
     def at(
         self,
@@ -82,17 +83,25 @@ class Headers(ExchangeType[Criteria]):
 
     def asked(self, binding: Binding) -> Criteria:
         """See `ExchangeType`."""
-        form = str(binding.arguments.get(X_MATCH, "all"))
-        with_x = form.endswith("-with-x")
+        form, skipped = self._form(binding)
+        empty_asks = HEADERS_EMPTY_TEXT in self._switches
         found = {
-            self._name(key): value
+            self._name(key): None if empty_asks and value == "" else value
             for key, value in binding.arguments.items()
-            if key not in NOT_HEADER_CRITERIA and (with_x or not key.startswith("x-"))
+            if key not in NOT_HEADER_CRITERIA and not key.startswith(skipped)
         }
+        if not found and HEADERS_ANY_OF_NOTHING in self._switches:
+            form = "all"
         key = self.equality.key
         keys = frozenset((name, None if value is None else key(value)) for name, value in found.items())
-        form = form.removesuffix("-with-x")
         return Criteria(form, found, keys, form == "all" or len(found) == 1)
+
+    def _form(self, binding: Binding) -> tuple[str, tuple[str, ...]]:
+        """All or any, and how the names of arguments begin that are no criteria."""
+        stated = str(binding.arguments.get(X_MATCH, "all"))
+        if HEADERS_FORMS in self._switches:
+            return "any" if stated == "any" else "all", ("x-", "X-")
+        return stated.removesuffix("-with-x"), () if stated.endswith("-with-x") else ("x-",)
 
     def matcher(self, asked: Sequence[Criteria], base: int) -> HeadersMatcher:
         """See `ExchangeType`."""

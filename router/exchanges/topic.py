@@ -3,33 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Final
 
+from bindery.router.compat import TOPIC_EMPTY_WORDS, switches_of
 from bindery.router.exchanges.exchange_type import ExchangeType, Miss, Remark
 from bindery.router.exchanges.patterns import Pattern, PatternIndex, words
-from bindery.router.matching.trie import ANY, ONE, TopicTrie
+from bindery.router.filters.limits import Payload
+from bindery.router.matching.trie import ANY, ONE, SpellingTrie, TopicTrie
 from bindery.router.message import Message
-from bindery.router.model import Binding
+from bindery.router.model import MAX_NAME_BYTES, Binding, Exchange
 
 
 class Topic(ExchangeType[Pattern]):
-    """A binding asks for the keys of its pattern."""
+    """A binding asks for the keys of its pattern; `spelled` is how a key is read under a compatibility mode."""
 
     reads_key = True
 
+    def __init__(self, spelled: Callable[[str], str] | None = None) -> None:
+        self._spelled = spelled
+
+    def at(
+        self,
+        exchange: Exchange,
+        bindings: Callable[[], Iterable[Binding]],
+        payload: Payload | None,
+        compat: str | None = None,
+    ) -> Topic:
+        """See `ExchangeType`."""
+        return _TRIMMING if TOPIC_EMPTY_WORDS in switches_of(compat) else self
+
+    def _read(self, key: str) -> str:
+        return key if self._spelled is None else self._spelled(key)
+
     def asked(self, binding: Binding) -> Pattern:
         """See `ExchangeType`."""
-        return Pattern.of(binding.routing_key)
+        return Pattern.of(self._read(binding.routing_key))
 
     def matcher(self, asked: Sequence[Pattern], base: int) -> TopicTrie:
         """See `ExchangeType`."""
-        return TopicTrie(asked, base)
+        return TopicTrie(asked, base) if self._spelled is None else SpellingTrie(asked, base, self._spelled)
 
     def miss(self, binding: Binding, keys: Sequence[str], message: Message) -> Miss | None:
         """The word at which the nearest of the keys leaves the pattern."""
         pattern = self.asked(binding)
         nearest = None
         for key in keys:
-            miss = _miss(binding.routing_key, pattern, key)
+            miss = _miss(binding.routing_key, pattern, key, words(self._read(key)))
             if miss is None:
                 return None
             if nearest is None or miss.matched > nearest.matched:
@@ -56,12 +75,30 @@ class Topic(ExchangeType[Pattern]):
         yield from super().remarks(binding)
 
 
-def _miss(text: str, pattern: Pattern, key: str) -> Miss | None:
-    places, said = pattern.start, words(key)
+#: The one word of the empty key where it has one. No pattern names it: it is longer than a key may be.
+_EMPTY_WORD: Final = "\0" * (MAX_NAME_BYTES + 1)
+
+
+def without_last_empty_words(key: str) -> str:
+    """A key without the empty words at its end; the empty key stays one word (Broker-J, as Java splits a text).
+
+    "a.." is "a", "." has no words, "" has one.
+    """
+    if key == "":
+        return _EMPTY_WORD
+    trimmed = key.rstrip(".")
+    return trimmed + "\0" if trimmed == _EMPTY_WORD else trimmed
+
+
+_TRIMMING: Final = Topic(without_last_empty_words)
+
+
+def _miss(text: str, pattern: Pattern, key: str, said: Sequence[str]) -> Miss | None:
+    places = pattern.start
     for number, word in enumerate(said, 1):
         following = pattern.step(places, word)
         if not following:
-            where = f"word {number} of key {key!r} is {word!r}, {text!r} wants {_wanted(pattern, places)}"
+            where = f"word {number} of key {key!r} is {_shown(word)!r}, {text!r} wants {_wanted(pattern, places)}"
             break
         places = following
     else:
@@ -72,6 +109,10 @@ def _miss(text: str, pattern: Pattern, key: str) -> Miss | None:
     return Miss(where, agreed, pattern.fewest)
 
 
+def _shown(word: str) -> str:
+    return "" if word == _EMPTY_WORD else word
+
+
 def _wanted(pattern: Pattern, places: int) -> str:
-    wanted = sorted({word for place, word in enumerate(pattern) if places >> place & 1 and word != ANY})
+    wanted = sorted({_shown(word) for place, word in enumerate(pattern) if places >> place & 1 and word != ANY})
     return " or ".join("one more word" if word == ONE else repr(word) for word in wanted) or "no further word"

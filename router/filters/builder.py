@@ -32,11 +32,11 @@ from bindery.router.filters.ast import (
     Not,
     Or,
     Sign,
-    Truth,
     XPath,
 )
 from bindery.router.filters.body_paths import Path as BodyPath
 from bindery.router.filters.cesql.building import EventRules
+from bindery.router.filters.deviations.building import Deviations
 from bindery.router.filters.dialect import Dialect
 from bindery.router.filters.fields import SQL_VALUES, is_map
 from bindery.router.filters.limits import Limits
@@ -67,10 +67,12 @@ class TreeBuilder(EventRules, ServiceBusRules):
     text: str
     dialect: Dialect
     limits: Limits
+    deviations: Deviations
 
     def build_with(self, text: str, dialect: Dialect, limits: Limits) -> None:
         """Set the text that the next parse is about."""
         self.text, self.dialect, self.limits = text, dialect, limits
+        self.deviations = Deviations.under(limits.compat, dialect)
 
     # conditions
 
@@ -78,10 +80,12 @@ class TreeBuilder(EventRules, ServiceBusRules):
         return self._condition(part)
 
     def either(self, *parts: Part) -> Part:
-        return Part(Or(_flat(Or, parts, self)), parts[0].start, parts[-1].end)
+        node = self.deviations.either(_flat(Or, parts, self))
+        return Part(node, parts[0].start, parts[-1].end)
 
     def both(self, *parts: Part) -> Part:
-        return Part(And(_flat(And, parts, self)), parts[0].start, parts[-1].end)
+        node = self.deviations.both(_flat(And, parts, self))
+        return Part(node, parts[0].start, parts[-1].end)
 
     def negate(self, part: Part) -> Part:
         return Part(Not(self._condition(part)), part.start, part.end)
@@ -91,7 +95,8 @@ class TreeBuilder(EventRules, ServiceBusRules):
         for side in (left, right):
             if name not in _EQUALITY:
                 self._refuse_unordered(side, f"`{name}`")
-        return Part(Compare(name, left.node, right.node, self.dialect.rules), left.start, right.end)
+        node = self.deviations.compare(Compare(name, left.node, right.node, self.deviations.rules))
+        return Part(node, left.start, right.end)
 
     def between(self, operand: Part, low: Part, high: Part) -> Part:
         return self._between(operand, low, high, negated=False)
@@ -102,7 +107,7 @@ class TreeBuilder(EventRules, ServiceBusRules):
     def _between(self, operand: Part, low: Part, high: Part, *, negated: bool) -> Part:
         for side in (operand, low, high):
             self._refuse_unordered(side, "BETWEEN")
-        node = Between(operand.node, low.node, high.node, negated, self.dialect.rules)
+        node = self.deviations.between(Between(operand.node, low.node, high.node, negated, self.deviations.rules))
         return Part(node, operand.start, high.end)
 
     def member(self, operand: Part, *members: Part) -> Part:
@@ -112,7 +117,8 @@ class TreeBuilder(EventRules, ServiceBusRules):
             for item in members:
                 if not _is_text(item.node) or item.bracketed:
                     self._refuse(item, "IN takes string literals in parentheses", hint="write x = 1 OR x = 2 instead")
-        return Part(In(operand.node, tuple(item.node for item in members)), operand.start, members[-1].end)
+        node = self.deviations.member(In(operand.node, tuple(item.node for item in members)))
+        return Part(node, operand.start, members[-1].end)
 
     def not_member(self, operand: Part, *members: Part) -> Part:
         part = self.member(operand, *members)
@@ -121,13 +127,14 @@ class TreeBuilder(EventRules, ServiceBusRules):
 
     def like(self, operand: Part, pattern: Part, escape: Part | None = None) -> Part:
         if self.dialect.strict:
-            self._refuse_condition(operand, "LIKE")
+            if not self.deviations.not_first:  # NOT a LIKE 'x' is (NOT a) LIKE 'x' there
+                self._refuse_condition(operand, "LIKE")
             for side, name in ((pattern, "pattern"), (escape, "escape")):
                 if side is not None and (not _is_text(side.node) or side.bracketed):
                     self._refuse(side, f"the {name} of LIKE must be a string literal")
         self._check_pattern(pattern, escape)
-        node = Like(operand.node, pattern.node, escape.node if escape else None, self.limits.like_pattern)
-        return Part(node, operand.start, (escape or pattern).end)
+        like_node = Like(operand.node, pattern.node, escape.node if escape else None, self.limits.like_pattern)
+        return Part(self.deviations.like(like_node), operand.start, (escape or pattern).end)
 
     def not_like(self, operand: Part, pattern: Part, escape: Part | None = None) -> Part:
         part = self.like(operand, pattern, escape)
@@ -198,7 +205,7 @@ class TreeBuilder(EventRules, ServiceBusRules):
         if isinstance(head, Arithmetic) and (head.ops[0] in "+-") == (names[0] in "+-"):
             # (a + b) + c is the same chain: left to right
             names, nodes, head = head.ops + names, head.rest + nodes, head.first
-        return Part(Arithmetic(head, names, nodes, self.dialect.rules), first.start, operands[-1].end)
+        return Part(Arithmetic(head, names, nodes, self.deviations.rules), first.start, operands[-1].end)
 
     def sign(self, op: Token, operand: Part) -> Part:
         if self.dialect.strict:
@@ -209,7 +216,7 @@ class TreeBuilder(EventRules, ServiceBusRules):
                 return Part(node, start, operand.end)
             if not (isinstance(node.value, int) and node.value == -(2**63)):
                 return Part(Literal(-node.value), start, operand.end)
-        return Part(Sign(str(op), node, self.dialect.rules), start, operand.end)
+        return Part(Sign(str(op), node, self.deviations.rules), start, operand.end)
 
     def bracketed(self, part: Part) -> Part:
         part.bracketed = True
@@ -371,7 +378,7 @@ class TreeBuilder(EventRules, ServiceBusRules):
         is_flag = isinstance(node, Literal) and isinstance(node.value, bool)
         if self.dialect.strict and not isinstance(node, Field) and not is_flag:
             self._refuse(part, "a condition is needed here, this is a value", hint="compare it with something")
-        return Truth(node)
+        return self.deviations.flag(node)
 
     def _refuse_unordered(self, part: Part, place: str) -> None:
         if not self.dialect.strict:
@@ -400,7 +407,10 @@ def _is_text(node: Node) -> bool:
 
 
 def _flat(kind: type[And | Or], parts: tuple[Part, ...], builder: TreeBuilder) -> tuple[Node, ...]:
-    """The parts of a chain; a bracketed chain of the same kind joins it (both are associative)."""
+    """The parts of a chain; a bracketed chain of the same kind joins it (both are associative).
+
+    One that goes in turn stays as it is.
+    """
     nodes: list[Node] = []
     for part in parts:
         node = builder._condition(part)

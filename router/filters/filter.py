@@ -8,6 +8,7 @@ from typing import Final
 
 from bindery.router.filters.ast import TROUBLE, Node, walk
 from bindery.router.filters.cesql import evaluation, printing  # noqa: F401  # they register the rules of its nodes
+from bindery.router.filters.deviations import evaluation as deviations  # noqa: F401  # … of its nodes
 from bindery.router.filters.dialect import dialect_named
 from bindery.router.filters.lexer import check_text
 from bindery.router.filters.limits import DEFAULT_LIMITS, Limits, Payload
@@ -20,17 +21,22 @@ from bindery.router.weighed import Weighed
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter that can be evaluated. Equal when language and text are, and what the bodies are that it looks into."""
+    """A filter that can be evaluated.
+
+    Equal when language and text are, what the bodies are that it looks into, and the compatibility mode under which
+    it was read.
+    """
 
     text: str
     dialect: str
     expression: Node = field(compare=False, repr=False)
     payload: Payload | None = field(default=None, repr=False)
+    compat: str | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, expression: Node, *, text: str, dialect: str) -> Filter:
+    def of(cls, expression: Node, *, text: str, dialect: str, compat: str | None = None) -> Filter:
         """A filter from a tree that did not come from text; `text` must state it in full."""
-        return cls(text, dialect, expression, payload_of(expression))
+        return cls(text, dialect, expression, payload_of(expression), compat)
 
 
 def parse(text: str, dialect: str, *, limits: Limits = DEFAULT_LIMITS) -> Filter:
@@ -45,7 +51,7 @@ def parse(text: str, dialect: str, *, limits: Limits = DEFAULT_LIMITS) -> Filter
 
 def _parse(text: str, dialect: str, limits: Limits) -> Filter:
     expression = parse_text(text, dialect_named(dialect), limits)
-    return Filter(text, dialect, expression, payload_of(expression) if limits.payload else None)
+    return Filter(text, dialect, expression, payload_of(expression) if limits.payload else None, limits.compat)
 
 
 def _bytes(filter: Filter) -> int:

@@ -18,6 +18,7 @@ from lark.lexer import Lexer
 from bindery.router.errors import FilterError
 from bindery.router.filters.ast import Literal, Node, Truth, depth
 from bindery.router.filters.builder import TreeBuilder
+from bindery.router.filters.deviations.building import Deviations
 from bindery.router.filters.dialect import Dialect
 from bindery.router.filters.lexer import check_text, tokenize
 from bindery.router.filters.limits import Limits
@@ -40,11 +41,12 @@ class _Tokens(Lexer):
 class _Grammar:
     """A grammar file's parser and the tree builder that it calls."""
 
-    def __init__(self, name: str, builder: type[TreeBuilder]) -> None:
+    def __init__(self, name: str, builder: type[TreeBuilder], *, not_first: bool) -> None:
         self.lock = Lock()  # the builder works on one text at a time
         self.builder = builder()
+        rules = files("bindery.router.filters").joinpath(name).read_text("utf-8")
         self.lark = Lark(
-            files("bindery.router.filters").joinpath(name).read_text("utf-8"),
+            _not_first(rules) if not_first else rules,
             parser="lalr",
             lexer=_Tokens,
             transformer=self.builder,
@@ -53,8 +55,19 @@ class _Grammar:
 
 
 @cache
-def _grammar(name: str, builder: type[TreeBuilder]) -> _Grammar:
-    return _Grammar(name, builder)
+def _grammar(name: str, builder: type[TreeBuilder], *, not_first: bool) -> _Grammar:
+    return _Grammar(name, builder, not_first=not_first)
+
+
+def _not_first(rules: str) -> str:
+    """The rules of a grammar in which NOT binds as tightly as a sign (Artemis, unaryExpr of its grammar)."""
+    negation = '| "NOT" negation                                   -> negate\n'
+    sign = "?factor: atom | (PLUS | MINUS) factor"
+    if rules.count(negation) != 1 or rules.count(sign) != 1:
+        raise ValueError("the grammar has no such rules")
+    return rules.replace(negation, "\n").replace(
+        sign, f'{sign[: sign.index("|")]}| "NOT" factor -> negate {sign[sign.index("|") :]}'
+    )
 
 
 def parse_text(text: str, dialect: Dialect, limits: Limits, *, builder: type[TreeBuilder] = TreeBuilder) -> Node:
@@ -82,7 +95,8 @@ def _parsed(text: str, dialect: Dialect, limits: Limits, builder: type[TreeBuild
         if not dialect.blank_accepts:
             raise FilterError("the filter is empty", text=text, hint="write TRUE to accept every message")
         return Truth(Literal(True))
-    grammar = _grammar(dialect.grammar, builder)
+    not_first = Deviations.under(limits.compat, dialect).not_first
+    grammar = _grammar(dialect.grammar, builder, not_first=not_first)
     try:
         with grammar.lock:
             grammar.builder.build_with(text, dialect, limits)

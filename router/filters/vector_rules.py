@@ -34,6 +34,7 @@ from bindery.router.filters.ast import (
     XPath,
 )
 from bindery.router.filters.cesql import vectors  # noqa: F401  # it registers the rules of its nodes
+from bindery.router.filters.deviations import vectors as deviations  # noqa: F401  # … of its nodes
 from bindery.router.filters.fields import DOCUMENT
 from bindery.router.filters.pairs import Pairs, condition, operand
 from bindery.router.filters.vector import IN_TROUBLE, Truths, Vector, per_distinct, truth_per_distinct

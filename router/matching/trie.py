@@ -8,7 +8,7 @@ known words: `order.<uuid>.created` is walked once, not once per uuid.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -81,6 +81,19 @@ class TopicTrie(KeyMatcher):
             self._symbol_count,
         )
         return Matches(classes, offsets, rules, visits)
+
+
+class SpellingTrie(TopicTrie):
+    """A trie that reads each key in another spelling first, in which its patterns were given, too."""
+
+    def __init__(self, patterns: Sequence[tuple[str, ...]], base: int, spelled: Callable[[str], str]) -> None:
+        super().__init__(patterns, base)
+        self._spelled = spelled
+
+    def match_keys(self, keys: Texts, which: Int64s) -> Matches:
+        """See `TopicTrie`."""
+        asked = [self._spelled(keys.text(number)) for number in which.tolist()]
+        return super().match_keys(Texts.encode(asked), np.arange(len(asked), dtype=np.int64))
 
 
 class TopicMatcher:

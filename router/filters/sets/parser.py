@@ -40,7 +40,7 @@ def parse_filter_set(raw: Any, *, owner: str | None = None, limits: FilterSetLim
             raise FilterError("a filter's name is a string", where="filters")
         conditions.append(reading.filter(member, name))
     text = canonical_text({"filters": raw, "owner": owner} if reading.asked_owner else raw)
-    return Filter.of(conjunction(conditions), text=text, dialect=DIALECT)
+    return Filter.of(conjunction(conditions), text=text, dialect=DIALECT, compat=limits.text.compat)
 
 
 def parse_filter_set_text(

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from bindery.router.columns import Ref
+from bindery.router.compat import PROPERTY_CASE, PROPERTY_VALUES
 from bindery.router.errors import FilterError
-from bindery.router.filters.ast import Field, Literal, Node
+from bindery.router.filters.ast import Field, Literal, Node, Or
 from bindery.router.filters.sets.groups import ALWAYS, conjunction
 from bindery.router.filters.sets.modifiers import read_reference
 from bindery.router.filters.sets.nodes import Equals, NestedMatches, Present, StartsWith, TextForm
 from bindery.router.filters.sets.reading import Reading
 from bindery.router.message import MESSAGE_ID_TYPES, SECTION_FIELDS
 from bindery.router.spelling import did_you_mean, nearest
-from bindery.router.values import INT64_MAX, INT64_MIN, Table, Timestamp, Value, a_type, as_time
+from bindery.router.values import (
+    INT64_MAX,
+    INT64_MIN,
+    TIMESTAMP_MAX,
+    TIMESTAMP_MIN,
+    Table,
+    Timestamp,
+    Value,
+    a_type,
+    as_time,
+)
 
 Read = Callable[[Reading, Any, str], Node]
 
@@ -46,7 +58,7 @@ def fields(section: str) -> Read:
                     where=place,
                     hint='a binary is written {"binary": "<hex>"}' if kind is bytes else None,
                 )
-            conditions.append(_condition(Field(Ref(section, name)), reference, place))
+            conditions.append(_condition(Field(Ref(section, name)), reference, reading.switches))
         return conjunction(conditions)
 
     return read
@@ -65,7 +77,7 @@ def entries(section: str, *, simple: bool = False) -> Read:
             if simple and isinstance(reference, tuple | Table):
                 raise FilterError(f"{section} hold simple values only", where=place)
             field = Field(Ref(section, name))
-            conditions.append(Present(field) if reference is None else _condition(field, reference, place))
+            conditions.append(Present(field) if reference is None else _condition(field, reference, reading.switches))
         return conjunction(conditions)
 
     return read
@@ -77,7 +89,7 @@ def value(reading: Reading, raw: Any, where: str) -> Node:
     _check(reading, reference, where)
     if reference is None or reference == () or reference == Table():
         return ALWAYS
-    return _condition(Field(Ref("amqp_value")), reference, where)
+    return _condition(Field(Ref("amqp_value")), reference)
 
 
 def sequence(reading: Reading, raw: Any, where: str) -> Node:
@@ -95,15 +107,53 @@ def _section(reading: Reading, raw: Any, where: str) -> Table:
     return table
 
 
-def _condition(field: Field, reference: Value, where: str) -> Node:
+def _condition(field: Field, reference: Value, switches: frozenset[str] = frozenset()) -> Node:
+    """What a reference asks of a field, under the switches of a compatibility mode."""
     if isinstance(reference, tuple | Table):
         return NestedMatches(field, Literal(reference))
     if isinstance(reference, str):
-        text = read_reference(reference)
+        text = read_reference(_cased(reference) if PROPERTY_CASE in switches else reference)
         forms, wanted = text.modifier.forms, Literal(text.text)
         formed = TextForm(field, forms) if forms else field
-        return StartsWith(formed, wanted) if text.modifier.partial else Equals(formed, wanted)
-    return Equals(field, Literal(reference))
+        if text.modifier.partial:
+            return StartsWith(formed, wanted)
+        return Equals(formed, wanted) if forms else _equals(field, text.text, switches)
+    return _equals(field, reference, switches)
+
+
+def _cased(reference: str) -> str:
+    """A reference whose modifier looks at the case of letters, as those of working draft 9 all do."""
+    return f"&{reference[1].upper()}{reference[2:]}" if reference[:3] in ("&s:", "&p:") else reference
+
+
+def _equals(field: Field, reference: Value, switches: frozenset[str]) -> Node:
+    """Equality by family, or with any value that is the same one in RabbitMQ (Erlang's ==)."""
+    if PROPERTY_VALUES not in switches:
+        return Equals(field, Literal(reference))
+    alike = tuple(Equals(field, Literal(value)) for value in _alike(reference))
+    return alike[0] if len(alike) == 1 else Or(alike)
+
+
+def _alike(reference: Value) -> Iterator[Value]:
+    yield reference
+    if isinstance(reference, str):
+        yield reference.encode("utf-8", "surrogatepass")
+    if isinstance(reference, bytes):
+        with suppress(UnicodeDecodeError):
+            yield reference.decode()
+    number = reference.ms if isinstance(reference, Timestamp) else reference
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return
+    if not isinstance(reference, float) and float(number) == number:
+        yield float(number)
+    if isinstance(number, float) and not number.is_integer():
+        return
+    whole = int(number)
+    if INT64_MIN <= whole <= INT64_MAX:
+        if isinstance(reference, float | Timestamp):
+            yield whole
+        if not isinstance(reference, Timestamp) and TIMESTAMP_MIN <= whole <= TIMESTAMP_MAX:
+            yield Timestamp(whole)
 
 
 def _members(container: Value, where: str) -> Iterator[tuple[Value, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from bindery.router.compat import switches_of
 from bindery.router.errors import FilterError, InvalidInput
 from bindery.router.filters.ast import Node
 from bindery.router.filters.filter import parse
@@ -55,6 +56,8 @@ class Reading:
         self, limits: FilterSetLimits, owner: str | None, filter_type: Callable[[object, str], FilterType]
     ) -> None:
         self.limits = limits
+        #: Those of the compatibility mode at the place of the set.
+        self.switches = switches_of(limits.text.compat)
         self._filter_type = filter_type
         self.asked_owner = False
         self._owner = owner

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from bindery.router.compat import MODES
 from bindery.router.errors import FilterError
 from bindery.router.filters import Filter, parse
 from bindery.router.filters.access import Key, entries, plain_number
 from bindery.router.filters.ast import Node
-from bindery.router.filters.sets import parse_filter_set
+from bindery.router.filters.limits import DEFAULT_LIMITS
+from bindery.router.filters.sets import DEFAULT_SET_LIMITS, parse_filter_set
 from bindery.router.message import Message
 from bindery.router.values import Table, Value
 from tests.examples import FACTOR
@@ -323,10 +325,10 @@ def filter_texts(dialect: str) -> st.SearchStrategy[str]:
 # -- parsed filters and groups of them ------------------------------------------------------------------
 
 
-def _parsed(text: str, dialect: str) -> Filter | None:
+def _parsed(text: str, dialect: str, mode: str | None = None) -> Filter | None:
     """The filter, or None for a text that breaks a rule."""
     try:
-        return parse(text, dialect)
+        return parse(text, dialect, limits=replace(DEFAULT_LIMITS, compat=mode))
     except FilterError:
         return None
 
@@ -334,6 +336,20 @@ def _parsed(text: str, dialect: str) -> Filter | None:
 def filters(dialect: str) -> st.SearchStrategy[Filter]:
     """Filters of one dialect."""
     return filter_texts(dialect).map(lambda text: _parsed(text, dialect)).filter(bool)
+
+
+#: The specification, as often as any compatibility mode.
+modes = st.none() | st.sampled_from(sorted(MODES))
+
+
+def filters_in_modes(dialect: str) -> st.SearchStrategy[Filter]:
+    """Filters of one dialect, under any compatibility mode."""
+    return st.builds(lambda text, mode: _parsed(text, dialect, mode), filter_texts(dialect), modes).filter(bool)
+
+
+def _set_in_mode(raw: dict[str, Any], mode: str | None) -> Filter:
+    limits = replace(DEFAULT_SET_LIMITS, text=replace(DEFAULT_LIMITS, compat=mode))
+    return parse_filter_set(raw, limits=limits)
 
 
 def _by_kind(members: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -394,8 +410,8 @@ SETS_ON_ONE_FIELD: Final = _pool(
 )
 #: Filter sets about any fields.
 SETS: Final = _pool(lambda: {name: _member(_ON_FIELD, 2) for name in "fg"[: _choose.randrange(3)]})
-any_set = (st.sampled_from(SETS_ON_ONE_FIELD) | st.sampled_from(SETS)).map(parse_filter_set)
-any_filter = st.one_of(*(filters(dialect) for dialect in WORDED), any_set, any_set)
+any_set = st.builds(_set_in_mode, st.sampled_from(SETS_ON_ONE_FIELD) | st.sampled_from(SETS), modes)
+any_filter = st.one_of(*(filters_in_modes(dialect) for dialect in WORDED), any_set, any_set)
 
 
 @st.composite

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bindery.router.filters import ast
+from bindery.router.filters import ast, deviations
 from bindery.router.filters.ast import TROUBLE
 from bindery.router.filters.fields import DERIVED
 from bindery.router.message import MAP_SECTIONS, Message
@@ -204,6 +204,51 @@ class _Reading:
     def _not(self, node: ast.Not) -> Any:
         truth = self.of(node.part)
         return not truth if type(truth) is bool else truth
+
+    # what compatibility modes put in their place (docs/compat.md)
+
+    def _same(self, node: deviations.Same) -> Any:
+        left, right = self.of(node.left), self.of(node.right)
+        if TROUBLE in (left, right):
+            return TROUBLE
+        missing = (left is None, right is None)
+        if any(missing):
+            return {(True, True): node.both, (True, False): node.one_left, (False, True): node.one_right}[missing]
+        if node.bytes and {type(left), type(right)} == {str, bytes}:
+            return _bytes(left) == _bytes(right)
+        return _compared("=", left, right, node.rules)
+
+    def _oneof(self, node: deviations.OneOf) -> Any:
+        value = self.of(node.operand)
+        if value is None or value is TROUBLE:
+            return value
+        members = [self.of(item) for item in node.members]
+        texts = type(value) in (str, bytes)
+        return any(
+            _bytes(value) == _bytes(item)
+            if texts and type(item) in (str, bytes)
+            else _compared("=", value, item, ast.Rules()) is True
+            for item in members
+        )
+
+    def _inturn(self, node: deviations.InTurn) -> Any:
+        first, *rest = node.parts
+        truth = self.of(first)
+        if not rest or (truth is True) is not node.conjunction:
+            return truth
+        return self._inturn(deviations.InTurn(node.conjunction, tuple(rest)))
+
+    def _ontext(self, node: deviations.OnText) -> Any:
+        value = self.of(node.test.operand)
+        return self.of(node.test) if type(value) is str or value is TROUBLE else None
+
+    def _flag(self, node: deviations.Flag) -> Any:
+        value = self.of(node.operand)
+        return value if value is None or value is TROUBLE else value is True
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
 
 
 #: The truths in order: AND is the least, OR the greatest.

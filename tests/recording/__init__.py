@@ -1,0 +1,1 @@
+"""Recording what a live RabbitMQ does with random messages, as conformance cases: `python -m tests.recording`."""
