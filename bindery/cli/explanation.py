@@ -139,7 +139,8 @@ def _visit(tree: Tree, visit: dict[str, Any]) -> None:
     name = visit["exchange"] or "(default)"
     plural = "" if len(visit["keys"]) == 1 else "s"
     came += f", changed: form {visit['form']}" if "form" in visit else ""
-    head = f"{visit['number']}. {visit['type']} exchange {name}, key{plural} {keys} ({came})"
+    mode = f", under {visit['compat']}" if "compat" in visit else ""
+    head = f"{visit['number']}. {visit['type']} exchange {name}, key{plural} {keys} ({came}){mode}"
     branch = tree.add(Text(visible(head), "bold"))
     if choice := visit.get("choice"):
         chosen = f"{choice['hashed']} hashes to {choice['hash']}: bucket {choice['bucket']} of {choice['buckets']}"
@@ -149,6 +150,8 @@ def _visit(tree: Tree, visit: dict[str, Any]) -> None:
         onward = f" {step['visit']}" if "visit" in step else ""
         line = branch.add(Text(visible(f"{sign} {_link(step)}: {words}{onward}"), colour))
         _changes(line, step)
+        if switches := step.get("switches"):
+            line.add(Text(f"{visit['compat']} decides: {', '.join(switches)}", "dim"))
         for verdict in step["filters"]:
             line.add(Text(visible(f"{verdict['argument']} is {verdict['result']}: {verdict['filter']}"), "dim"))
             for culprit in verdict["culprits"]:

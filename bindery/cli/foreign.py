@@ -13,6 +13,7 @@ from bindery.cli import fidelity
 from bindery.cli.declaring import declare, show_counts
 from bindery.cli.documents import STDIN, content_of, print_refusal
 from bindery.cli.render import console
+from bindery.router.compat import MODES, mode_named
 from bindery.router.errors import DefinitionsRefused, InvalidInput
 from bindery.router.importers import KINDS, SourceKind
 from bindery.router.spelling import did_you_mean, nearest
@@ -43,6 +44,7 @@ class Foreign:
     overwrite: bool
     access: bool
     password: str | None
+    compat: str | None
 
     def carry_over(self, *, strict: bool, dry_run: bool, report: Path | None, as_json: bool) -> None:
         """Report what becomes of each object, and import what can be, unless it is a dry run or not faithful enough.
@@ -62,7 +64,7 @@ class Foreign:
             base = present(DataDir.named(self.data))[1]
             if self.access:
                 self._leave_out_grants(objects, base)
-            settled = settle(objects, base, vhost=self.vhost)
+            settled = settle(objects, base, vhost=self.vhost, compat=self.compat)
             found = fidelity.as_report(self.kind, name, settled.as_data())
             if report is not None:
                 fidelity.write_report(report, found)
@@ -96,6 +98,13 @@ class Foreign:
         kind = KINDS[self.kind]
         if self.access and not kind.has_access:
             raise InvalidInput(f"no users and permissions of {kind.title} are carried over", where="--access")
+        if self.compat is not None and mode_named(self.compat, where="--compat").name.rpartition("-")[0] != self.kind:
+            own = [name for name in MODES if name.rpartition("-")[0] == self.kind]
+            raise InvalidInput(
+                f"{self.compat} is no mode of {kind.title}",
+                where="--compat",
+                hint="one of its own: " + ", ".join(own) if own else f"there is no mode of {kind.title}",
+            )
         if self.access and self.vhost is not None:
             raise InvalidInput("permissions name the vhosts of the source", where="--access", hint="without --vhost")
         return kind

@@ -45,6 +45,12 @@ def import_(
     password: Annotated[
         str | None, typer.Option(help="With a URL: env:NAME or file:PATH where the password is kept.")
     ] = None,
+    compat: Annotated[
+        str | None,
+        typer.Option(
+            "--compat", metavar="MODE", help="With --from: the compatibility mode of the vhosts (docs/compat.md)."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Load exchanges, queues, bindings and diverts from a definitions file, all or nothing.
@@ -66,6 +72,7 @@ def import_(
             "--report": report,
             "--access": access,
             "--password": password,
+            "--compat": compat,
         }
         for option, value in given.items():
             if value:
@@ -75,7 +82,7 @@ def import_(
         hint = "what has an end that does not exist is left out, and reported"
         raise InvalidInput("goes without --from", where="--skip-dangling", hint=hint)
     else:
-        run = Foreign(definitions, kind, data, vhost, overwrite, access, password)
+        run = Foreign(definitions, kind, data, vhost, overwrite, access, password, compat)
         run.carry_over(strict=strict, dry_run=dry_run, report=report, as_json=as_json)
 
 

@@ -73,6 +73,12 @@ def lint(
     ignore: Annotated[
         str, typer.Option("--ignore", metavar="CODES", help="All but these codes, or beginnings of codes.")
     ] = "",
+    compat: Annotated[
+        str | None,
+        typer.Option(
+            "--compat", metavar="MODE", help="Ask what depends on a compatibility mode: one of docs/compat.md, or all."
+        ),
+    ] = None,
     form: Annotated[Format, typer.Option("--format", help="How to print the findings.")] = Format.TEXT,
     fix: Annotated[
         bool, typer.Option("--fix", help="Write a document without the bindings that decide nothing (BT101, BT102).")
@@ -90,6 +96,7 @@ def lint(
     from bindery.cli.positions import Positions  # noqa: PLC0415
     from bindery.cli.sarif import as_sarif  # noqa: PLC0415
     from bindery.router.analysis import RULES, analyse  # noqa: PLC0415
+    from bindery.router.compat import MODES, mode_named  # noqa: PLC0415
     from bindery.router.proposal import read_change  # noqa: PLC0415
     from bindery.store.paths import DataDir  # noqa: PLC0415
     from bindery.store.samples import recent_messages, recent_names  # noqa: PLC0415
@@ -113,7 +120,9 @@ def lint(
             judged = topology.vhosts if vhost is None else [vhost]
             samples = {name: recent_messages(directory, name) for name in judged}
             names = {name: recent_names(directory, name) for name in judged}
-    report = analyse(topology, vhosts=None if vhost is None else [vhost], samples=samples, names=names)
+    modes = [] if compat is None else list(MODES) if compat == "all" else [mode_named(compat, where="--compat").name]
+    judged_vhosts = None if vhost is None else [vhost]
+    report = analyse(topology, vhosts=judged_vhosts, samples=samples, names=names, modes=modes)
     report.narrow(wanted, unwanted)
     if places is not None:
         report.drop(places.is_ignored)

@@ -190,6 +190,15 @@ _TABLE: Final[tuple[tuple[str, str, Severity, str, str | None, str], ...]] = (
      " limit `max-connections`; a vhost whose `default_queue_type` is `quorum`.",
      "See [arguments](arguments.md#policy). Remove the key or parameter, or keep it for the broker that the "
      "document came from."),
+    ("BT190", "outcome of a compatibility mode", "info",
+     "A message goes elsewhere under the compatibility mode that was asked about. The message was routed in both "
+     "readings; a link without such a finding may depend on the mode all the same.",
+     "a headers binding with `\"level\": 5` under `rabbitmq-3`, and a message whose level is 5.0.",
+     "State the mode as `compat` of the vhost, or write what means the same everywhere ([compatibility](compat.md))."),
+    ("BT191", "filter that a compatibility mode refuses", "warning",
+     "The broker of the mode does not have such a filter, so the vhost cannot have the mode.",
+     "`NOT price > 5` under `artemis-2`, where NOT binds tighter than comparison.",
+     "Write the parentheses that are meant: `NOT (price > 5)`."),
     ("BT199", "analysis was cut short", "info",
      "The topology needs more comparisons than the analysis allows itself; what was compared is reported.",
      None,

@@ -180,7 +180,8 @@ class Change:
 class Step:
     """A link whose key or headers matched, or a divert: taken, or stopped by a filter or an exclusive divert.
 
-    `visit` is the number of the visit that it led to, `change` what it made of the message.
+    `visit` is the number of the visit that it led to, `change` what it made of the message, `switches` are those of a
+    compatibility mode without which its key or headers would not have matched.
     """
 
     link: Link
@@ -188,6 +189,7 @@ class Step:
     filters: tuple[FilterVerdict, ...] = ()
     visit: int | None = None
     change: Change | None = None
+    switches: tuple[str, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
         """JSON-ready data."""
@@ -197,6 +199,8 @@ class Step:
         }
         if self.change is not None:
             data["transform"] = self.change.as_data()
+        if self.switches:
+            data["switches"] = list(self.switches)
         return data if self.visit is None else data | {"visit": self.visit}
 
 
@@ -238,6 +242,7 @@ class Visit:
     choice         what the hash of a hash exchange chose
     missed         some of those that did not match, with the reason, where they were asked for
     form           the number of the form in which the message came; 0 as it was published
+    compat         the compatibility mode there
     """
 
     number: int
@@ -252,6 +257,7 @@ class Visit:
     choice: Choice | None = None
     missed: tuple[Missed, ...] | None = None
     form: int = 0
+    compat: str | None = None
 
     def as_data(self) -> dict[str, Any]:
         """JSON-ready data."""
@@ -270,6 +276,8 @@ class Visit:
             data["choice"] = self.choice.as_data()
         if self.form:
             data["form"] = self.form
+        if self.compat is not None:
+            data["compat"] = self.compat
         return data if self.missed is None else data | {"missed": [item.as_data() for item in self.missed]}
 
 

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from bindery.router.columns import BatchView
+from bindery.router.compat import switches_of
 from bindery.router.engine import Router
 from bindery.router.engine.compile import NO_ID
 from bindery.router.engine.forms import FormsWalk
@@ -27,7 +28,15 @@ from bindery.router.explain.record import Arrival, Change, FilterVerdict, Missed
 from bindery.router.explain.record import Link as Named
 from bindery.router.links import Alternate, Link, Links
 from bindery.router.message import Message, from_batch
-from bindery.router.model import ALTERNATE_BINDING, ALTERNATE_EXCHANGE, DEFAULT_BINDING_ID, Divert, implicit_binding
+from bindery.router.model import (
+    ALTERNATE_BINDING,
+    ALTERNATE_EXCHANGE,
+    DEFAULT_BINDING_ID,
+    Binding,
+    Divert,
+    implicit_binding,
+)
+from bindery.router.reference import matches
 from bindery.router.transforms import apply
 
 #: Steps that a visit lists, beside those that lead to another exchange, and bindings that did not match.
@@ -118,7 +127,25 @@ class RowTrace:
             choice=None if considered.stopped else self._choice(state, name, tracer.keys_of(state)),
             missed=self._missed(state, name, tracer.keys_of(state), considered) if tracer.detailed else None,
             form=tracer.form_number(state),
+            compat=tracer.links.limits_at(name).text.compat,
         )
+
+    def _switches(self, state: int, link: Link) -> tuple[str, ...]:
+        """The switches of the mode at an exchange without which a binding's key or headers would not have matched."""
+        links = self.tracer.links
+        mode = links.limits_at(link.source).text.compat
+        if mode is None or not isinstance(link, Binding):
+            return ()
+        kind, keys = links.exchanges[link.source].type, self.tracer.keys_of(state)
+        properties = self.tracer.message_at(state, self.message).application_properties
+
+        def met(switches: frozenset[str]) -> bool:
+            return matches(link, kind, keys, properties, switches)
+
+        switches = switches_of(mode)
+        if not met(switches) or met(frozenset()):
+            return ()
+        return tuple(sorted(name for name in switches if not met(switches - {name})))
 
     def _choice(self, state: int, exchange: str, keys: tuple[str, ...]) -> Choice | None:
         """What the hash of a hash exchange chose."""
@@ -152,19 +179,19 @@ class RowTrace:
 
     def _step(self, state: int, number: int, link: Link, taken: bool) -> Step:
         tracer, named = self.tracer, Named.of(link)
-        filters = self._judge(state).link(tracer.links, link)
+        filters, switches = self._judge(state).link(tracer.links, link), self._switches(state, link)
         if not taken:
             diverted = isinstance(link, Divert) and all(verdict.result for verdict in filters)
-            return Step(named, "exclusive-divert" if diverted else "filter", filters)
+            return Step(named, "exclusive-divert" if diverted else "filter", filters, switches=switches)
         change = self._change(state, link)
         if change is not None and tracer.changed(state, number) is None:
-            return Step(named, "too-many-forms", filters, change=change)
+            return Step(named, "too-many-forms", filters, change=change, switches=switches)
         if link.destination_type == "queue":
             judge = self._judge(state) if change is None else Judge(change.made, tracer.clock_ms)
             behind = judge.queue(tracer.links, tracer.links.queues[link.destination])
             verdict: Verdict = "delivered" if tracer.is_open(state, number) else "queue-filter"
-            return Step(named, verdict, filters + behind, change=change)
-        return Step(named, "forwarded", filters, self.number[tracer.followed(state, number)], change)
+            return Step(named, verdict, filters + behind, change=change, switches=switches)
+        return Step(named, "forwarded", filters, self.number[tracer.followed(state, number)], change, switches)
 
     def _change(self, state: int, link: Link) -> Change | None:
         """What a link makes of the message that came to a state."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from bindery.router.declarations import TopologyEditor
@@ -21,17 +21,21 @@ from bindery.router.message import Message
 from bindery.router.model import (
     DEFAULT_VHOST,
     Binding,
+    Divert,
     Exchange,
     ObjectKey,
     Queue,
     Setting,
     Topology,
+    Vhost,
     object_key,
 )
 from bindery.router.policies import OPERATOR_POLICY, POLICY
 from bindery.router.reference import NaiveRouter
 
-_ENTRY: Final = re.compile(r"\w+\[\d+\]")
+_ENTRY: Final = re.compile(r"[\w-]+\[\d+\]")
+#: Where a mode stands that is stated with the import.
+_MODE: Final = "--compat"
 #: Sections that nothing is read from when everything goes to one vhost.
 _OF_CLUSTER: Final = frozenset({"vhosts", "global_parameters"})
 
@@ -79,11 +83,15 @@ class Settled:
         return shown | {"outcome": item.outcome.value, "notes": notes}
 
 
-def settle(objects: Sequence[SourceObject], base: Topology, *, vhost: str | None = None) -> Settled:
+def settle(
+    objects: Sequence[SourceObject], base: Topology, *, vhost: str | None = None, compat: str | None = None
+) -> Settled:
     """Definitions of all that can be declared on `base`; with `vhost` everything goes there.
 
-    What is refused is marked on its object as left out, in the words of the refusal.
+    `compat` is the compatibility mode of every vhost that anything goes to. What is refused is marked on its object
+    as left out, in the words of the refusal.
     """
+    objects = list(objects)
     if vhost is not None:
         for item in objects:
             if item.declares and all(section in _OF_CLUSTER for section, _ in item.declares):
@@ -92,6 +100,8 @@ def settle(objects: Sequence[SourceObject], base: Topology, *, vhost: str | None
     while True:
         document, owners = _document(objects)
         definitions, unread = parse_every(document, vhost=vhost, default_vhost=DEFAULT_VHOST)
+        if compat is not None:
+            definitions = _in_mode(definitions, compat, base, objects, owners)
         editor = TopologyEditor(base)
         errors = [(error.where or "", error.message, error.hint) for error in unread]
         errors += _replaced(definitions, owners)
@@ -111,6 +121,29 @@ def settle(objects: Sequence[SourceObject], base: Topology, *, vhost: str | None
     for entry in definitions.entries:
         _note_idle(entry, owners[entry.path], editor.topology)
     return Settled(definitions, editor.topology, tuple(objects), owners, vhost)
+
+
+def _in_mode(
+    definitions: Definitions, mode: str, base: Topology, objects: list[SourceObject], owners: dict[str, SourceObject]
+) -> Definitions:
+    """The definitions with a mode on each of their vhosts, those that the source does not declare as well."""
+    declared = [
+        replace(entry, item=replace(entry.item, compat=mode)) if isinstance(entry.item, Vhost) else entry
+        for entry in definitions.entries
+    ]
+    known = {entry.item.name for entry in declared if isinstance(entry.item, Vhost)}
+    used = {entry.item.vhost for entry in declared if isinstance(entry.item, Exchange | Queue | Binding | Divert)}
+    first = []
+    for number, name in enumerate(sorted(used - known)):
+        owner = next((one for one in objects if one.place == _MODE and one.name == name), None)
+        if owner is None:
+            owner = SourceObject("vhost", name, _MODE, name)
+            objects.append(owner)
+        if owner.outcome is not Outcome.LEFT_OUT and name in base.vhosts:
+            path = f"{_MODE}[{number}]"
+            owners[path] = owner
+            first.append(Entry(path, replace(base.vhosts[name], compat=mode)))
+    return replace(definitions, entries=(*first, *declared))
 
 
 def _replaced(definitions: Definitions, owners: Mapping[str, SourceObject]) -> Iterator[tuple[str, str, str | None]]:
