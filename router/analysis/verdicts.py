@@ -8,7 +8,7 @@ from typing import Final
 
 from bindery.router.analysis.possible import can_be_true, flattened
 from bindery.router.columns import Ref
-from bindery.router.declarations import binding_filters, declared_payload
+from bindery.router.declarations import at, binding_filters
 from bindery.router.filters import Filter
 from bindery.router.filters.ast import Field, Literal, Node, walk
 from bindery.router.filters.lint import lint
@@ -78,7 +78,7 @@ class Verdicts:
             if stated:
                 limits = self._links.limits_at(binding.source)
                 found = self._judged(
-                    ("binding", Table(stated), limits.text.payload),
+                    ("binding", Table(stated), limits.text),
                     lambda: binding_filters(binding, owner=None, limits=limits),
                 )
             self._of_binding[binding.id] = found
@@ -86,15 +86,15 @@ class Verdicts:
 
     def of_divert(self, divert: Divert) -> Read:
         """The filter of a divert."""
-        payload = self._links.limits_at(divert.source).text.payload
-        return self._judged(("divert", divert.filter, payload), lambda: [*self._links.filters(divert).values()])
+        reading = self._links.limits_at(divert.source).text
+        return self._judged(("divert", divert.filter, reading), lambda: [*self._links.filters(divert).values()])
 
     def of_queue(self, queue: Queue) -> Read:
         """The filter of a queue."""
         stated = queue.arguments.get(QUEUE_FILTER)
         if stated is None:
             return _NONE
-        key = "queue", stated, declared_payload(self._links.limits, queue, self._links.policies)
+        key = "queue", stated, at(self._links.limits, queue, self._links.policies).text
         return self._judged(key, lambda: (self._links.queue_filter(queue),))
 
     def _judged(self, key: object, read: Callable[[], Sequence[Filter | None]]) -> Read:

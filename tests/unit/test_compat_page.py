@@ -25,10 +25,3 @@ def test_every_mode_has_its_row_and_says_what_is_not_emulated() -> None:
         assert f"| `{mode.name}` | {mode.versions} | {switches} |\n" in PAGE
         rows = "".join(f"| {what} | {why} |\n" for what, why in mode.not_emulated.items())
         assert f"### `{mode.name}`\n\n| in the broker | here |\n|---|---|\n{rows}\n" in PAGE
-
-
-def test_every_switch_has_a_rule_of_its_own() -> None:
-    """The tests of the rules name what they are about by the mode and an outcome that differs from the specification."""
-    rules = (Path(__file__).parent / "test_compat.py").read_text("utf-8")
-    for mode in MODES:
-        assert f'"{mode}"' in rules

@@ -118,7 +118,7 @@ class Subject:
         self.root: Node = filter.expression
         self.unbracketed_negations: tuple[Node, ...] = ()
         if self.dialect is not None:
-            limits = replace(NO_LIMITS, payload=filter.payload)
+            limits = replace(NO_LIMITS, payload=filter.payload, compat=filter.compat)
             tree = parse_text(filter.text, self.dialect, limits, builder=LocatingBuilder)
             if isinstance(tree, Located):
                 self.root = tree.root
