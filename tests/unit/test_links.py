@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from bindery.router.declarations import TopologyEditor, binding_filters
 from bindery.router.errors import NotFound
 from bindery.router.filters import parse
-from bindery.router.filters.sets import DEFAULT_SET_LIMITS
+from bindery.router.filters.sets import DEFAULT_SET_LIMITS, FilterSetLimits
 from bindery.router.links import Link, Links, replacement_key
 from bindery.router.model import Binding, Divert, Exchange, Queue, Topology, Vhost
 from bindery.router.policies import Policy
@@ -62,13 +63,15 @@ def obvious(topology: Topology, vhost: str) -> Iterator[tuple[object, ...]]:
                 owner = queues[binding.destination].arguments.get("x-owner-connection")
             else:
                 key = binding.arguments.get("x-replacement-routing-key")
-            filters = binding_filters(binding, owner=owner, limits=DEFAULT_SET_LIMITS)  # type: ignore[arg-type]  # a text
+            there = reading(topology, exchanges[binding.source])
+            filters = binding_filters(binding, owner=owner, limits=there)  # type: ignore[arg-type]  # a text
             named = [name for name in ("x-filter-jms-selector", "x-filters") if name in binding.arguments]
             stated = tuple(zip(named, filters, strict=True))
             yield "binding", binding.id, binding.source, binding.destination_type, binding.destination, key, stated
     for divert in topology.diverts.values():
         if divert.vhost == vhost and {divert.source, divert.destination} <= exchanges.keys():
-            stated = (("filter", parse(divert.filter, "artemis")),) if divert.filter else ()
+            limits = reading(topology, exchanges[divert.source]).text
+            stated = (("filter", parse(divert.filter, "artemis", limits=limits)),) if divert.filter else ()
             yield "divert", divert.id, divert.source, "exchange", divert.destination, divert.routing_key, stated
     for name, exchange in exchanges.items():
         target = alternate_exchange(topology, exchange)
@@ -80,6 +83,13 @@ def obvious(topology: Topology, vhost: str) -> Iterator[tuple[object, ...]]:
             yield "alternate-binding", None, name, "exchange", target, None, ()
         elif target and target in queues:
             yield "alternate-binding", None, name, "queue", target, None, ()
+
+
+def reading(topology: Topology, exchange: Exchange) -> FilterSetLimits:
+    """How the filters at an exchange are read: under its compatibility mode, or else that of its vhost."""
+    mode = exchange.arguments.get("x-compat", topology.vhosts[exchange.vhost].compat)
+    compat = None if mode == "specification" else mode
+    return replace(DEFAULT_SET_LIMITS, text=replace(DEFAULT_SET_LIMITS.text, compat=compat))  # type: ignore[arg-type]
 
 
 def alternate_exchange(topology: Topology, exchange: Exchange) -> object:
