@@ -7,7 +7,7 @@ where `timeStampingBrokerPlugin` gives every message a time to live.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any, Final
@@ -126,9 +126,9 @@ class Policies:
         item.idle("", "rows say when they were routed")
         return True
 
-    def settle(self, queues: Iterable[str]) -> Iterator[tuple[SourceObject, str]]:
+    def settle(self, queues: Iterable[str]) -> list[tuple[SourceObject, str]]:
         """Work out the arguments of queues; gives the dead letter queues that are to be declared, and by whom."""
-        wanted = []
+        wanted: list[tuple[SourceObject, str]] = []
         letters_of = {queue: self._policy_of(queue) for queue in queues}
         targets = {self._target(queue, policy) for queue, policy in letters_of.items()}
         for queue, policy in letters_of.items():
@@ -139,13 +139,12 @@ class Policies:
             target = self._target(queue, policy)
             if target is not None:
                 arguments |= {argument(DEAD_LETTER_EXCHANGE): "", argument(DEAD_LETTER_ROUTING_KEY): target}
-                wanted.append((policy, target))
-        for policy, target in wanted:
-            if policy is not None:
-                yield policy.item, target
+                if policy is not None:
+                    wanted.append((policy.item, target))
         for policy in self._of_queues:
             if policy.letters is not None and policy.letters.name in _STRATEGIES[:2]:
                 self._tell(policy)
+        return wanted
 
     def _tell(self, policy: _Policy) -> None:
         if self._ttl is None:

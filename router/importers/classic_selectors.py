@@ -341,26 +341,25 @@ class _Reading:
             return None if Point.DIVIDE not in self.points else math.nan
 
     def _compared(self, op: str, left: Any, right: Any) -> bool | None:
-        if op == "<>":
-            equal = self._compared("=", left, right)
-            alike = left is None or right is None or _family(left) is _family(right)
-            if not alike and not self.converts and Point.UNLIKE not in self.points:
-                return False
-            return None if equal is None else not equal
         if left is None or right is None:
-            if op != "=" or Point.NULL not in self.points:
-                return None
-            return None if left is None and right is not None else left is right
+            return self._compared_with_null(op, left, right)
         if self.converts and _family(left) is not _family(right):
             left, right = _converted(left, right, exact=Point.CONVERT in self.points)
         if _family(left) is not _family(right):
-            return False
+            return op == "<>" and Point.UNLIKE in self.points
+        if op == "<>":
+            return bool(left != right)
         if op == "=":
             return bool(left == right)
         is_number = isinstance(left, int | float) and not isinstance(left, bool)
         if not is_number and Point.ORDER not in self.points:
             return False
         return bool({"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[op])
+
+    def _compared_with_null(self, op: str, left: Any, right: Any) -> bool | None:
+        if op not in ("=", "<>") or Point.NULL not in self.points or (left is None and right is not None):
+            return None
+        return (left is right) is (op == "=")
 
     def _like(self, node: Like) -> bool | None:
         held = self.value(node.operand)
