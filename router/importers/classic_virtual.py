@@ -130,13 +130,14 @@ class Step:
 class Way:
     """What becomes of a message for a destination: the steps that are taken, and whether it comes to itself (`own`).
 
-    `rest` is done where no step is taken; `told` cannot do that here.
+    `rest` is done where no step is taken; `told` cannot do that here. `plain`: no interceptor is about it.
     """
 
     steps: list[Step] = field(default_factory=list)
     own: bool = False
     rest: Way | None = None
     told: SourceObject | None = None
+    plain: bool = False
 
 
 Layer = list[Composite | VirtualTopic] | Mirror
@@ -175,7 +176,7 @@ class Virtual:
     def way(self, name: Name) -> Way:
         """What becomes of a message for a destination, the last interceptor first."""
         if name not in self._ways:
-            way = Way(own=True)
+            way = Way(own=True, plain=True)
             for layer in self.layers:
                 way = self._wrapped(name, layer, way)
             self._ways[name] = way
@@ -183,8 +184,7 @@ class Virtual:
 
     def is_plain(self, name: Name) -> bool:
         """Whether nothing is done about a destination: its messages are for itself."""
-        way = self.way(name)
-        return way.own and not way.steps
+        return self.way(name).plain
 
     def _wrapped(self, name: Name, layer: Layer, inner: Way) -> Way:
         """What an interceptor makes of what is done inside of it."""
