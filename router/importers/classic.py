@@ -8,6 +8,7 @@ Classic, "Composite Destinations", "Virtual Destinations", "Mirrored Queues", "W
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -58,7 +59,21 @@ def read(name: str, raw: bytes, *, access: bool = False) -> list[SourceObject]:
                 reader.beside(part)
     for item in reader.found:
         item.refuse_variables("of the broker's properties")
+    _once(reader.found)
     return reader.found
+
+
+def _once(found: list[SourceObject]) -> None:
+    """Leave out what an earlier object declares as well: several name one queue or topic."""
+    declared: set[str] = set()
+    for item in found:
+        fresh = []
+        for section, one in item.declares:
+            key = json.dumps([section, one], sort_keys=True)
+            if key not in declared:
+                declared.add(key)
+                fresh.append((section, one))
+        item.declares[:] = fresh
 
 
 def _plain(element: Element) -> Element:
