@@ -9,7 +9,7 @@ Classic, "Composite Destinations", "Virtual Destinations", "Mirrored Queues", "W
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from bindery.router.definitions.document import DIVERTS_KEY
@@ -40,6 +40,8 @@ _MIRROR: Final = "VirtualTopic.Mirror."
 #: Interceptors, and selectors for which a message is looked for: no file of people has more.
 _MOST_LAYERS: Final = 100
 _MOST_EXAMPLES: Final = 100
+#: Comparisons of names with wildcards.
+_MOST_COMPARED: Final = 3_000_000
 _DECLARE: Final = "declare the queues that clients use in <destinations>, or bind them here"
 
 
@@ -159,6 +161,12 @@ class _Reader:
         for part in self.broker.children:
             if part.name not in ("destinations", "destinationInterceptors"):
                 self._part(part)
+        compared = (self.virtual.general() + len(self.policies)) * sum(len(names) for _, names in self.naming)
+        if compared > _MOST_COMPARED:
+            said = (
+                f"more than {_MOST_COMPARED:,} comparisons of destinations with virtual topics, wildcards and policies"
+            )
+            raise refused_at(self.file, said, self.broker)
         self.virtual.learn(name for _, names in self.naming for name in names if not is_pattern(name.name))
         self.virtual.learn(self._mirrored())
         self._declare()
@@ -396,10 +404,10 @@ class _Reader:
             for step in way.rest.steps if way.rest is not None else ():
                 self._declare_name(step.item, name)
                 self._lead(self._own(name), step)
-        for item, names in crowded.values():
+        for item, found in crowded.values():
             item.differs(
                 "sendWhenNotMatched",
-                f"other composite destinations are about it, too; nothing is its own here: {', '.join(names)}",
+                f"other composite destinations are about it, too; nothing is its own here: {', '.join(found)}",
             )
         self._tell()
 
@@ -465,11 +473,12 @@ class _Reader:
         for name in sorted(self.virtual.circles()):
             for step in self.virtual.way(name).steps:
                 step.item.differs("", f"{name} leads back to itself: Classic sends without end, here it comes once")
+        read, leading = self.virtual.read_queues(), self.virtual.leading()
         for item, names in self.naming:
             for name in names:
                 if name in self.declared:
                     continue
-                if name.kind == QUEUE and item.kind == "forward" and self._is_read(name):
+                if name.kind == QUEUE and item.kind == "forward" and name.name in read:
                     item.differs(
                         "", f"there {name} exists from the first message on that is forwarded; here from the beginning"
                     )
@@ -482,20 +491,11 @@ class _Reader:
                         self._tell_of_selector(one, forward)
         for item, names in self.naming:
             for name in names:
-                if item.kind == TOPIC and name.kind == TOPIC and not self.virtual.reached(name, {}):
+                if item.kind == TOPIC and name.kind == TOPIC and name not in leading:
                     item.differs("", "subscriptions stand in no file: no queue gets its messages", hint=_DECLARE)
 
-    def _is_read(self, queue: Name) -> bool:
-        """Whether a queue is one of a virtual topic."""
-        layers: Iterable[Composite | VirtualTopic] = (
-            one for layer in self.virtual.layers if isinstance(layer, list) for one in layer
-        )
-        return any(isinstance(one, VirtualTopic) and one.topic_of(queue.name) is not None for one in layers)
-
     def _tell_of_topics(self, one: VirtualTopic) -> None:
-        if not any(
-            self.virtual.readers(one, topic) for topic in self.virtual.of_kind(TOPIC) if one.covers(Name(TOPIC, topic))
-        ):
+        if not self.virtual.is_read(one):
             one.item.differs(
                 "queues",
                 f"the file has no queue of the form {one.prefix}{one.pattern}{one.postfix}, so that none gets copies",

@@ -57,6 +57,10 @@ class Policies:
         self._drops = False
         self._arguments: dict[str, dict[str, Any]] = {}
 
+    def __len__(self) -> int:
+        """How many entries are about queues."""
+        return len(self._of_queues)
+
     def read(self, policy_map: Element) -> None:
         """The entries of a `policyMap`."""
         entries = [one for part in policy_map.all("policyEntries") for one in part.children]

@@ -152,10 +152,20 @@ class Virtual:
     _ways: dict[Name, Way] = field(default_factory=dict)
     #: Of each virtual topic the queues by the topic that they are for.
     _readers: dict[int, dict[str, list[str]]] = field(default_factory=dict)
+    #: Of each layer the composite destinations by the name that they are about, and all that have wildcards.
+    _about: dict[int, tuple[dict[Name, list[Composite]], list[Composite | VirtualTopic]]] = field(default_factory=dict)
 
     def of_kind(self, kind: str) -> list[str]:
         """The known names of a kind."""
         return sorted(one.name for one in self.names if one.kind == kind)
+
+    def general(self) -> int:
+        """How many virtual destinations are compared with every name."""
+        return sum(
+            isinstance(one, VirtualTopic) or any(map(is_pattern, one.patterns))
+            for layer in self.layers
+            for one in (layer if isinstance(layer, list) else ())
+        )
 
     def learn(self, names: Iterable[Name]) -> None:
         """Know destinations, and the topics whose virtual topics lead to known queues."""
@@ -164,7 +174,15 @@ class Virtual:
         self._readers.clear()
         queues = self.of_kind(QUEUE)
         for layer in self.layers:
-            for one in layer if isinstance(layer, list) else []:
+            if not isinstance(layer, list):
+                continue
+            exact, general = self._about[id(layer)] = ({}, [])
+            for one in layer:
+                if isinstance(one, Composite) and not any(map(is_pattern, one.patterns)):
+                    for pattern in one.patterns:
+                        exact.setdefault(Name(one.kind, pattern), []).append(one)
+                else:
+                    general.append(one)
                 if isinstance(one, VirtualTopic):
                     readers = self._readers[id(one)] = {}
                     for queue in queues:
@@ -193,7 +211,8 @@ class Virtual:
             if name.kind != QUEUE or topic not in self.names:
                 return inner
             return Way([Step(topic, layer.item), *inner.steps], inner.own, inner.rest, inner.told)
-        found = [one for one in layer if one.covers(name)]
+        exact, general = self._about[id(layer)]
+        found = [*exact.get(name, ()), *(one for one in general if one.covers(name))]
         if not found:
             return inner
         way, goes_on = Way(), False
@@ -238,6 +257,34 @@ class Virtual:
                     seen.add(target)
                     pending.append((target, self.way(target)))
         return queues
+
+    def read_queues(self) -> set[str]:
+        """The queues that are read from virtual topics."""
+        return {queue for topics in self._readers.values() for queues in topics.values() for queue in queues}
+
+    def is_read(self, virtual: VirtualTopic) -> bool:
+        """Whether some known queue is one of a virtual topic."""
+        return bool(self._readers.get(id(virtual))) or any(
+            self.readers(virtual, topic) for topic in self.of_kind(TOPIC) if virtual.covers(Name(TOPIC, topic))
+        )
+
+    def leading(self) -> set[Name]:
+        """The destinations from which some message may reach a queue."""
+        before: dict[Name, list[Name]] = {}
+        found: set[Name] = set()
+        for name in self.names:
+            way = self.way(name)
+            if name.kind == QUEUE and (way.own or way.rest is not None):
+                found.add(name)
+            for step in (*way.steps, *(way.rest.steps if way.rest is not None else ())):
+                before.setdefault(step.target, []).append(name)
+        pending = list(found)
+        while pending:
+            for name in before.get(pending.pop(), ()):
+                if name not in found:
+                    found.add(name)
+                    pending.append(name)
+        return found
 
     def circles(self) -> set[Name]:
         """The destinations on ways that lead back to where they began."""

@@ -461,6 +461,11 @@ def test_every_part_is_used_known_or_reported() -> None:
         b'<configuration xmlns="urn:activemq"><core/></configuration>',
         b"",
         b"<a>" * 200,
+        b"<broker><destinations>"
+        + b"".join(b'<queue physicalName="q%d"/>' % at for at in range(3_000))
+        + b"</destinations><destinationInterceptors><virtualDestinationInterceptor><virtualDestinations>"
+        + b"".join(b'<virtualTopic name="t%d"/>' % at for at in range(1_001))
+        + b"</virtualDestinations></virtualDestinationInterceptor></destinationInterceptors></broker>",
         b"<broker><destinationInterceptors>" + b"<mirroredQueue/>" * 101 + b"</destinationInterceptors></broker>",
     ],
 )
