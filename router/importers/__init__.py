@@ -44,6 +44,7 @@ KINDS: Final[Mapping[str, SourceKind]] = {
     "rabbitmq": SourceKind("RabbitMQ", "rabbitmq", has_access=True, is_live=True),
     "broker-j": SourceKind("Qpid Broker-J", "broker_j"),
     "artemis": SourceKind("ActiveMQ Artemis", "artemis"),
+    "activemq-classic": SourceKind("ActiveMQ Classic", "classic"),
     "eventbridge": SourceKind("Amazon EventBridge", "eventbridge"),
     "sns": SourceKind("Amazon SNS", "sns"),
 }

@@ -22,8 +22,10 @@ from bindery.router.queue_limits import (
     BOUNDS,
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
+    DROP_HEAD,
     EXPIRES,
     MESSAGE_TTL,
+    OVERFLOW,
     argument,
 )
 
@@ -53,11 +55,12 @@ _PLUGINS: Final[Mapping[str, str]] = {
     "x-consistent-hash": "a topic or direct exchange whose keys are made by the job's expressions",
     "x-modulus-hash": "a direct exchange whose keys are made by the job's expressions",
     "x-random": "a direct exchange whose keys are made by the job's expressions; choice by chance cannot be replayed",
-    "x-local-random": "a direct exchange; nothing is local to a node here",
+    "x-local-random": "a direct exchange whose keys are made by the job's expressions; nothing is local to a node here",
     "x-recent-history": "a fanout exchange; a new queue gets earlier messages by backfilling (`bindery backfill`)",
     "x-delayed-message": "an exchange of the type in `x-delayed-type`; messages are not delayed here",
     "x-jms-topic": "a topic exchange whose bindings have `x-filter-jms-selector`",
     "x-rtopic": "a topic exchange; patterns in routing keys have no equal",
+    "x-federation-upstream": "leave it: it is of a link, and `bindery drain` takes messages from the upstream",
     "x-event": "the history of the topology (`bindery topology versions`) says what was declared and deleted",
 }
 _LATE: Final = late("RabbitMQ")
@@ -186,8 +189,12 @@ def _limits(stated: Any, item: SourceObject, prefix: str, *, dashed: bool) -> No
     kept_late, with_limits = (
         {argument(name) if dashed else name for name in names} for names in (_KEPT_LATE, _WITH_LIMITS)
     )
+    bounds = {argument(name) if dashed else name for name in BOUNDS}
+    overflow = stated.get(argument(OVERFLOW) if dashed else OVERFLOW) if isinstance(stated, Mapping) else None
     for key in stated if isinstance(stated, Mapping) else ():
-        if key in kept_late:
+        if key in bounds and overflow not in (None, DROP_HEAD):
+            item.differs(f"{prefix}{key}", f"nothing bounds the length where overflow is {overflow!r}")
+        elif key in kept_late:
             item.differs(f"{prefix}{key}", _LATE)
         elif key in with_limits:
             item.differs(f"{prefix}{key}", _REJECTED)

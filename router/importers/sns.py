@@ -178,7 +178,9 @@ class _Reader:
         if text is None:
             return
         protocol = str(stated.get("Protocol"))
-        queue = last_part(endpoint) if endpoint and (protocol == "sqs" or endpoint.startswith("arn:")) else name
+        # of a function or stream the name is known, of an address of mail or the web there is none
+        is_named = (endpoint or "").startswith("arn:") or self.template.resource_of(stated.get("Endpoint")) is not None
+        queue = last_part(endpoint) if endpoint and (protocol == "sqs" or is_named) else name
         self._queues.add(item, queue, endpoint or "")
         if protocol != "sqs":
             item.differs(

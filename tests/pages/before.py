@@ -169,6 +169,7 @@ BEFORE: Final[dict[tuple[str, str], Callable[[Reader], None]]] = {
     ("docs/explain.md", "message.json"): serve,
     ("docs/filters.md", ""): serve,
     ("docs/jobs.md", ""): _orders,
+    ("docs/migration/activemq-classic.md", ""): _public,
     ("docs/migration/artemis.md", ""): _public,
     ("docs/migration/broker-j.md", ""): _public,
     ("docs/migration/eventbridge-sns.md", ""): _public,

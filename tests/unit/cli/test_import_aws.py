@@ -345,6 +345,21 @@ def test_topics_and_subscriptions_of_a_template() -> None:
     }
 
 
+def test_a_function_of_the_template_waits_in_a_queue_of_its_name() -> None:
+    settled = template(
+        "sns",
+        Fn=resource("Lambda::Function", FunctionName="notify"),
+        T=resource("SNS::Topic"),
+        S=resource(
+            "SNS::Subscription",
+            TopicArn={"Ref": "T"},
+            Protocol="lambda",
+            Endpoint={"Fn::GetAtt": ["Fn", "Arn"]},
+        ),
+    )
+    assert queues(settled, "T") == {"notify"}
+
+
 def test_endpoints_of_one_name_in_two_regions_are_told() -> None:
     far = subscription(
         None, "q", Endpoint="arn:aws:sqs:us-east-1:123456789012:q", SubscriptionArn="arn:aws:sns:x:1:t:far"

@@ -267,3 +267,27 @@ def test_permissions_of_nobody_are_left_out_alone(run, tmp_path: Path) -> None:
     # of a user who is here already
     later = _file(tmp_path, {"permissions": [{**granted, "write": "x"}]})
     assert run("import", "--from", "rabbitmq", later, "--data", data, "--access", "--strict")[0] == 0
+
+
+@pytest.mark.parametrize("dashed", [True, False])
+def test_bounds_of_a_queue_that_refuses_what_is_too_much_are_not_said_to_be_kept(dashed: bool) -> None:
+    stated = {"max-length": 5, "overflow": "reject-publish"}
+    if dashed:
+        document = {"queues": [{**_QUEUE, "arguments": {f"x-{key}": value for key, value in stated.items()}}]}
+    else:
+        document = {
+            "policies": [
+                {"vhost": "/", "name": "p", "pattern": ".", "apply-to": "all", "definition": stated, "priority": 0}
+            ]
+        }
+    (item,) = carried(document).objects
+    (text,) = [note.text for note in item.notes if note.key.endswith("max-length")]
+    assert "maintenance" not in text and "overflow" in text
+
+
+def test_hints_for_exchanges_of_other_types_lead_to_the_same_queues() -> None:
+    by_chance = {**_EXCHANGE, "type": "x-local-random"}
+    link = {**_EXCHANGE, "name": "federation: e", "type": "x-federation-upstream"}
+    said = {item.name: item.notes[-1].hint or "" for item in carried({"exchanges": [by_chance, link]}).objects}
+    assert "keys" in said["e"]  # of several queues one, as there: a direct exchange alone gives each a copy
+    assert "link" in said["federation: e"]
