@@ -46,6 +46,8 @@ KINDS: Final[Mapping[str, SourceKind]] = {
     "artemis": SourceKind("ActiveMQ Artemis", "artemis"),
     "eventbridge": SourceKind("Amazon EventBridge", "eventbridge"),
     "sns": SourceKind("Amazon SNS", "sns"),
+    "service-bus": SourceKind("Azure Service Bus", "service_bus"),
+    "knative": SourceKind("Knative Eventing", "knative"),
 }
 
 __all__ = ["KINDS", "SourceKind"]
