@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-#: Bounds: characters of an expression (Azure's own limit) and of a value, levels of calls and references.
+#: Bounds: characters of an expression (Azure's own limit) and of a text, levels of calls and references, items of a
+#: list, parts of a text with holes.
 _MAX_EXPRESSION: Final = 24_576
 _MAX_TEXT: Final = 100_000
 _MAX_DEPTH: Final = 60
 _MAX_ITEMS: Final = 10_000
+_MAX_PARTS: Final = 1_000
 _TOKEN: Final = re.compile(r"\s*(?:('(?:[^']|'')*')|(-?[0-9]+)|([A-Za-z_][\w]*)|([][().,]))")
 #: Of a pattern of `format`: text, the number of an argument, what is neither.
 _FORMAT: Final = re.compile(r"((?:[^{}]|\{\{|\}\})+)|\{([0-9]{1,3})\}|([{}])")
@@ -98,7 +100,7 @@ def _joined(parts: Sequence[str | Hole]) -> str | Text | Hole:
             flat[-1] += part
         elif part != "":
             flat.append(part)
-    if sum(len(part) for part in flat if isinstance(part, str)) > _MAX_TEXT:
+    if len(flat) > _MAX_PARTS or sum(len(part) for part in flat if isinstance(part, str)) > _MAX_TEXT:
         raise _Unreadable
     if not flat:
         return ""

@@ -125,7 +125,7 @@ class _Reader:
     def read(self) -> None:
         """Parents first: what a child belongs to is known then."""
         known = [one for one in self.template.resources if one.kind in _LEVELS]
-        spaces = {str(one.names[0]).lower(): str(one.names[0]) for one in known if one.names}
+        spaces = {str(one.names[0]).lower(): str(one.names[0]) for one in known if len(one.names) == _LEVELS[one.kind]}
         self._vhosts = spaces if len(spaces) > 1 else {}
         for vhost in self._vhosts.values():
             self.found.append(SourceObject("vhost", vhost, "resources", None, [("vhosts", {"name": vhost})]))
