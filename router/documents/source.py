@@ -20,11 +20,12 @@ MAX_BYTES: Final = 256 * 2**20
 class Source:
     """A document that has been read: `name` is said in errors, `value` is JSON data."""
 
-    def __init__(self, name: str, text: str, value: Any, *, is_json: bool) -> None:
+    def __init__(self, name: str, text: str, value: Any, *, is_json: bool, several: bool = False) -> None:
         self.name = name
         self.value = value
         self._text = text
         self._is_json = is_json
+        self._several = several
 
     def problem(self, error: BinderyError, path: str, *nearer: str, key: bool = False) -> dict[str, Any]:
         """The error as data, with `file`, `line` and `column` of what is at the path.
@@ -68,7 +69,7 @@ class Source:
         if self._is_json:
             return places_of_json(self._text)[0]
         places = Places()
-        read_yaml(self._text, places=places)
+        read_yaml(self._text, places=places, several=self._several)
         return places
 
     @cached_property
@@ -97,9 +98,10 @@ class Source:
         return start
 
 
-def read_source(name: str, raw: bytes) -> Source:
+def read_source(name: str, raw: bytes, *, several: bool = False) -> Source:
     """A document of UTF-8 text: JSON when it begins with `{` or `[`, YAML otherwise.
 
+    With `several` it may be more than one document of YAML: the value is a list of them then, of one for JSON.
     Raises DefinitionsRefused, with every place, for text that is neither, and for keys that stand twice.
     """
     if len(raw) > MAX_BYTES:
@@ -109,16 +111,18 @@ def read_source(name: str, raw: bytes) -> Source:
     except UnicodeDecodeError as error:
         raise refusal([_unplaced(name, f"the document is not UTF-8: {error.reason}")]) from None
     is_json = text.lstrip(" \t\r\n")[:1] in ("{", "[")
-    source = Source(name, text, None, is_json=is_json)
+    source = Source(name, text, None, is_json=is_json, several=several and not is_json)
     try:
         if is_json:
             source.value, twice = read_json(text)
             faults = places_of_json(text)[1] if twice else []
         else:
-            source.value, faults = read_yaml(text)
+            source.value, faults = read_yaml(text, several=several)
     except Unreadable as unreadable:
         faults = [unreadable.fault]
-    if not faults and not isinstance(source.value, dict):
+    if several and is_json:
+        source.value = [source.value]
+    if not faults and not isinstance(source.value, list if several else dict):
         said = "the document is empty" if source.value is None else "the document is no JSON object or YAML mapping"
         faults = [Fault(0, said)]
     if faults:

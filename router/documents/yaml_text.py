@@ -48,9 +48,12 @@ class _Open:
     nodes: int = 1
 
 
-def read_yaml(text: str, *, places: Places | None = None) -> tuple[Any, list[Fault]]:
-    """The value of a document, and what is wrong with it; `places` is filled. Raises Unreadable."""
-    reader = _Reader(text, places)
+def read_yaml(text: str, *, places: Places | None = None, several: bool = False) -> tuple[Any, list[Fault]]:
+    """The value of a document, and what is wrong with it; `places` is filled. Raises Unreadable.
+
+    With `several` the value is a list of the documents of the text, and paths begin with `[0]`, `[1]` …
+    """
+    reader = _Reader(text, places, several)
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             reader.take(event)
@@ -69,10 +72,11 @@ def read_yaml(text: str, *, places: Places | None = None) -> tuple[Any, list[Fau
 class _Reader:
     """Builds the value from the events of the scanner, without recursion."""
 
-    def __init__(self, text: str, places: Places | None) -> None:
+    def __init__(self, text: str, places: Places | None, several: bool) -> None:
         self.text = text
         self.places = places
-        self.value: Any = None
+        self.several = several
+        self.value: Any = [] if several else None
         self.faults: list[Fault] = []
         self.documents = 0
         self.aliased = 0
@@ -85,7 +89,8 @@ class _Reader:
         match event:
             case yaml.DocumentStartEvent():
                 self.documents += 1
-                if self.documents > 1:
+                self.anchors.clear()
+                if self.documents > 1 and not self.several:
                     raise Unreadable(Fault(start, "a second document begins here", "one document a file"))
             case yaml.ScalarEvent():
                 scalar = self._scalar(event)
@@ -140,7 +145,10 @@ class _Reader:
         if self.places is not None:
             self.places.values[path] = (start, end)
         if not self.stack:
-            self.value = value
+            if self.several:
+                self.value.append(value)
+            else:
+                self.value = value
             return
         top = self.stack[-1]
         top.nodes += nodes
@@ -154,7 +162,7 @@ class _Reader:
 
     def _path(self) -> str:
         if not self.stack:
-            return ""
+            return f"[{len(self.value)}]" if self.several else ""
         top = self.stack[-1]
         return f"{top.path}[{len(top.value)}]" if top.key is None else member(top.path, top.key)
 

@@ -47,6 +47,8 @@ KINDS: Final[Mapping[str, SourceKind]] = {
     "activemq-classic": SourceKind("ActiveMQ Classic", "classic"),
     "eventbridge": SourceKind("Amazon EventBridge", "eventbridge"),
     "sns": SourceKind("Amazon SNS", "sns"),
+    "service-bus": SourceKind("Azure Service Bus", "service_bus"),
+    "knative": SourceKind("Knative Eventing", "knative"),
 }
 
 __all__ = ["KINDS", "SourceKind"]
