@@ -114,8 +114,7 @@ def _cost(report: Mapping[str, Any]) -> str:
     tap = report["tap"]
     cost = (
         f"tap: {counted(tap['messages'], 'message')} and {tap['bytes']:,} bytes copied in {report['seconds']:,} s, "
-        f"by 1 exclusive queue, 1 exchange, 2 bindings, {counted(tap['marks'], 'mark')}; "
-        f"the firehose {tap['firehose']}"
+        f"by 1 exclusive queue, 1 exchange, 2 bindings; marks: {tap['marks']:,}; the firehose {tap['firehose']}"
     )
     if tap["dropped"]:
         cost += "; its queue was full, and the broker dropped the oldest of it"
@@ -126,7 +125,7 @@ def _text(report: Mapping[str, Any]) -> Iterator[Text]:
     yield from _summary(report)
     topology = report["topology"]
     objects = ", ".join(f"{number:,} {what}" for what, number in topology["objects"].items())
-    yield Text(f"topology: {counted(topology['looks'], 'look')}, {counted(topology['changes'], 'change')}; {objects}")
+    yield Text(f"topology: looks: {topology['looks']:,}, changes: {topology['changes']:,}; {objects}")
     for one in report["classes"]:
         yield Text(f"{counted(one['messages'], 'message')} to exchange {visible(_exchange(one))}", "bold")
         for line in _lines(one):

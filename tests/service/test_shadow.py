@@ -112,9 +112,9 @@ class Running:
         broker = Broker(read_address(url(node, vhost, user), "env:PASSWORD"))
         self.work = Shadow(broker, api(node, user), **options)
         self.error: BinderyError | None = None
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-        until(lambda: self.work.tap.is_laid or not self._thread.is_alive(), "tap")
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+        until(lambda: self.work.tap.is_laid or not self.thread.is_alive(), "tap")
         assert self.error is None, self.error
 
     def _run(self) -> None:
@@ -126,8 +126,8 @@ class Running:
     def end(self) -> dict[str, Any]:
         """Stop it; what it has found."""
         self.work.stop()
-        self._thread.join(120)
-        assert not self._thread.is_alive()
+        self.thread.join(120)
+        assert not self.thread.is_alive()
         return as_report(self.work, self.error)
 
 
@@ -221,7 +221,7 @@ def test_every_kind_of_exchange_is_found_equal(node: RabbitMQ, vhost: str) -> No
                     headers |= {"CC": [chance.choice(WORDS), "order"], "BCC": ["eu.paid"]}
                 sent = pika.BasicProperties(headers=headers or None, message_id=str(number))
                 open_channel.basic_publish(exchange, key, b"x" * chance.randint(0, 300), sent)
-            running._thread.join(120)
+            running.thread.join(120)
             report = running.end()
         counted = Counter({name: ready(open_channel, name) for name in (*queues, mine)})
     assert report["failure"] is None
@@ -283,7 +283,7 @@ def test_a_ring_that_was_made_in_another_order_is_named(node: RabbitMQ, vhost: s
         with shadowing(node, vhost, messages=50) as running:
             for number in range(50):
                 open_channel.basic_publish("ring", str(number), b"")
-            running._thread.join(120)
+            running.thread.join(120)
             report = running.end()
     assert report["compared"] == 50 and report["differing"] > 0
     for one in report["classes"]:
@@ -352,7 +352,7 @@ def test_a_firehose_that_was_on_stays_on(node: RabbitMQ, vhost: str) -> None:
     before = state(node, vhost)
     with channel(node, vhost) as open_channel, shadowing(node, vhost, messages=1) as running:
         open_channel.basic_publish("amq.fanout", "", b"")
-        running._thread.join(120)
+        running.thread.join(120)
         report = running.end()
     assert report["equal"] == 1
     assert report["tap"]["firehose"] == "was on, and stays on"
@@ -377,7 +377,7 @@ def test_one_that_turns_the_firehose_off_ends_it(node: RabbitMQ, vhost: str) -> 
         described = api(node).vhost(vhost)
         assert described is not None
         api(node).trace(described, on=False)
-        running._thread.join(120)
+        running.thread.join(120)
         report = running.end()
     assert isinstance(running.error, ShadowFailed)
     assert report["failure"] == "somebody turned the firehose off"
@@ -388,7 +388,7 @@ def test_a_broker_that_goes_away_ends_it(node: RabbitMQ, vhost: str) -> None:
     before = state(node, vhost)
     with shadowing(node, vhost) as running:
         until(lambda: closed(node, vhost), "connection")  # they are listed after some seconds
-        running._thread.join(120)
+        running.thread.join(120)
         report = running.end()
     assert report["failure"].startswith(f"lost 127.0.0.1:{node.port}: ")
     assert running.error is not None and running.error.exit_code == 2
@@ -411,7 +411,7 @@ def test_the_rights_that_are_documented_are_enough(node: RabbitMQ, vhost: str) -
     before = state(node, vhost)
     with channel(node, vhost) as open_channel, shadowing(node, vhost, user="shadower", messages=1) as running:
         open_channel.basic_publish("amq.fanout", "", b"")
-        running._thread.join(120)
+        running.thread.join(120)
         report = running.end()
     assert (report["failure"], report["equal"], report["tap"]["left"]) == (None, 1, "")
     assert state(node, vhost) == before
