@@ -29,9 +29,10 @@ from bindery.router.suggestions.keys import fitted
 from bindery.router.suggestions.values import accepted, with_value
 from bindery.router.values import Table, Timestamp, Value
 
-#: Messages that are made up for one link, and those of one batch.
+#: Messages that are made up for one link, those of one batch, and those of one vhost and mode.
 _PER_LINK: Final = 400
 _BATCH: Final = 20_000
+_MOST: Final = 200_000
 #: Fields of a filter of which values are combined.
 _FIELDS: Final = 4
 Link = Binding | Divert | Queue
@@ -61,11 +62,15 @@ def check(topology: Topology, vhost: str, mode: str, report: Report) -> None:
     readings = _Readings(mode, Links(_read(kept, vhost, None), vhost), Links(_read(kept, vhost, mode), vhost))
     routers = [Router.compile(links.topology, vhost) for links in (readings.plain, readings.under)]
     known: set[Subject] = set()
-    for batch in _batches(_made_up(readings)):
+    made_up = _made_up(readings)
+    for batch in _batches(itertools.islice(made_up, _MOST)):
         for subject, said in _differing(batch, routers, mode):
             if subject not in known:
                 known.add(subject)
                 report.add("BT190", subject, said)
+    if next(made_up, None) is not None:
+        said = f"what depends on {mode} was looked for with {_MOST:,} messages; there are more to try"
+        report.add("BT199", subject_of(topology.vhosts[vhost]), said)
 
 
 def _read(topology: Topology, vhost: str, mode: str | None) -> Topology:
