@@ -23,7 +23,7 @@ USER: Final = "drainer"
 PASSWORD: Final = "p@ss w/ord:1"
 #: Debian's program beside the wrapper that changes the user.
 _PROGRAM: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-_SECONDS: Final = 120
+_SECONDS: Final = 300
 
 
 class RabbitMQ:
