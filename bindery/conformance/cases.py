@@ -39,13 +39,30 @@ class Case:
         case with messages, `became` of each.
         """
         if self.kind in PUBLISHING:
-            return [became(item, item["expect"], item.get("disposition")) for item in self.content["messages"]]
+            return [
+                became(item, item["expect"], item.get("disposition"), item.get("copies"))
+                for item in self.content["messages"]
+            ]
         return self.content["expect"]
 
 
-def became(item: Mapping[str, Any], queues: list[str], disposition: str | None) -> Any:
-    """What became of a message of a case: its sorted queues, with the disposition where the case states one."""
-    return {"queues": queues, "disposition": disposition} if "disposition" in item else queues
+def became(
+    item: Mapping[str, Any], queues: list[str], disposition: str | None, copies: Mapping[str, Any] | None = None
+) -> Any:
+    """What became of a message of a case: its sorted queues, with the disposition and copies where it states them.
+
+    `copies` are by queue, each what transformations may change of a message (docs/transform.md); order plays no part.
+    """
+    found: dict[str, Any] = {"queues": queues}
+    if "disposition" in item:
+        found["disposition"] = disposition
+    if "copies" in item:
+        found["copies"] = {queue: sorted(each, key=_in_order) for queue, each in (copies or {}).items()}
+    return found if len(found) > 1 else queues
+
+
+def _in_order(copy: Any) -> str:
+    return json.dumps(copy, sort_keys=True)
 
 
 def read_cases(paths: Iterable[Path]) -> list[Case]:

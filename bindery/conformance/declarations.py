@@ -11,6 +11,7 @@ from bindery.router.filters import parse
 from bindery.router.filters.schemas import SCHEMA_FORMATS, read_schema
 from bindery.router.filters.sets import parse_filter_set
 from bindery.router.reference_hashing import HASHING
+from bindery.router.transforms import parse as parse_transformation
 from bindery.router.values import decode, identity
 
 Raw = Mapping[str, Any]
@@ -123,12 +124,14 @@ def _binding(item: Raw, exchanges: Mapping[str, Declared], queues: Mapping[str, 
         _argument(arguments, "x-replacement-routing-key", lambda raw: _is_key(decode(raw)))
         or _argument(arguments, "x-filter-jms-selector", lambda raw: _is_filter(decode(raw), "jms"))
         or _argument(arguments, "x-filters", _is_filter_set)
+        or _argument(arguments, "x-transform", _is_transformation)
     )
 
 
 def _divert(item: Raw, exchanges: Mapping[str, Declared], diverts: dict[str, object]) -> str | None:
     name, key, text = item["name"], item.get("routing_key"), item.get("filter") or ""
-    declared = (item["source"], item["destination"], text, item.get("exclusive", False), key)
+    transform = item.get("transform") or ""
+    declared = (item["source"], item["destination"], text, item.get("exclusive", False), key, transform)
     for end in (item["source"], item["destination"]):
         if end not in exchanges:
             return f"no exchange {end!r} to divert"
@@ -136,6 +139,8 @@ def _divert(item: Raw, exchanges: Mapping[str, Declared], diverts: dict[str, obj
         return "the new routing key is longer than 255 bytes"
     if diverts.setdefault(name, declared) != declared:
         return f"divert {name!r} is there with other properties"
+    if transform and not _is_transformation(transform):
+        return "the transformation of the divert is refused"
     return _name(name) or (None if _is_filter(text, "artemis") else "the filter of the divert is refused")
 
 
@@ -172,6 +177,17 @@ def _argument(arguments: Raw, name: str, accepts: Callable[[Any], bool]) -> str 
     except (BinderyError, TypeError):
         accepted = False
     return None if accepted else f"argument {name!r} is {json.dumps(arguments[name])[:60]}"
+
+
+def _is_transformation(text: object) -> bool:
+    """By the one reader that there is."""
+    if not isinstance(text, str):
+        return False
+    try:
+        parse_transformation(text)
+    except InvalidInput:
+        return False
+    return True
 
 
 def _is_filter(text: object, dialect: str) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from bindery.conformance.cases import Case, became
 from bindery.conformance.declarations import refusal
 from bindery.conformance.guard import defined, evaluated
@@ -14,11 +16,13 @@ from bindery.conformance.topology import declare
 from bindery.jobs.consume import Consumer
 from bindery.router.declarations import stated_payload
 from bindery.router.engine import DISPOSITIONS, Router
-from bindery.router.errors import InvalidRecord
+from bindery.router.errors import InvalidInput, InvalidRecord
 from bindery.router.filters import Filter, evaluate
-from bindery.router.message import Message, to_batch
+from bindery.router.links import Link, transform_of
+from bindery.router.message import Message, from_batch, to_batch
 from bindery.router.model import DEFAULT_VHOST
 from bindery.router.reference import NaiveRouter
+from bindery.router.transforms.statements import SECTIONS
 from bindery.store.consumer_filters import consumer_filter
 
 
@@ -82,7 +86,7 @@ def _messages(content: Mapping[str, Any]) -> list[Message | None]:
 
 
 #: Members of a message of a case that are no part of the record.
-_EXPECTATIONS: Final = ("expect", "disposition")
+_EXPECTATIONS: Final = ("expect", "disposition", "copies")
 
 
 def _message(raw: Mapping[str, Any]) -> Message | None:
@@ -96,18 +100,20 @@ def _routed(content: Mapping[str, Any], clock_ms: int) -> list[Any]:
     router = Router.compile(declare(content["topology"], content.get("compat")), DEFAULT_VHOST)
     messages = _messages(content)
     places = [n for n, message in enumerate(messages) if message is not None]
-    deliveries = router.route(to_batch(message for message in messages if message is not None), clock_ms=clock_ms)
-    routed: list[list[str]] = [[] for _ in messages]
-    for number in deliveries.queue.tolist():
-        for row in deliveries.rows_of(number).tolist():
-            routed[places[row]].append(router.queues[number])
+    batch = to_batch(message for message in messages if message is not None)
+    deliveries = router.route(batch, clock_ms=clock_ms)
+    copies = from_batch(batch if deliveries.forms is None else deliveries.forms.behind(batch))
+    routed: list[dict[str, list[Any]]] = [{} for _ in messages]
+    queues_of = np.repeat(deliveries.queue, np.diff(deliveries.offsets)).tolist()
+    for number, row, copy in zip(queues_of, deliveries.rows.tolist(), deliveries.written.tolist(), strict=True):
+        routed[places[row]].setdefault(router.queues[number], []).append(_changeable(copies[copy]))
     lost = deliveries.unroutable
     ends = {
         places[row]: DISPOSITIONS[number]
         for row, number in zip(lost.rows.tolist(), lost.disposition.tolist(), strict=True)
     }
     return [
-        became(item, sorted(set(queues)), ends.get(place))
+        became(item, sorted(queues), ends.get(place), queues)
         for place, (item, queues) in enumerate(zip(content["messages"], routed, strict=True))
     ]
 
@@ -120,8 +126,17 @@ def _routed_naively(content: Mapping[str, Any], clock_ms: int) -> list[Any]:
             found.append(became(item, [], None))
         else:
             outcome = naive.route(message, clock_ms=clock_ms)
-            found.append(became(item, sorted(outcome.queues), outcome.disposition))
+            copies: dict[str, list[Any]] = {}
+            for queue, form in outcome.copies:
+                copies.setdefault(queue, []).append(_changeable(outcome.forms[form]))
+            found.append(became(item, sorted(outcome.queues), outcome.disposition, copies))
     return found
+
+
+def _changeable(message: Message) -> dict[str, Any]:
+    """What transformations may change of a message, in its JSON form."""
+    stated = message.as_json()
+    return {section: stated[section] for section in SECTIONS if section in stated}
 
 
 def _bridged(
@@ -131,6 +146,9 @@ def _bridged(
 ) -> list[list[str]]:
     """The sorted queues that hold each message in the end; a bridge takes up a copy once, and leaves it there."""
     topology = declare(content["topology"], content.get("compat"))
+    links: list[Link] = [*topology.bindings.values(), *topology.diverts.values()]
+    if any(transform_of(link) is not None for link in links):
+        raise InvalidInput("a case of a bridge has no transformations", where="topology")
     bridges = []
     for item in content["bridges"]:
         payload = stated_payload(topology, topology.queue(DEFAULT_VHOST, item["queue"]), None)

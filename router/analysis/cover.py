@@ -3,9 +3,9 @@
 A binding accepts what its key or headers match and all conditions of its filters are true for. It covers
 another one when its match covers the other's and its conditions are among the other's.
 
-Bindings are grouped by source, destination and replacement key; within a group, by what they ask. Candidates
-come from an index of the exchange type (`ExchangeType.wider`), so the work grows with the bindings and not with
-their square. What is left is bounded by `MAX_COMPARISONS`.
+Bindings are grouped by source, destination, replacement key and transformation; within a group, by what they ask.
+Candidates come from an index of the exchange type (`ExchangeType.wider`), so the work grows with the bindings and not
+with their square. What is left is bounded by `MAX_COMPARISONS`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Any, Final
 from bindery.router.analysis.finding import Report, Subject, subject_of
 from bindery.router.analysis.verdicts import Verdicts
 from bindery.router.exchanges import ExchangeType
-from bindery.router.links import FILTER_ARGUMENTS, Links, replacement_key
+from bindery.router.links import FILTER_ARGUMENTS, Links, replacement_key, transform_of
 from bindery.router.model import Binding
+from bindery.router.values import Value
 
 #: Comparisons of one binding with another in one analysis.
 MAX_COMPARISONS: Final = 2_000_000
@@ -71,10 +72,10 @@ def check(links: Links, verdicts: Verdicts, report: Report) -> None:
 
 def covers(links: Links, verdicts: Verdicts, budget: Budget) -> Iterator[Cover]:
     """For each superfluous binding one other that makes it so; never both of a pair."""
-    groups: dict[tuple[str, str, str, str | None], list[Binding]] = defaultdict(list)
+    groups: dict[tuple[str, str, str, str | None, Value], list[Binding]] = defaultdict(list)
     for binding in links.bindings:
         ends = binding.source, binding.destination_type, binding.destination
-        groups[*ends, replacement_key(binding)].append(binding)
+        groups[*ends, replacement_key(binding), transform_of(binding)].append(binding)
     for members in groups.values():
         if len(members) > 1:
             yield from _Members(members, links.type_of(members[0]), verdicts, budget).covers()

@@ -6,7 +6,7 @@ from typing import Final
 
 from bindery.router.analysis.finding import Report, Subject, subject_of
 from bindery.router.analysis.verdicts import MAX_FILTERS, MAX_LINTED, Read, Verdicts
-from bindery.router.links import Links
+from bindery.router.links import Links, transform_of
 from bindery.router.model import Binding, Divert, Queue
 
 #: Characters of a filter that a message quotes.
@@ -44,7 +44,7 @@ def _together(links: Links, verdicts: Verdicts, binding: Binding, report: Report
     if own.filters and own.verdict is not False and not verdicts.meets(binding):
         report.add("BT172", subject_of(binding), f"{quoted(own)}: never true for a message with the headers it matches")
         return
-    if binding.destination_type != "queue":
+    if binding.destination_type != "queue" or transform_of(binding) is not None:  # its queue sees another message
         return
     queue = links.queues[binding.destination]
     behind = verdicts.of_queue(queue)

@@ -17,6 +17,7 @@ from bindery.router.filters.ast import Field, Node, walk
 from bindery.router.links import Link, Links
 from bindery.router.model import Binding, Divert, Queue
 from bindery.router.spelling import alike
+from bindery.router.transforms import Remove, Rename, Transformation
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,14 @@ def _closest(name: str, known: Mapping[str, int]) -> str | None:
     return alike(name, known)
 
 
+def _given(transformation: Transformation) -> Iterator[str]:
+    """The application properties that a transformation may give a message."""
+    for one in transformation.statements:
+        target = one.to if isinstance(one, Rename) else one.target
+        if target.section == "application_properties" and not isinstance(one, Remove):
+            yield target.name
+
+
 class _Names:
     """What was seen of messages that can come to an exchange."""
 
@@ -87,9 +96,14 @@ class _Names:
         self._known: dict[tuple[str, ...], SeenNames] = {}
         self._before: dict[str, set[str]] = defaultdict(set)
         self._to_queue: dict[str, set[str]] = defaultdict(set)
-        for link in chain[Link](links.bindings, links.diverts, links.alternates.values()):
+        changing: list[Link] = [*links.bindings, *links.diverts]
+        for link in chain[Link](changing, links.alternates.values()):
             towards = self._to_queue if link.destination_type == "queue" else self._before
             towards[link.destination].add(link.source)
+        #: Properties that transformations give messages on their way.
+        self._made = dict.fromkeys(
+            chain.from_iterable(map(_given, filter(None, map(links.transformation, changing)))), 0
+        )
 
     def sources_of(self, queue: str) -> tuple[str, ...]:
         """The exchanges that lead to a queue, the default exchange among them."""
@@ -105,5 +119,7 @@ class _Names:
                     reached.add(before)
                     waiting.append(before)
             found = SeenNames.of(self._seen[exchange] for exchange in reached & self._seen.keys())
+            if self._made:
+                found = SeenNames(found.rows, {**self._made, **found.names})
             self._known[exchanges] = found
         return found

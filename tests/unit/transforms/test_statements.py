@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bindery.router.analysis import analyse
 from bindery.router.declarations import TopologyEditor
 from bindery.router.definitions import export, parse_definitions
 from bindery.router.errors import BinderyError, FilterError, InequivalentArgument, InvalidDeclaration
@@ -240,3 +241,22 @@ def test_definitions_carry_transformations() -> None:
     assert document["bindings"][0]["arguments"] == {TRANSFORM: "SET x = 1"}
     again = [entry.item for entry in parse_definitions(document).entries]
     assert [one.transform for one in again if isinstance(one, Divert)] == ["SET x = 1"]
+
+
+def test_lint_takes_no_changing_binding_for_superfluous() -> None:
+    made = editor()
+    for text in (None, "SET x = 1", "SET x = 2"):
+        made.bind(Binding(0, "/", "a", "q", arguments=Table({} if text is None else {TRANSFORM: text})))
+    made.bind(Binding(0, "/", "a", "q", "queue", "again", Table({TRANSFORM: "SET x = 1"})))
+    found = [one.subject.id for one in analyse(made.topology).findings if one.code in ("BT101", "BT102")]
+    assert found == [4]
+
+
+def test_lint_does_not_judge_the_filter_of_a_queue_by_what_a_changing_binding_takes() -> None:
+    made = editor()
+    made.declare_queue(Queue("/", "r", arguments=Table({"x-queue-filter": "x = 2"})))
+    selector = {"x-filter-jms-selector": "x = 1"}
+    made.bind(Binding(0, "/", "a", "r", arguments=Table({**selector, TRANSFORM: "SET x = 2"})))
+    assert "BT173" not in {one.code for one in analyse(made.topology).findings}
+    made.bind(Binding(0, "/", "b", "r", arguments=Table(selector)))
+    assert "BT173" in {one.code for one in analyse(made.topology).findings}
