@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bindery.router.engine import Router
 from bindery.router.freshness import deferred_queues
 from bindery.router.message import SENT_SCHEMA, SOURCE, Message, to_batch
+from bindery.store.batches import compiled
 from bindery.store.commit import BatchCommitter, BatchCounts
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
@@ -39,7 +39,7 @@ def route(
     before the batch is committed.
     """
     topology = store.load(version=version)
-    router = Router.compile(topology, vhost)
+    router = compiled(topology, vhost, store)
     batch = to_batch(messages)
     rows = batch.num_rows
     sources = pa.array([{"file": "flights.csv", "row_index": n} for n in range(rows)], SOURCE)
