@@ -187,6 +187,7 @@ class Matrix:
             ("PUT", "permissions/mtx-v/mtx-user", dict.fromkeys(ALL, "mtx-.*")),
             ("PUT", "topic-permissions/mtx-v/mtx-user", {"exchange": "mtx-x", "write": "mtx", "read": "mtx"}),
             ("PUT", "user-limits/mtx-user/max-channels", {"value": 5}),
+            ("PUT", "canary/mtx-v", {"change": _CHANGE, "share": 1, "deliver": False}),
             ("POST", "exchanges/mtx-v/mtx-x/publish", _message("mtx.key")),
             ("POST", "exchanges/mtx-v/mtx-y/publish", _message("mtx-unroutable")),
         ):

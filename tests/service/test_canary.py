@@ -37,7 +37,7 @@ def publish(client: Client, *ids: str) -> None:
 
 
 def depth(client: Client, queue: str) -> int:
-    return int(client.post(f"/queues/%2F/{queue}/count", {}).json["count"])
+    return int(client.post(f"/queues/%2F/{queue}/count", {}).json["messages"])
 
 
 def test_a_canary_from_its_beginning_to_its_promotion(shop: Client, alone: Server) -> None:

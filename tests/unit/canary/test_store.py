@@ -347,3 +347,66 @@ def test_died_while_a_change_was_carried_over_rows_of_queues_stay(
         assert ("/", "us") in found.load().queues
     else:
         assert ("/", "us") not in found.load().queues
+
+
+def test_another_process_may_change_the_topology_at_any_point(store: TopologyStore) -> None:
+    """Between the candidate and the commit after it: the other stands on the present, and the canary begins again."""
+    rival = TopologyStore(store.data)
+    seen: list[set[tuple[str, str, str]]] = []
+
+    def hook(point: str, _path: str) -> None:
+        if point == "edit.committed" and not seen:
+            seen.append(links(rival.load()))
+            rival.edit(bind("us", key="rival"), author="eve")
+
+    with faults.installed(hook):
+        outcome = begun(store)
+    assert seen == [OLD]
+    assert links(store.load()) == OLD | {("orders", "rival", "us")}
+    assert links(store.load(version=outcome.canary.version)) == NEW | {("orders", "rival", "us")}
+    assert rival.load() == store.load()
+    ids = {one for version in range(outcome.version + 1) for one in store.load(version=version).bindings.items()}
+    assert len({number for number, _ in ids}) == len(ids), "an id was given twice"
+
+
+def test_each_vhost_has_its_canary(store: TopologyStore) -> None:
+    from bindery.router.model import Vhost
+
+    def declare_other(editor: TopologyEditor) -> None:
+        editor.declare_vhost(Vhost("other"))
+        editor.declare_queue(Queue("other", "q"))
+
+    store.edit(declare_other, author="tests")
+    first = begun(store).canary
+    change = {"bindings": [{"source": "amq.fanout", "destination": "q", "destination_type": "queue"}]}
+    second = canaries.put(store, "other", Request.of({"change": change, "share": 1}), author="bob").canary
+    assert running_canary(store.load(), "/") == first
+    store.edit(bind("us", key="more"), author="eve")
+    assert running_canary(store.load(), "other") == second
+    canaries.promote(store, "other", author="bob")
+    assert links(store.load()) == OLD | {("orders", "more", "us"), ("amq.fanout", "", "q")}
+    again = running_canary(store.load(), "/")
+    assert again is not None and links(store.load(version=again.version)) >= NEW
+    canaries.promote(store, "/", author="ada")
+    assert links(store.load()) == NEW | {("orders", "more", "us"), ("amq.fanout", "", "q")}
+
+
+def test_at_a_time_the_present_of_then_is_found(store: TopologyStore) -> None:
+    canary = begun(store).canary
+    moment = store.version(canary.version).timestamp
+    assert links(store.load(at=moment)) == OLD
+
+
+def test_changes_of_many_that_come_together_are_carried_over(store: TopologyStore) -> None:
+    from bindery.store.group_commit import GroupCommitter
+
+    begun(store)
+    with GroupCommitter(store) as committer:
+        waiting = [committer.submit(bind("us", key=f"k{n}"), "eve") for n in range(5)]
+        for one in waiting:
+            one.result()
+    added = {("orders", f"k{n}", "us") for n in range(5)}
+    canary = running_canary(store.load(), "/")
+    assert canary is not None
+    assert links(store.load()) == OLD | added
+    assert links(store.load(version=canary.version)) == NEW | added
