@@ -25,6 +25,8 @@ from bindery.store.places import at
 
 _STREAM: Final = "stream"
 _AT_ONCE: Final = 512
+#: Canaries of a vhost, the newest, whose counts are kept apart.
+CANARIES: Final = 8
 
 
 @dataclass
@@ -114,6 +116,8 @@ class Totals:
         for one in counted.filter(pc.is_valid(counted["example"])).to_pylist():
             vhost, started, what, name = (one[column] for column in parts)
             self.canary_examples[vhost, started, what, name] = one["example"]
+        if len(counted):
+            self._sum_up_canaries()
         for one in _sums(_flat(rows, "requests"), [_STREAM, "key"]):
             self.requests[one[_STREAM], one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "invalid"), [_STREAM, "key"]):
@@ -127,6 +131,21 @@ class Totals:
             self.rows[key] += one["rows_sum"]
             self.dropped[key] += one["dropped_sum"] or 0
             self.retries[one["kind"]] += one["retries_sum"] or 0
+
+    def _sum_up_canaries(self) -> None:
+        """Keep what the newest canaries of a vhost counted; of older ones the sums of their messages, under -1."""
+        begun: dict[str, set[int]] = {}
+        for vhost, started, *_ in self.canary:
+            begun.setdefault(vhost, set()).add(started)
+        kept = {vhost: set(sorted(found)[-CANARIES:]) for vhost, found in begun.items()}
+        for key, number in list(self.canary.items()):
+            vhost, started, what, name = key
+            if started < 0 or started in kept[vhost]:
+                continue
+            del self.canary[key]
+            self.canary_examples.pop(key, None)
+            if not name:
+                self.canary[vhost, -1, what, name] += number
 
 
 class ManifestTotals:
