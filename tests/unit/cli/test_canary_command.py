@@ -36,8 +36,8 @@ def data(run: Run, tmp_path: Path) -> str:
 def test_a_canary_from_its_beginning_to_its_promotion(run: Run, data: str, tmp_path: Path) -> None:
     start = ("canary", "start", tmp_path / "change.yaml", "--share", 1, "--data", data)
     code, out, _ = run(*start)
-    assert (code, out) == (0, "canary in vhost /: version 2 for all messages, running\ntopology version 3\n")
-    assert run(*start)[1].endswith("runs already\ntopology version 3, nothing was changed\n")
+    assert (code, out) == (0, "canary in vhost /: version 3 for all messages, running\ntopology version 4\n")
+    assert run(*start)[1].endswith("runs already\ntopology version 4, nothing was changed\n")
     directory = DataDir.open(data)
     route(directory, TopologyStore(directory), [Message("orders", "eu.x"), Message("orders", "us.x")])
     out = run("canary", "status", "--data", data)[1]
@@ -49,10 +49,10 @@ def test_a_canary_from_its_beginning_to_its_promotion(run: Run, data: str, tmp_p
     assert (queues["new"]["gained"], queues["eu"]["lost"]) == (1, 1)
     assert run("status", "--data", data)[2].startswith("canary in vhost /: 2 messages compared, 1 differing\n")
     out = run("canary", "set", "--share", 0.25, "--compare-only", "--data", data)[1]
-    assert out.startswith("canary in vhost /: version 2 for 0.25 of the messages, compared only, running\n")
+    assert out.startswith("canary in vhost /: version 3 for 0.25 of the messages, compared only, running\n")
     code, _, err = run("canary", "promote", "--version", 1, "--data", data)
-    assert code == 2 and "version 2, not 1" in err
-    assert run("canary", "promote", "--version", 2, "--data", data)[1].splitlines()[0].endswith("promoted")
+    assert code == 2 and "version 3, not 1" in err
+    assert run("canary", "promote", "--version", 3, "--data", data)[1].splitlines()[0].endswith("promoted")
     code, out, _ = run("canary", "promote", "--data", data)
     assert code == 0 and "was promoted before" in out
     assert run("canary", "rollback", "--data", data)[0] == 2
@@ -65,7 +65,7 @@ def test_rolled_back_it_names_the_queues_that_stay(run: Run, data: str, tmp_path
     out = run("canary", "rollback", "--data", data)[1]
     assert "queues that were declared for it stay: new\n" in out
     assert "was rolled back before" in run("canary", "rollback", "--data", data)[1]
-    assert run("canary", "start", "--version", 1, "--share", 1, "--data", data)[0] == 2  # nothing to compare
+    assert run("canary", "start", "--version", 2, "--share", 1, "--data", data)[0] == 2  # nothing to compare
 
 
 @pytest.mark.parametrize(
