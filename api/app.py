@@ -21,6 +21,7 @@ from bindery.api.readiness import Readiness
 from bindery.api.routes import (
     backfill,
     bindings,
+    canary,
     capabilities,
     changes,
     chosen_messages,
@@ -75,6 +76,7 @@ _RESOURCES: Final = (
     definitions,
     versions,
     changes,
+    canary,
     diverts,
     inbox,
     capabilities,

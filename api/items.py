@@ -639,6 +639,25 @@ class Applied(TypedDict):
 
 
 @with_config(_EXACT)
+class CanaryChanged(TypedDict):
+    """A canary, the version of the topology that says so, and whether this request made it."""
+
+    topology_version: int
+    changed: bool
+    canary: dict[str, JsonValue]
+
+
+@with_config(_EXACT)
+class CanaryShown(TypedDict):
+    """A canary, what it changes, and what streams have counted for it."""
+
+    topology_version: int
+    canary: dict[str, JsonValue]
+    change: dict[str, JsonValue]
+    comparison: dict[str, JsonValue]
+
+
+@with_config(_EXACT)
 class Replayed(TypedDict):
     """What became of the newest messages, and what another topology would have done with them."""
 

@@ -149,6 +149,12 @@ class RoutingCollector(Collector):
         for (_, *place), number in totals.unparsable.items():
             unread[tuple(place)] = unread.get(tuple(place), 0) + number
         yield self._counter("bindery_unparsable_bodies", text, labels, unread)
+        text = "Messages of a canary, routed by the present topology and by the candidate."
+        compared: dict[tuple[str, ...], int] = {}
+        for (vhost, _, what, _), number in totals.canary.items():
+            if what in ("messages", "differing"):
+                compared[vhost, what] = compared.get((vhost, what), 0) + number
+        yield self._counter("bindery_canary_messages", text, ("vhost", "what"), compared)
         text = "Requests of batches to an object store."
         yield self._counter("bindery_storage_requests", text, ("stream", "kind"), totals.requests)
         retries = CounterMetricFamily("bindery_commit_retries", "Commits that lost a race.", labels=["table"])

@@ -251,7 +251,7 @@ class Publisher(Worker[_Request]):
         driver = self._drivers.get(vhost)
         if driver is None:
             topologies = TopologyStore(self._data)
-            router = RouterOf(vhost)
+            router = RouterOf(vhost, topologies)
             driver = BatchDriver(self._committer, topologies, vhost, router=router, committed=self._committed)
             self._drivers[vhost] = driver
         return driver

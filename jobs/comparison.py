@@ -124,7 +124,7 @@ class Reporter:
                 for one in comparison.examples.get((name, direction), ()):
                     if budget:
                         budget -= 1
-                        entry["examples"].append(self._example(name, direction, one))
+                        entry["examples"].append(self.example(name, direction, one))
             queues.append(entry)
         before, after = comparison.unroutable_before, comparison.unroutable_after
         return {
@@ -143,7 +143,8 @@ class Reporter:
             "queues": queues,
         }
 
-    def _example(self, queue: str, direction: str, one: Example) -> dict[str, Any]:
+    def example(self, queue: str, direction: str, one: Example) -> dict[str, Any]:
+        """Why a message goes to a queue by one topology, and why not by the other."""
         gained = direction == "gained"
         past = self._past.get(one.topology_version)
         return {

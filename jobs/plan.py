@@ -13,6 +13,7 @@ from bindery.jobs.control.config import JobFile
 from bindery.jobs.routers import Routers
 from bindery.jobs.sources.planned import batch_clock
 from bindery.jobs.splits import Splits
+from bindery.router.canary import running_canary
 from bindery.router.engine import Router
 from bindery.router.errors import CheckpointMismatch, UnsupportedTable, UnusablePin
 from bindery.router.freshness import Flags, deferred_queues
@@ -182,5 +183,8 @@ class Planner:
         """The compiled topology, checked for this job; raises what makes it unfit."""
         if topology is not self._checked:
             check_fit(self._file, topology)
+            canary = running_canary(topology, self._file.job.vhost)
+            if canary is not None:
+                check_fit(self._file, self._topologies.load(version=canary.version))
             self._checked = topology
         return self._routers.get(topology)

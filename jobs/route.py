@@ -148,7 +148,7 @@ class RouteJob:
         with (
             self._maintained(now) as upkeep,
             closing(Splits(self.spark)) as splits,
-            closing(Routers(self.spark, self.job.vhost)) as routers,
+            closing(Routers(self.spark, self.job.vhost, self._topologies)) as routers,
             BatchCommitter(self.data, stream=stream, app_id=epoch.app_id) as committer,
         ):
             planner = self._planner = Planner(

@@ -9,13 +9,16 @@ from bindery.router.engine import Router
 from bindery.router.message import Message, to_batch
 from bindery.router.model import Topology
 from bindery.router.values import Table
+from bindery.store.batches import compiled
+from bindery.store.topology import TopologyStore
 
 
 class Routers:
-    """The newest topology of one vhost, by broadcast."""
+    """The newest topology of one vhost, and the candidate of its canary, by broadcast."""
 
-    def __init__(self, spark: SparkSession, vhost: str) -> None:
+    def __init__(self, spark: SparkSession, vhost: str, topologies: TopologyStore) -> None:
         self._spark = spark
+        self._topologies = topologies
         self._vhost = vhost
         self._version: int | None = None
         self._broadcast: Broadcast[Router] | None = None
@@ -25,7 +28,7 @@ class Routers:
         """The broadcast Router of a topology; compiled and shipped when its version is new."""
         if self._broadcast is None or self._version != topology.version:
             self.close()
-            router = Router.compile(topology, self._vhost)
+            router = compiled(topology, self._vhost, self._topologies)
             if not self._warm:
                 compile_kernels(router, topology)
                 self._warm = True

@@ -218,7 +218,8 @@ def _epoch(data: DataDir, stream: str, query: str, new_epoch: bool) -> StreamEpo
 @functools.cache
 def _topologies(data: DataDir, vhost: str) -> tuple[TopologyStore, RouterOf]:
     """The topologies of a data directory, and the newest one that was compiled; kept by a worker."""
-    return TopologyStore(data), RouterOf(vhost)
+    store = TopologyStore(data)
+    return store, RouterOf(vhost, store)
 
 
 def _pinned(options: SinkOptions, epoch: StreamEpoch, number: int, store: TopologyStore, routers: RouterOf) -> Pin:

@@ -41,7 +41,7 @@ from bindery.router.model import (
     Vhost,
     object_key,
 )
-from bindery.router.model.objects import GLOBAL_PARAMETER, PARAMETER_PREFIX, RESERVED_PREFIX
+from bindery.router.model.objects import CANARY_KIND, GLOBAL_PARAMETER, PARAMETER_PREFIX, RESERVED_PREFIX
 from bindery.router.policies import OPERATOR_POLICY, POLICY
 from bindery.router.values import Table
 
@@ -363,7 +363,7 @@ def _prune(editor: TopologyEditor, vhost: str, entries: Iterable[Entry]) -> None
     for entry in entries:
         stated.add(entry.item.identity if isinstance(entry.item, Binding) else object_key(entry.item))
     exchanges, queues, bindings, diverts = editor.topology.in_vhost(vhost)
-    settings = [item for item in editor.topology.settings.values() if item.vhost == vhost]
+    settings = [item for item in editor.topology.settings.values() if item.vhost == vhost and item.kind != CANARY_KIND]
     items: tuple[Object, ...] = (*bindings, *diverts, *queues, *exchanges, *settings)
     for item in items:
         key = item.identity if isinstance(item, Binding) else object_key(item)

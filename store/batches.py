@@ -27,7 +27,8 @@ from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
 
-from bindery.router.engine import Deliveries, Router
+from bindery.router.canary import running_canary
+from bindery.router.engine import CanaryRouter, Deliveries, Router
 from bindery.router.errors import BinderyError
 from bindery.router.model import Topology
 from bindery.store import tables
@@ -137,7 +138,14 @@ class BatchDriver(Generic[R]):
         check: Callable[[str, TableLog], object] = lambda _queue, _log: None,
     ) -> Sequence[TableCommit]:
         """Commit what was written, and tell; tables that have the batch are skipped. Raises what the committer does."""
-        counts = routed.counts.in_manifest(batch.topology, self._vhost, routed.timings_ms)
+        canary = running_canary(batch.topology, self._vhost)
+        counts = routed.counts.in_manifest(
+            batch.topology,
+            self._vhost,
+            routed.timings_ms,
+            batch=f"{batch.stream}:{batch.number}",
+            candidate=None if canary is None else self._topologies.load(version=canary.version),
+        )
         committed = self.committer.commit(batch.number, batch.pin, routed.files, counts, check=check)
         self._committed(committed)
         return committed
@@ -166,17 +174,36 @@ class BatchDriver(Generic[R]):
         return all(number is None or number < batch.number for number in recorded)
 
 
-class RouterOf:
-    """Compiles topologies for one vhost, for routing here; the newest one is kept."""
+def compiled(topology: Topology, vhost: str, topologies: TopologyStore) -> Router:
+    """What the messages of a stream are routed by: a vhost compiled, with the candidate of its canary beside it.
 
-    def __init__(self, vhost: str) -> None:
+    Raises NotFound when the vhost, or the version of the candidate, is not there.
+    """
+    canary = running_canary(topology, vhost)
+    if canary is None:
+        return Router.compile(topology, vhost)
+    return CanaryRouter.beside(topology, topologies.load(version=canary.version), canary)
+
+
+class RouterOf:
+    """Compiles topologies for one vhost, for routing here; the newest one is kept.
+
+    With `topologies` the canary of the vhost has its part; without, all goes by the topology that is given.
+    """
+
+    def __init__(self, vhost: str, topologies: TopologyStore | None = None) -> None:
         self._vhost = vhost
+        self._topologies = topologies
         self._newest: Router | None = None
 
     def __call__(self, topology: Topology) -> Router:
         """The topology compiled. Raises NotFound when the vhost is not there."""
         if self._newest is None or self._newest.version != topology.version:
-            self._newest = Router.compile(topology, self._vhost)
+            self._newest = (
+                Router.compile(topology, self._vhost)
+                if self._topologies is None
+                else compiled(topology, self._vhost, self._topologies)
+            )
         return self._newest
 
 

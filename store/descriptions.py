@@ -108,6 +108,7 @@ _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "requests": "Requests to the object store, by kind.",
         "invalid": "Records that were no messages, by kind.",
         "unparsable": "Messages whose bodies the filters of an exchange or queue could not read, by reason.",
+        "canary": "What a canary counted: messages, differing, gained and lost by queue, before and after by reason.",
     },
     "streams": {
         "stream": "The stream.",

@@ -83,6 +83,21 @@ MANIFEST: Final = tables.Kind(
                     )
                 ),
             ),
+            (
+                "canary",
+                pa.list_(
+                    pa.struct(
+                        [
+                            ("vhost", pa.string()),
+                            ("started", pa.int64()),
+                            ("what", pa.string()),
+                            ("name", pa.string()),
+                            ("messages", pa.int64()),
+                            ("example", pa.string()),
+                        ]
+                    )
+                ),
+            ),
         ]
     ),
     tables.retained(tables.RETENTION),
@@ -111,6 +126,10 @@ class TableCommit:
     dropped: int = 0
 
 
+#: What canaries counted, and a message for example, as in `BatchCounts`.
+CanaryCounts = Mapping[tuple[str, int, str, str], tuple[int, str | None]]
+
+
 @dataclass(frozen=True, slots=True)
 class BatchCounts:
     """What a batch counted while it was routed.
@@ -127,6 +146,8 @@ class BatchCounts:
     requests         kind -> requests to an object store, of the tasks, and of the driver since the batch before
     unparsable       ("exchange" or "queue", vhost, name, reason) -> messages whose bodies filters there could not read
                      (docs/filters.md, "The body"); null in rows of older versions
+    canary           (vhost, `Canary.started`, what, queue or reason) -> what a canary counted (docs/canary.md), and a
+                     message for example; `what` is a member of `bindery.router.engine.Compared`
     """
 
     records: int = 0
@@ -140,6 +161,7 @@ class BatchCounts:
     requests: Mapping[str, int] = field(default_factory=dict)
     invalid: Mapping[str, int] = field(default_factory=dict)
     unparsable: Mapping[tuple[str, str, str, str], int] = field(default_factory=dict)
+    canary: CanaryCounts = field(default_factory=dict)
 
 
 def open_manifest(data: DataDir) -> TableLog:
@@ -185,6 +207,7 @@ def manifest_row(
         "requests": sorted(counts.requests.items()),
         "invalid": sorted(counts.invalid.items()),
         "unparsable": unparsable_rows(counts.unparsable),
+        "canary": canary_rows(counts.canary),
     }
 
 
@@ -193,6 +216,14 @@ def unparsable_rows(counted: Mapping[tuple[str, str, str, str], int]) -> list[di
     return [
         {"kind": kind, "vhost": vhost, "name": name, "reason": reason, "messages": number}
         for (kind, vhost, name, reason), number in sorted(counted.items())
+    ]
+
+
+def canary_rows(counted: CanaryCounts) -> list[dict[str, Any]]:
+    """What canaries counted as the column `canary` holds it."""
+    return [
+        {"vhost": vhost, "started": started, "what": what, "name": name, "messages": number, "example": example}
+        for (vhost, started, what, name), (number, example) in sorted(counted.items())
     ]
 
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from bindery.router.canary import Canary, running_canaries
 from bindery.router.error_text import counted
 from bindery.router.errors import UnusablePin
 from bindery.router.model import DEFAULT_VHOST, Topology
 from bindery.router.moments import iso
 from bindery.store import effects, tables
+from bindery.store.canaries import comparison
 from bindery.store.deferred import allowed_ms
 from bindery.store.jobs import Found, JobRegistry
 from bindery.store.journal_sizes import JournalSize, JournalSizes
@@ -189,7 +191,7 @@ class StreamState:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A data directory: its topology, and its streams by name."""
+    """A data directory: its topology, its streams by name, and canaries that run with what they have compared."""
 
     root: str
     topology_version: int
@@ -197,6 +199,7 @@ class Overview:
     queues: int
     bindings: int
     streams: list[StreamState] = field(default_factory=list)
+    canaries: list[dict[str, Any]] = field(default_factory=list)
 
     def as_data(self, now: datetime) -> dict[str, Any]:
         """JSON-ready data."""
@@ -209,6 +212,7 @@ class Overview:
                 "bindings": self.bindings,
             },
             "streams": [one.as_data(now) for one in self.streams],
+            "canaries": self.canaries,
         }
 
 
@@ -248,7 +252,14 @@ def overview(
             )
             for name in sorted({*known, *jobs, *totals.batches})
         ],
+        [_canary(one, totals) for one in sorted(running_canaries(topology), key=lambda one: one.vhost)],
     )
+
+
+def _canary(canary: Canary, totals: Totals) -> dict[str, Any]:
+    found = comparison(totals, canary)
+    stated = {name: getattr(canary, name) for name in ("vhost", "version", "share", "deliver")}
+    return stated | {name: found[name] for name in ("messages", "differing")}
 
 
 def _stream(

@@ -9,6 +9,11 @@ The commit is a compare-and-swap on the Delta version: a change that was validat
 becomes version n + 1 or is validated again. The next lineage ids are kept as Delta transaction
 identifiers, which travel with the version too.
 
+A candidate of a canary (`bindery.router.canary`) is a version, too, that was never in force: the commit after it is
+the present again, with a setting that names it. Between the two, and after a crash there for as long as nobody
+changes anything, the newest version is a candidate, which says so (transaction identifier `bindery.candidate`):
+whoever asks for the newest topology gets the one that it stands on.
+
 Readers and the writer of a process share nothing but the newest state, which never changes: it is
 replaced as a whole. So nobody who reads waits for a change that is being made, however long it takes.
 """
@@ -21,8 +26,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
@@ -31,12 +37,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from bindery.router.canary import canary_key, running_canaries, running_canary
 from bindery.router.declarations import TopologyEditor
 from bindery.router.errors import BinderyError, InvalidInput, NotFound, UnsupportedTable
 from bindery.router.model import NO_QUEUE_ID, Object, ObjectKey, Queue, Sequence, Topology, object_key
+from bindery.router.model.objects import CANARY_KIND
 from bindery.router.queue_limits import LimitsOf
 from bindery.store import data_files, faults, file_rows, queue_use, tables
 from bindery.store.actions import RemoveFile, Transaction
+from bindery.store.candidates import carried_over, changes_of
 from bindery.store.history import (
     ObjectChange,
     VersionInfo,
@@ -61,6 +70,8 @@ _LOGGER: Final = logging.getLogger(__name__)
 TOPOLOGY: Final = tables.keep_forever("topology", ROW_SCHEMA)
 _NEXT_ID: Final = "bindery.next-id"
 _NEXT_QUEUE_ID: Final = "bindery.next-queue-id"
+#: What a candidate stands on: one more than the version that is in force; 0 for every other version.
+_CANDIDATE: Final = "bindery.candidate"
 #: Rows of one file; bounds what a change of one row rewrites.
 FILE_ROWS: Final = 8192
 #: Files of one order of size that are merged by the commit that meets them.
@@ -95,14 +106,22 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """A state, with the files that hold its rows; never changed once it is there."""
+    """The state of the newest version, with the files that hold its rows; never changed once it is there.
+
+    `present` is the topology that is in force: that state, unless it is a candidate.
+    """
 
     topology: Topology
     files: Mapping[str, _File]
+    present: Topology
 
     @property
     def version(self) -> int:
         return self.topology.version
+
+    def author(self, key: ObjectKey) -> str | None:
+        """Who made the last change to an object."""
+        return next((file.rows[key] for file in self.files.values() if key in file.rows), None)
 
 
 def _refuse_gap(path: str) -> None:
@@ -139,12 +158,14 @@ class TopologyStore:
         when nothing has changed, and waits for no change that is being made. Raises UnsupportedTable for a
         missing or damaged table and NotFound for a version or time that does not exist.
         """
-        newest = self._look().topology
+        head = self._look()
+        newest = head.present
         if at is not None:
             version = version_at(self.data.topology, newest.version, at)
+            version = version if version == newest.version else self._in_force_at(version)
         if version is None or version == newest.version:
             return newest
-        return self._older_version(version, newest.version)
+        return self._older_version(version, head.version)
 
     def queue_of(self, vhost: str, name: str) -> Queue | None:
         """A queue of the newest topology, None for one that is not declared; raises UnsupportedTable as `load` does.
@@ -156,6 +177,8 @@ class TopologyStore:
         if loaded or not tables.exists(self.data.topology):
             return self.load().queues.get((vhost, name))
         log = tables.open_log(self.data.topology, TOPOLOGY, files=True)
+        if _stands_on(log) is not None:
+            return self.load().queues.get((vhost, name))
         where = (pc.field("kind") == "queue") & (pc.field("vhost") == vhost) & (pc.field("name") == name)
         for file in tables.files_of(log):
             for batch in file_rows.batches(log.path, file, ROW_SCHEMA, where=where):
@@ -182,7 +205,7 @@ class TopologyStore:
                     draft.write(rows)
                     if draft.commit(transactions=_of_sequence(first.sequence), info=info) is None:
                         log.refresh()
-        return self._look().topology
+        return self._look().present
 
     def history(self, *, before: int | None = None, limit: int | None = None) -> list[VersionInfo]:
         """Versions, newest first, from the commit log: those before a version, `limit` at most."""
@@ -191,15 +214,14 @@ class TopologyStore:
 
     def version(self, number: int) -> VersionInfo:
         """One version; raises NotFound for one that does not exist."""
-        newest = self.load().version
+        newest = self._look().version
         if not 0 <= number <= newest:
             raise NotFound(f"no topology version {number}", where="version", hint=f"0 to {newest}")
         return read_version(self.data.topology, number)
 
     def author(self, key: ObjectKey) -> str | None:
         """Who made the last change to an object of the newest topology known to this process."""
-        head = self._head
-        return next((file.rows[key] for file in head.files.values() if key in file.rows), None) if head else None
+        return None if self._head is None else self._head.author(key)
 
     def diff(self, a: int, b: int) -> list[ObjectChange]:
         """What leads from version a to version b."""
@@ -214,13 +236,16 @@ class TopologyStore:
         author: str,
         reason: str = "",
         authors: Mapping[ObjectKey, str] = MappingProxyType({}),
+        candidates: Mapping[str, Topology] = MappingProxyType({}),
     ) -> Edit[T]:
         """Apply a change in one commit; an edit that changes nothing commits nothing.
 
         `change` gets an editor over the newest state; what it raises goes to the caller and nothing is
         changed. When another process was faster it runs again on the new state. Tables of declared
         queues exist before the commit; those of deleted ones are emptied after it.
-        `authors`, looked at after the change, names who changed an object where it was not `author`.
+        `authors`, looked at after the change, names who changed an object where it was not `author`. `candidates`,
+        looked at then, too, are topologies by vhost that the change gives a canary to; those of other canaries are
+        carried over (`bindery.store.candidates`), each in a commit before that of the change.
         Raises CommitConflict when every one of a bounded number of attempts lost its race.
         """
         with self._changing:
@@ -233,22 +258,32 @@ class TopologyStore:
                 head = self._look()
                 if head.version != log.version:
                     continue  # another process was faster than the two looks
-                editor = TopologyEditor(head.topology)
+                present = head.present
+                editor = TopologyEditor(present)
                 result = change(editor)
-                changes = {key: item for key, item in editor.changes.items() if head.topology.get(key) != item}
+                changes = {key: item for key, item in editor.changes.items() if present.get(key) != item}
                 recreated = [
                     (vhost, name)
                     for kind, vhost, name in editor.dropped
-                    if kind == "queue" and (vhost, name) in head.topology.queues.keys() & editor.topology.queues.keys()
+                    if kind == "queue" and (vhost, name) in present.queues.keys() & editor.topology.queues.keys()
                 ]
                 if not changes and not recreated:
-                    return Edit(result, head.topology, head.version)
-                info = commit_info(author, reason, changes, head.topology)
-                if self._commit(log, head, editor.topology, changes, lambda key: authors.get(key, author), info):
-                    deleted = [key[1:] for key, item in changes.items() if key[0] == "queue" and item is None]
-                    self._clear(deleted, head.version + 1)
+                    return Edit(result, present, present.version)
+                below = self._with_candidates(log, head, editor, candidates, author)
+                if below is None:
+                    continue
+                deleted = [key[1:] for key, item in changes.items() if key[0] == "queue" and item is None]
+                changes |= {key: item for key, item in editor.changes.items() if present.get(key) != item}
+                info = commit_info(author, reason, changes, present)
+
+                def author_of(key: ObjectKey, own: AbstractSet[ObjectKey] = changes.keys(), head: _Head = head) -> Any:
+                    # what a candidate alone has changed is as it was
+                    return authors.get(key, author) if key in own else head.author(key)
+
+                if self._commit(log, below, editor.topology, changes, author_of, info):
+                    self._clear(deleted, editor.topology.version)
                     self._clear(recreated, head.version)
-                    self._begin_use(head.topology, editor.topology, changes.values())
+                    self._begin_use(present, editor.topology, changes.values())
                     return Edit(result, editor.topology, editor.topology.version)
             raise AssertionError("attempts() ends by raising")
 
@@ -306,6 +341,11 @@ class TopologyStore:
                 head = self._head = self._advance(head, log)
             return head
 
+    def _in_force_at(self, version: int) -> int:
+        """The version that was in force when one was the newest: itself, unless it is a candidate."""
+        found = _stands_on(tables.open_table(self.data.topology, TOPOLOGY, version=version))
+        return version if found is None else found
+
     def _advance(self, head: _Head | None, log: TableLog) -> _Head:
         """The head of the log's version; only files that the last head did not know are read."""
         files = tables.files_of(log)
@@ -327,7 +367,14 @@ class TopologyStore:
             name: _File(files[name].size, {object_key(item): author for item, author in items})
             for name, items in read.items()
         }
-        return _Head(topology, {name: known.get(name) or added[name] for name in files})
+        stands_on = _stands_on(log)
+        if stands_on is None:
+            present = topology
+        elif head is not None and head.present.version == stands_on:
+            present = head.present
+        else:
+            present = self._read_version(stands_on)
+        return _Head(topology, {name: known.get(name) or added[name] for name in files}, present)
 
     def _show(self, head: _Head) -> None:
         """What was committed is the newest state, unless somebody who looked has seen a newer one."""
@@ -340,17 +387,21 @@ class TopologyStore:
             raise NotFound(f"no topology version {version}", where="version", hint=f"0 to {newest}")
         found = self._older.get(version)
         if found is None:
-            table = tables.open_table(self.data.topology, TOPOLOGY, version=version)
-            names = pa.table(table.get_add_actions())["path"].to_pylist()
-            objects = [item for name in names for item, _ in self._read(name)]
-            seeded = table.transaction_version(_NEXT_ID) is not None
-            found = Topology.of([*objects, _sequence(table)], version=version) if seeded else Topology.empty()
-            found.version = version
+            found = self._read_version(version)
         with self._looking:
             self._older[version] = found
             self._older.move_to_end(version)
             if len(self._older) > _REMEMBERED:
                 self._older.popitem(last=False)
+        return found
+
+    def _read_version(self, version: int) -> Topology:
+        table = tables.open_table(self.data.topology, TOPOLOGY, version=version)
+        names = pa.table(table.get_add_actions())["path"].to_pylist()
+        objects = [item for name in names for item, _ in self._read(name)]
+        seeded = table.transaction_version(_NEXT_ID) is not None
+        found = Topology.of([*objects, _sequence(table)], version=version) if seeded else Topology.empty()
+        found.version = version
         return found
 
     def _read(self, name: str) -> list[tuple[Object, str | None]]:
@@ -381,12 +432,20 @@ class TopologyStore:
         head: _Head,
         topology: Topology,
         changes: Mapping[ObjectKey, Object | None],
-        author_of: Callable[[ObjectKey], str],
+        author_of: Callable[[ObjectKey], str | None],
         info: Mapping[str, Any],
-    ) -> bool:
-        """Write and commit, on top of the head; False when another process was faster."""
+        *,
+        candidate: bool = False,
+    ) -> _Head | None:
+        """Write and commit, on top of the head; None when another process was faster.
+
+        `changes` lead to `topology` from what is in force, which a candidate leaves so.
+        """
         faults.reach("edit.begun", log.path)
-        known = head.topology.queues
+        if head.topology is not head.present:
+            between = {one.key: one.after for one in changes_between(head.topology, topology)}
+            changes = between | {object_key(topology.sequence): topology.sequence}
+        known = head.topology.queues.keys() | head.present.queues.keys()
         declared = [
             item for item in changes.values() if isinstance(item, Queue) and (item.vhost, item.name) not in known
         ]
@@ -397,23 +456,68 @@ class TopologyStore:
             faults.reach("edit.files", log.path)
             done = draft.commit(
                 [RemoveFile(name, head.files[name].size) for name in rewritten],
-                transactions=_of_sequence(topology.sequence),
+                transactions=[
+                    *_of_sequence(topology.sequence),
+                    *_of_candidate(log, head.present if candidate else None),
+                ],
                 info=info,
             )
         if done is None:
-            return False
+            return None
         faults.reach("edit.committed", log.path)
         topology.version = done
         kept = {name: file for name, file in head.files.items() if name not in rewritten}
-        self._show(_Head(topology, kept | added))
-        return True
+        found = _Head(topology, kept | added, head.present if candidate else topology)
+        self._show(found)
+        return found
+
+    def _with_candidates(
+        self, log: TableLog, head: _Head, editor: TopologyEditor, given: Mapping[str, Topology], author: str
+    ) -> _Head | None:
+        """What the change is to be committed on: the head, or a candidate that is committed here.
+
+        The editor's canaries name their candidates then. None when another process was faster.
+        """
+        if head.topology is not head.present:
+            # ids that an abandoned candidate was given are never given again
+            editor.replay({object_key(head.topology.sequence): head.topology.sequence})
+        present, after = head.present, editor.topology
+        touched = {key[1] for key in editor.changes if key[0] not in ("sequence", CANARY_KIND)}
+        found: dict[str, tuple[Topology, tuple[ObjectKey, ...]]] = {vhost: (one, ()) for vhost, one in given.items()}
+        for canary in running_canaries(after):
+            if (
+                canary.vhost in touched - found.keys()
+                and present.settings.get(canary.key) == after.settings[canary.key]
+            ):
+                before = self.load(version=canary.version)
+                found[canary.vhost] = carried_over(present, before, after, canary.vhost)
+        if not found:
+            return head
+        changes = [one for vhost, (topology, _) in found.items() for one in changes_of(after, topology, vhost)]
+        stage = TopologyEditor(after)
+        stage.replay({one.key: one.after for one in changes} | {canary_key(vhost): None for vhost in found})
+        reason = "candidate of the canary in " + ", ".join(f"vhost {vhost!r}" for vhost in sorted(found))
+        info = commit_info(author, reason, {one.key: one.after for one in changes}, after)
+        to_candidate = {**editor.changes, **stage.changes}
+        to_candidate = {key: item for key, item in to_candidate.items() if present.get(key) != item}
+        below = self._commit(log, head, stage.topology, to_candidate, lambda _: author, info, candidate=True)
+        if below is None:
+            return None
+        for vhost, (_, conflicts) in found.items():
+            own = running_canary(editor.topology, vhost)
+            assert own is not None  # noqa: S101  # it was found there, or the change gave it
+            known = dict.fromkeys((*own.conflicts, *conflicts))
+            started = below.version if own.started < 0 else own.started
+            named = replace(own, version=below.version, started=started, conflicts=tuple(known))
+            editor.replay({named.key: named.as_setting()})
+        return below
 
     def _rewrite(
         self,
         draft: data_files.Draft,
         head: _Head,
         changes: Mapping[ObjectKey, Object | None],
-        author_of: Callable[[ObjectKey], str],
+        author_of: Callable[[ObjectKey], str | None],
     ) -> tuple[list[str], dict[str, _File]]:
         """Files to remove, and the files that take their place, written."""
         changed = changes.keys()
@@ -495,6 +599,18 @@ def _each(work: Callable[[Any], None], items: list[Any]) -> None:
     with ThreadPoolExecutor(_WORKERS, "tables") as pool:
         for _ in pool.map(work, items):
             pass
+
+
+def _stands_on(table: TableLog | DeltaTable) -> int | None:
+    """The version that is in force where the table's is a candidate; None where it is in force itself."""
+    return (table.transaction_version(_CANDIDATE) or 0) - 1 if table.transaction_version(_CANDIDATE) else None
+
+
+def _of_candidate(log: TableLog, present: Topology | None) -> list[Transaction]:
+    """What a commit says of whether it is a candidate; nothing where that was never asked."""
+    if present is not None:
+        return [Transaction(_CANDIDATE, present.version + 1)]
+    return [Transaction(_CANDIDATE, 0)] if log.transaction_version(_CANDIDATE) else []
 
 
 def _sequence(table: TableLog | DeltaTable) -> Sequence:

@@ -25,6 +25,8 @@ from bindery.store.places import at
 
 _STREAM: Final = "stream"
 _AT_ONCE: Final = 512
+#: Canaries of a vhost, the newest, whose counts are kept apart.
+CANARIES: Final = 8
 
 
 @dataclass
@@ -40,6 +42,8 @@ class Totals:
     filter_errors              filter text -> evaluations that failed because of a defect
     unparsable                 (stream, exchange or queue, vhost, name, reason) -> messages with an unreadable body
     requests                   (stream, kind) -> requests to an object store
+    canary                     (vhost, `Canary.started`, what, queue or reason) -> what canaries count (docs/canary.md)
+    canary_examples            the same -> a message for example
     exchanges                  (vhost, exchange) -> messages published to it
     bindings                   id of a binding or divert -> messages that it matched
     rows, dropped              (kind of table, vhost, name) -> rows appended; rows for a queue deleted meanwhile
@@ -57,6 +61,8 @@ class Totals:
     unparsable: Counter[tuple[str, str, str, str, str]] = field(default_factory=Counter)
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     invalid: Counter[tuple[str, str]] = field(default_factory=Counter)
+    canary: Counter[tuple[str, int, str, str]] = field(default_factory=Counter)
+    canary_examples: dict[tuple[str, int, str, str], str] = field(default_factory=dict)
     exchanges: Counter[tuple[str, str]] = field(default_factory=Counter)
     bindings: Counter[int] = field(default_factory=Counter)
     rows: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -102,6 +108,16 @@ class Totals:
         for one in _sums(_flat(rows, "unparsable"), place):
             stream, kind, vhost, name, reason = (one[column] for column in place)
             self.unparsable[stream, kind, vhost, name, reason] += one["messages_sum"]
+        counted = _flat(rows, "canary")
+        parts = ["vhost", "started", "what", "name"]
+        for one in _sums(counted, parts):
+            vhost, started, what, name = (one[column] for column in parts)
+            self.canary[vhost, started, what, name] += one["messages_sum"]
+        for one in counted.filter(pc.is_valid(counted["example"])).to_pylist():
+            vhost, started, what, name = (one[column] for column in parts)
+            self.canary_examples[vhost, started, what, name] = one["example"]
+        if len(counted):
+            self._sum_up_canaries()
         for one in _sums(_flat(rows, "requests"), [_STREAM, "key"]):
             self.requests[one[_STREAM], one["key"]] += one["value_sum"]
         for one in _sums(_flat(rows, "invalid"), [_STREAM, "key"]):
@@ -115,6 +131,21 @@ class Totals:
             self.rows[key] += one["rows_sum"]
             self.dropped[key] += one["dropped_sum"] or 0
             self.retries[one["kind"]] += one["retries_sum"] or 0
+
+    def _sum_up_canaries(self) -> None:
+        """Keep what the newest canaries of a vhost counted; of older ones the sums of their messages, under -1."""
+        begun: dict[str, set[int]] = {}
+        for vhost, started, *_ in self.canary:
+            begun.setdefault(vhost, set()).add(started)
+        kept = {vhost: set(sorted(found)[-CANARIES:]) for vhost, found in begun.items()}
+        for key, number in list(self.canary.items()):
+            vhost, started, what, name = key
+            if started < 0 or started in kept[vhost]:
+                continue
+            del self.canary[key]
+            self.canary_examples.pop(key, None)
+            if not name:
+                self.canary[vhost, -1, what, name] += number
 
 
 class ManifestTotals:

@@ -134,6 +134,9 @@ class QueueWriter:
             rows = written[bounds[n] : bounds[n + 1]]
             self._rows.setdefault(queue, []).append(rows + base if base else rows)
         self._lineage.append(lineage)
+        versions = self._versions_of(batch.num_rows, deliveries.versions)
+        forms = deliveries.forms
+        self._versions.append(versions if forms is None else np.concatenate([versions, versions[forms.message]]))
         if self._journal is not None:
             self._noted.append(_noted(whole.num_rows, deliveries, self._journal, self._deferred))
         self._batches.append(whole)
@@ -152,6 +155,7 @@ class QueueWriter:
                     detail=pa.array([lost.detail[n] for n in kept.tolist()], pa.string()),
                     raw=pa.nulls(len(rows), pa.binary()),
                     lineage=deliveries.lineage.take(rows),
+                    versions=versions[lost.rows[kept]],
                 )
             )
         if self._buffered_bytes >= self._buffer_bytes:
@@ -175,7 +179,7 @@ class QueueWriter:
             return
         lineage = pa.ListArray.from_arrays(pa.array(np.zeros(rows + 1, np.int32)), pa.array([], pa.int32()))
         became = disposition_of_refused(batch) if disposition is None else disposition
-        self._lost.append(_Lost(batch, reason, became, detail, raw, lineage))
+        self._lost.append(_Lost(batch, reason, became, detail, raw, lineage, self._versions_of(rows)))
         self._buffered_bytes += batch.nbytes + raw.nbytes
         if self._buffered_bytes >= self._buffer_bytes:
             self.flush()
@@ -184,17 +188,19 @@ class QueueWriter:
         """Write what is buffered: one file per queue that has copies, one of unroutable records, one of the journal."""
         if self._rows or self._noted:
             joined, lineage = _joined(self._batches), _concatenated(self._lineage)
+            versions = np.concatenate(self._versions)
             self._batches.clear()  # what is joined is not needed as it came
             self._lineage.clear()
+            self._versions.clear()
             columns = {name: joined[name] for name in MESSAGE_SCHEMA.names if name != "bcc"}
             if self._noted and len(lineage):
-                self._write_journal(columns, joined, lineage)
+                self._write_journal(columns, joined, lineage, versions)
             if self._rows:
                 seq = joined[SEQ].to_numpy()
-                copies = encoding.copies(self._stamped(columns, joined, lineage))
+                copies = encoding.copies(self._stamped(columns, joined, lineage, versions))
                 del joined, lineage, columns  # nor as it was before it was encoded
                 for rows, queues in self._alike():
-                    self._write(copies.file(rows), seq[rows], "queue", *queues)
+                    self._write(copies.file(rows), seq[rows], versions[rows], "queue", *queues)
         if self._lost:
             self._write_lost()
         self._clear()
@@ -218,30 +224,33 @@ class QueueWriter:
             for name in ("reason", "disposition", "detail", "raw")
         }
         lineage = _concatenated([lost.lineage for lost in self._lost])
-        copies = encoding.copies(self._stamped(columns, joined, lineage))
+        versions = np.concatenate([lost.versions for lost in self._lost])
+        copies = encoding.copies(self._stamped(columns, joined, lineage, versions))
         # an unroutable table is created by the first commit that has rows for it
         effects.make_folder(at(self._data.unroutable(self._vhost)))
-        self._write(copies.file(np.arange(len(lineage), dtype=np.uint32)), joined[SEQ].to_numpy(), "unroutable", "")
+        everything = np.arange(len(lineage), dtype=np.uint32)
+        self._write(copies.file(everything), joined[SEQ].to_numpy(), versions, "unroutable", "")
 
     def _write_journal(
-        self, columns: Mapping[str, pa.Array], joined: Mapping[str, pa.Array], lineage: pa.Array
+        self, columns: Mapping[str, pa.Array], joined: Mapping[str, pa.Array], lineage: pa.Array, versions: Numbers
     ) -> None:
         noted = pa.concat_tables(self._noted).combine_chunks()
         beside = {name: noted[name].chunk(0) for name in noted.column_names} | {"bcc": joined["bcc"]}
         seq = joined[SEQ].to_numpy()
-        rows = self._stamped(columns, joined, lineage, beside)
+        rows = self._stamped(columns, joined, lineage, versions, beside)
         if not (seq[1:] > seq[:-1]).all():
             rows = rows.take(pa.array(np.argsort(seq, kind="stable")))
         # a stream's journal is created by its first commit, or by whoever drives the stream
         effects.make_folder(at(self._data.journal(self._stamp.stream)))
         deferred = beside["deferred"].null_count
-        self._write(encoding.journal_file(rows), seq, "journal", self._stamp.stream, deferred=deferred)
+        self._write(encoding.journal_file(rows), seq, versions, "journal", self._stamp.stream, deferred=deferred)
 
     def _stamped(
         self,
         columns: Mapping[str, pa.Array],
         joined: Mapping[str, pa.Array],
         lineage: pa.Array,
+        versions: Numbers,
         beside: Mapping[str, pa.Array] = MappingProxyType({}),
     ) -> pa.Table:
         """Rows with what the batch says of each; columns that hold nothing are left out.
@@ -251,7 +260,7 @@ class QueueWriter:
         count = len(lineage)
         stamp = self._stamp
         members = [
-            pa.array(np.full(count, stamp.topology_version)),
+            pa.array(versions),
             pa.repeat(stamp.stream, count),
             pa.array(np.full(count, stamp.batch_id)),
             joined[SEQ],
@@ -282,6 +291,7 @@ class QueueWriter:
     def _clear(self) -> None:
         self._batches: list[pa.RecordBatch] = []
         self._lineage: list[pa.Array] = []
+        self._versions: list[Numbers] = []
         self._rows: dict[int, list[Rows]] = {}
         self._lost: list[_Lost] = []
         self._noted: list[pa.Table] = []
@@ -292,15 +302,16 @@ class QueueWriter:
         self,
         parts: effects.Parts,
         seq: Numbers,
+        versions: Numbers,
         kind: Literal["queue", "unroutable", "journal"],
         *names: str,
         deferred: int | None = None,
     ) -> None:
-        """Write a file of the rows of these numbers into the tables of these names, which share it.
+        """Write a file of the rows of these numbers and versions into the tables of these names, which share it.
 
         Of a journal it says how many rows say nothing of deferred queues.
         """
-        stats = self._statistics(seq, deferred)
+        stats = self._statistics(seq, versions, deferred)
         size = sum(map(len, parts))
         files = [
             WrittenFile(
@@ -319,18 +330,24 @@ class QueueWriter:
         first, *others = (at(self._data.routed(file.kind, file.vhost, file.name), file.path) for file in files)
         self._writing.put(first, parts, *others)
 
-    def _statistics(self, seq: Numbers, deferred: int | None) -> str:
+    def _versions_of(self, rows: int, versions: Numbers | None = None) -> Numbers:
+        """The topology version of each row: that of the batch where nothing else is said."""
+        return np.full(rows, self._stamp.topology_version, np.int64) if versions is None else versions
+
+    def _statistics(self, seq: Numbers, versions: Numbers, deferred: int | None) -> str:
         stamp = self._stamp
-        same = {"topology_version": stamp.topology_version, "batch_id": stamp.batch_id}
         at = datetime.fromtimestamp(stamp.clock_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
-        nulls: dict[str, int] = dict.fromkeys((*same, "seq"), 0)
+        members = {"topology_version": versions, "seq": seq}
+        low, high = ({name: int(of(one)) for name, one in members.items()} for of in (np.min, np.max))
+        same = {"batch_id": stamp.batch_id}
+        nulls: dict[str, int] = dict.fromkeys((*members, *same), 0)
         if deferred is not None:
             nulls["deferred"] = deferred
         return json.dumps(
             {
                 "numRecords": len(seq),
-                "minValues": {"routed_at": at, "routing": same | {"seq": int(seq.min())}},
-                "maxValues": {"routed_at": at, "routing": same | {"seq": int(seq.max())}},
+                "minValues": {"routed_at": at, "routing": same | low},
+                "maxValues": {"routed_at": at, "routing": same | high},
                 "nullCount": {"routed_at": 0, "routing": nulls},
             },
             separators=(",", ":"),
@@ -358,6 +375,7 @@ class _Lost:
     detail: pa.Array
     raw: pa.Array
     lineage: pa.ListArray
+    versions: Numbers
 
 
 def _noted(rows: int, deliveries: Deliveries, ids: pa.Array, deferred: Flags | None) -> pa.Table:

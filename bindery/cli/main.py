@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 import bindery
+from bindery.cli import canary as canary_commands
 from bindery.cli import filter as filter_commands
 from bindery.cli import jobs as job_commands
 from bindery.cli import messages as message_commands
@@ -60,6 +61,7 @@ app.add_typer(message_commands.app, name="messages")
 app.add_typer(filter_commands.app, name="filter")
 app.add_typer(schema_commands.app, name="schemas")
 app.add_typer(topology_commands.app, name="topology")
+app.add_typer(canary_commands.app, name="canary")
 app.command()(conformance)
 app.command()(explain)
 app.command()(lint)

@@ -53,6 +53,11 @@ def status(
         keeps = any(one.journal is not None for one in found.streams)
         rows = [_row(one, now) + (_journal(one) if keeps else ()) for one in found.streams]
         show_table(_COLUMNS + (_JOURNAL if keeps else ()), rows, out=out)
+        for one in found.canaries:
+            said = (
+                f"canary in vhost {one['vhost']}: {one['messages']:,} messages compared, {one['differing']:,} differing"
+            )
+            typer.echo(visible(said), err=not out.is_terminal)
         for stream, said in wrong:
             typer.echo(visible(f"{stream}: {said}"), err=not out.is_terminal)
         if out.is_terminal and not wrong:

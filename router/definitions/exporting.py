@@ -24,7 +24,7 @@ from bindery.router.model import (
     Vhost,
     is_predeclared,
 )
-from bindery.router.model.objects import GLOBAL_PARAMETER, PARAMETER_PREFIX
+from bindery.router.model.objects import CANARY_KIND, GLOBAL_PARAMETER, PARAMETER_PREFIX
 from bindery.router.policies import OPERATOR_POLICY, POLICY
 from bindery.router.values import encode
 
@@ -58,7 +58,7 @@ def export(topology: Topology, *, vhost: str | None = None) -> dict[str, Any]:
         setting = topology.settings[key]
         if setting.kind == GLOBAL_PARAMETER:
             global_parameters.append({"name": setting.name, "value": encode(setting.value)})
-        elif vhost is None or setting.vhost == vhost:
+        elif setting.kind != CANARY_KIND and (vhost is None or setting.vhost == vhost):
             stated = {} if vhost is not None else {"vhost": setting.vhost}
             section, entry = _setting_entry(setting)
             sections[section].append(entry | stated)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -110,6 +111,25 @@ class Counts:
     work: Work = field(default_factory=Work)
 
 
+@dataclass
+class Compared:
+    """Messages of a canary, routed by the present topology and by the candidate; sums.
+
+    messages, differing  all of them, and those that the candidate does not bring to the same set of queues
+    gained, lost         queue -> copies that the candidate alone, or the present alone, brings there
+    before, after        reason -> messages that reach no queue by the present, and by the candidate
+    examples             ("gained" or "lost", queue) -> the place in the batch of the first such message
+    """
+
+    messages: int = 0
+    differing: int = 0
+    gained: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    before: Counter[str] = field(default_factory=Counter)
+    after: Counter[str] = field(default_factory=Counter)
+    examples: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Forms:
     """Messages as transformations have changed them (docs/transform.md), where a queue gets them so.
@@ -150,6 +170,8 @@ class Deliveries:
                 `forms.behind(batch)`
     unroutable  the messages that reached no queue
     incomplete  messages that reached a queue, but met a filter that could not be evaluated: a copy may be missing
+    versions    int64[n]    per message: the topology version that routed it; None: the router's own
+    compared    how messages of a canary would go otherwise; None where none runs
     """
 
     queue: Int32s
@@ -163,6 +185,8 @@ class Deliveries:
     #: The changed forms in which copies are, if any is: then `copy` has for each copy its row of `forms.behind(batch)`.
     forms: Forms | None = None
     copy: Int32s | None = None
+    versions: Int64s | None = None
+    compared: Compared | None = None
 
     @property
     def written(self) -> Int32s:

@@ -165,6 +165,8 @@ class Divert:
 PARAMETER_PREFIX: Final = "parameter:"
 #: The kind of settings that are global parameters.
 GLOBAL_PARAMETER: Final = "global-parameter"
+#: The kind, and the name, of the setting that is the canary of a vhost (`bindery.router.canary`).
+CANARY_KIND: Final = "canary"
 
 
 @dataclass(frozen=True, slots=True)

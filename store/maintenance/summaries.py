@@ -25,7 +25,7 @@ from bindery.store.maintenance.merging import write_groups
 from bindery.store.maintenance.policy import Policy
 from bindery.store.maintenance.table_places import TablePlace
 from bindery.store.maintenance.tiers import row_order
-from bindery.store.manifest import MANIFEST, SUMMED, unparsable_rows
+from bindery.store.manifest import MANIFEST, SUMMED, canary_rows, unparsable_rows
 from bindery.store.places import at
 
 #: Batches of each app id that stay as they are, whatever their age.
@@ -56,6 +56,7 @@ class _Sum:
     requests: Counter[str] = field(default_factory=Counter)
     invalid: Counter[str] = field(default_factory=Counter)
     unparsable: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    canary: dict[tuple[str, int, str, str], tuple[int, str | None]] = field(default_factory=dict)
     timings_ms: dict[str, float] = field(default_factory=dict)
     timed: Counter[str] = field(default_factory=Counter)
 
@@ -77,6 +78,10 @@ class _Sum:
             self.exchanges[one["vhost"], one["name"]] += one["records"]
         for one in row["unparsable"] or ():
             self.unparsable[one["kind"], one["vhost"], one["name"], one["reason"]] += one["messages"]
+        for one in row["canary"] or ():
+            place = (one["vhost"], one["started"], one["what"], one["name"])
+            number, example = self.canary.get(place, (0, None))
+            self.canary[place] = (number + one["messages"], example or one["example"])
         for name in _COUNTED:
             getattr(self, name).update(dict(row[name] or ()))
         for stage, spent in row["timings_ms"] or ():
@@ -98,6 +103,7 @@ class _Sum:
                 for (vhost, name), number in sorted(self.exchanges.items())
             ],
             "unparsable": unparsable_rows(self.unparsable),
+            "canary": canary_rows(self.canary),
             **{name: sorted(getattr(self, name).items()) for name in (*_COUNTED, "timings_ms", "timed")},
             SUMMED: self.batches,
         }

@@ -17,6 +17,7 @@ from tests.pages.readers import reader_of
 #: Pages whose commands or examples need the Spark session.
 SPARK: Final = {
     "README.md",
+    "docs/canary.md",
     "docs/how-to/change-safely.md",
     "docs/how-to/read-tables.md",
     "docs/jobs.md",

@@ -204,6 +204,6 @@ def test_rights_are_those_that_the_api_goes_by(server: Server) -> None:
 
 def test_the_status_is_for_those_who_monitor(server: Server) -> None:
     client = server.client()
-    assert set(client.get("/status").json) == {"data", "topology", "streams", "held"}
+    assert set(client.get("/status").json) == {"data", "topology", "streams", "canaries", "held"}
     client.put("/users/plain", {"password": "pw", "tags": "management"})
     assert server.client("plain", "pw").get("/status").status == 401

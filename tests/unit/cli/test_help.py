@@ -12,7 +12,7 @@ from bindery.cli import main as cli
 from tests.unit.cli.conftest import Run
 
 #: Groups and single commands of the tree, as operators type them.
-GROUPS = {"jobs", "messages", "schemas", "filter", "topology"}
+GROUPS = {"canary", "jobs", "messages", "schemas", "filter", "topology"}
 ROOT = typer.main.get_command(cli.app)
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bindery.router.engine import Router
 from bindery.router.freshness import deferred_queues
 from bindery.router.message import SENT_SCHEMA, SOURCE, Message, to_batch
+from bindery.store.batches import compiled
 from bindery.store.commit import BatchCommitter, BatchCounts
 from bindery.store.paths import DataDir
+from bindery.store.routed_counts import RoutedCounts
 from bindery.store.topology import TopologyStore
 from bindery.store.writer import BATCH_SCHEMA, BatchStamp, QueueWriter
 
@@ -39,7 +40,7 @@ def route(
     before the batch is committed.
     """
     topology = store.load(version=version)
-    router = Router.compile(topology, vhost)
+    router = compiled(topology, vhost, store)
     batch = to_batch(messages)
     rows = batch.num_rows
     sources = pa.array([{"file": "flights.csv", "row_index": n} for n in range(rows)], SOURCE)
@@ -62,7 +63,10 @@ def route(
         files = writer.close()
         if meanwhile is not None:
             meanwhile()
-        committer.commit(batch_id, pin, files, BatchCounts(records=rows, copies=len(deliveries.rows)))
+        counted = RoutedCounts()
+        counted.add(batch, deliveries)
+        canary = counted.in_manifest(topology, vhost, batch=f"{stream}:{batch_id}").canary
+        committer.commit(batch_id, pin, files, BatchCounts(records=rows, copies=len(deliveries.rows), canary=canary))
 
 
 def refuse(data: DataDir, store: TopologyStore, rows: Sequence[dict[str, Any]], *, batch_id: int = 0) -> None:

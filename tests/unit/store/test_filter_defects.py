@@ -141,7 +141,7 @@ def test_a_manifest_from_before_there_were_such_counts_has_none(tmp_path: Path) 
     rows = pa.Table.from_pylist([row], schema=MANIFEST.schema)
     now = pa.array([0], MANIFEST.schema.field("committed_at").type)
     rows = rows.set_column(rows.schema.get_field_index("committed_at"), "committed_at", now)
-    newer = ["filter_errors", "requests", "batches", "timed", "invalid", "unparsable"]
+    newer = ["filter_errors", "requests", "batches", "timed", "invalid", "unparsable", "canary"]
     for number, older in enumerate((rows, rows.drop_columns(newer))):
         pq.write_table(older, tmp_path / f"{number}.parquet")
         totals = Totals()

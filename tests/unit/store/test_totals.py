@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from bindery.store.commit import BatchCommitter, BatchCounts
-from bindery.store.manifest import read_manifest
+from bindery.store.manifest import MANIFEST, canary_rows, read_manifest
 from bindery.store.paths import DataDir
 from bindery.store.topology import TopologyStore
-from bindery.store.totals import ManifestTotals, Totals
+from bindery.store.totals import CANARIES, ManifestTotals, Totals
 from tests.unit.store.conftest import declare_queues, queue_rows, written
 
 SEED = 20260101
@@ -43,6 +45,9 @@ def reference(rows: list[dict[str, Any]]) -> Totals:
                 for one in row["unparsable"]
             }
         )
+        out.canary.update(
+            {(one["vhost"], one["started"], one["what"], one["name"]): one["messages"] for one in row["canary"]}
+        )
         out.exchanges.update({(one["vhost"], one["name"]): one["records"] for one in row["exchanges"]})
         for one in row["tables"]:
             key = (one["kind"], one["vhost"], one["name"])
@@ -62,6 +67,7 @@ def assert_equal(found: Totals, expected: Totals) -> None:
         "filter_unknowns",
         "filter_errors",
         "unparsable",
+        "canary",
         "exchanges",
         "bindings",
     ):
@@ -89,6 +95,10 @@ def commit(data: DataDir, stream: str, batch: int, version: int, rng: random.Ran
         filter_unknowns=some("a / 0 > 1", "b % 0 = 1"),
         filter_errors=some("a / 0 > 1", "UPPER(s) = 'X'"),
         unparsable=some(("exchange", "/", "x", "syntax"), ("queue", "v", "q", "too-deep")),
+        canary={
+            key: (number, f"{stream}:{batch}:7" if key[3] else None)
+            for key, number in some(("/", 3, "messages", ""), ("/", 3, "gained", "a"), ("v", 5, "messages", "")).items()
+        },
         timings_ms={"route": rng.random() * 10},
     )
     with BatchCommitter(data, stream=stream, app_id=f"{stream}:c") as committer:
@@ -155,3 +165,26 @@ def test_totals_that_were_handed_out_do_not_change(data: DataDir, store: Topolog
     assert_equal(following.totals(), reference(read_manifest(data)))
     assert_equal(first, expected)
     assert following.totals() is following.totals()
+
+
+def test_of_canaries_that_are_long_past_the_sums_are_kept() -> None:
+    """However many canaries a vhost has had, its totals stay small, and the counters of metrics only grow."""
+    totals = Totals()
+    for started in range(30):
+        counted = {
+            ("/", started, "messages", ""): (10, None),
+            ("/", started, "gained", "q"): (4, f"s:{started}:0"),
+        }
+        row = {
+            "stream": "s",
+            "records": 1,
+            "copies": 1,
+            "committed_at": datetime.now(UTC),
+            "canary": canary_rows(counted),
+        }
+        totals.add(pa.Table.from_pylist([row], schema=MANIFEST.schema))
+    assert sum(number for (_, _, what, _), number in totals.canary.items() if what == "messages") == 300
+    assert totals.canary["/", -1, "messages", ""] == 10 * (30 - CANARIES)
+    newest = range(30 - CANARIES, 30)
+    assert {started for _, started, what, _ in totals.canary if what == "gained"} == set(newest)
+    assert totals.canary_examples == {("/", started, "gained", "q"): f"s:{started}:0" for started in newest}
