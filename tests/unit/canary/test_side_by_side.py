@@ -19,7 +19,8 @@ from bindery.router.model import DEFAULT_VHOST, Binding, Queue, Topology
 from bindery.router.reference import NaiveRouter
 from tests.examples import examples
 from tests.unit.engine.test_against_reference import outcomes_of
-from tests.unit.engine.topologies import messages, topologies
+from tests.unit.engine.test_forms import copies_of, transforming
+from tests.unit.engine.topologies import maze_messages, mazes, messages, topologies
 
 
 @st.composite
@@ -84,6 +85,22 @@ def test_each_message_goes_as_its_topology_alone_sends_it(
     assert {what for what, _ in compared.examples} == {
         name for name, counted in (("gained", gained), ("lost", lost)) if counted
     }
+
+
+@given(st.data(), transforming(mazes()), st.lists(maze_messages, max_size=8), st.sampled_from([0.3, 0.7, 1.0]))
+@examples(30)
+def test_copies_that_are_changed_on_their_way_are_those_of_the_topology_that_routes(
+    data: st.DataObject, present: Topology, batch: list[Message], share: float
+) -> None:
+    candidate = data.draw(changed(present))
+    canary = Canary(DEFAULT_VHOST, candidate.version, candidate.version, share=share)
+    records = to_batch(batch)
+    chosen = Choice(canary)(records, clock_ms=0).tolist()
+    routers = [Router.compile(topology, DEFAULT_VHOST) for topology in (present, candidate)]
+    old, new = (copies_of(router, router.route(records, clock_ms=0), records) for router in routers)
+    router = CanaryRouter.beside(present, candidate, canary)
+    found = copies_of(router, router.route(records, clock_ms=0), records)
+    assert found == [new[place] if is_in else old[place] for place, is_in in enumerate(chosen)]
 
 
 def test_topologies_with_other_queues_do_not_go_together() -> None:
