@@ -303,7 +303,7 @@ class _Reader:
         elif entity.forwards:
             item.declares.append(("exchanges", self._placed(item, name=entity.name, type="fanout")))
             target, kind = self._target(entity, entity.forwards)
-            item.declares.append(("bindings", self._bound(item, entity.name, target, kind, {})))
+            item.declares.append(("bindings", self._bound(Rule(item, {}), entity.name, target, kind)))
             item.differs(
                 "forwardTo",
                 f"it keeps nothing: it is an exchange that leads to {target!r}",
@@ -379,18 +379,18 @@ class _Reader:
             self._as_queue(entity, ttl)
         if not entity.stated:
             item.idle("rules", "it has none: Service Bus makes `$Default` for it, which lets everything in")
-            entity.rules.append(Rule(item, {}, acts=False))
+            entity.rules.append(Rule(item, {}))
         elif all(not rule.item.name.endswith("/$Default") for rule in entity.rules):
             item.idle(
                 "rules", "those of the file alone: Resource Manager takes `$Default` away with the first other one"
             )
         for rule in entity.rules:
-            rule.item.declares.append(("bindings", self._bound(rule.item, topic.name, target, kind, rule.filters)))
+            rule.item.declares.append(("bindings", self._bound(rule, topic.name, target, kind)))
 
     def _compare(self, entity: _Entity) -> None:
-        """Copies that come more than once there: of rules with actions, and by two ways to one entity."""
+        """Copies that come more than once there: of actions that are none here, and by two ways to one entity."""
         for rule in entity.rules:
-            if not rule.acts:
+            if not rule.acts or rule.transform is not None:
                 continue
             for other in entity.rules:
                 if other is not rule and (data := message_of([rule, other])) is not None:
@@ -453,12 +453,12 @@ class _Reader:
     def _placed(item: SourceObject, **declared: Any) -> dict[str, Any]:
         return declared if item.vhost is None else {"vhost": item.vhost, **declared}
 
-    def _bound(
-        self, item: SourceObject, source: str, destination: str, kind: str, filters: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        arguments = {"x-filters": filters} if filters else {}
+    def _bound(self, rule: Rule, source: str, destination: str, kind: str) -> dict[str, Any]:
+        arguments: dict[str, Any] = {"x-filters": rule.filters} if rule.filters else {}
+        if rule.transform is not None:
+            arguments["x-transform"] = rule.transform
         ends = {"source": source, "destination": destination, "destination_type": kind, "routing_key": ""}
-        return self._placed(item, **ends, arguments=arguments)
+        return self._placed(rule.item, **ends, arguments=arguments)
 
     def _others(self) -> Iterator[SourceObject]:
         """Resources of other types, and what is lost with them."""

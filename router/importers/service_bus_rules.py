@@ -1,4 +1,5 @@
-"""Rules of subscriptions of Azure Service Bus: their filters as filter sets, and messages that fit them.
+"""Rules of subscriptions of Azure Service Bus: their filters as filter sets, their actions as transformations, and
+messages that fit them.
 
 Source: "Topic filters and actions": SQL filters, correlation filters, and the boolean filters `1=1` and `1=0`.
 """
@@ -18,8 +19,8 @@ from bindery.router.filters.fields import property_name
 from bindery.router.filters.sets import parse_filter_set
 from bindery.router.importers.arm_expressions import hole_of
 from bindery.router.importers.objects import SourceObject
-from bindery.router.importers.service_bus_actions import read_action
 from bindery.router.message import Message
+from bindery.router.transforms import of_rule_action
 
 SQL: Final = "com.microsoft:sql-filter"
 CORRELATION: Final = "com.microsoft:correlation-filter"
@@ -31,11 +32,16 @@ _IDLE: Final = frozenset({"requiresPreprocessing", "compatibilityLevel"})
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that is carried over: its object, its filter set (empty: everything), and whether it has an action."""
+    """A rule that is carried over: its object, and its filter set (empty: everything).
+
+    acts       whether it has an action, and so makes a copy of its own there
+    transform  the transformation that is its action, and gives the copy the rule's name as `RuleName`; None without one
+    """
 
     item: SourceObject
     filters: Mapping[str, Any]
-    acts: bool
+    acts: bool = False
+    transform: str | None = None
 
     @property
     def filter(self) -> Filter | None:
@@ -68,8 +74,8 @@ def rule_of(item: SourceObject, properties: Mapping[str, Any]) -> Rule | None:
         item.idle(f"{name}.{key}", "how Service Bus reads the filter")
         del raw[key]
     filters = _sql(item, raw) if name == "sqlFilter" else _correlation(item, raw)
-    acts = _action(item, properties.get("action"))
-    return None if filters is None else Rule(item, filters, acts)
+    acts, transform = _action(item, properties.get("action"))
+    return None if filters is None else Rule(item, filters, acts, transform)
 
 
 def _sql(item: SourceObject, raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -105,22 +111,19 @@ def _correlation(item: SourceObject, raw: Mapping[str, Any]) -> Mapping[str, Any
     return filters
 
 
-def _action(item: SourceObject, raw: Any) -> bool:
-    """Say what becomes of a rule's action; whether it has one."""
+def _action(item: SourceObject, raw: Any) -> tuple[bool, str | None]:
+    """Whether a rule has an action, and the transformation that it is; says why where it is none."""
     text = raw.get("sqlExpression") if isinstance(raw, Mapping) else None
     if text in (None, ""):
-        return False
-    statements = read_action(text) if isinstance(text, str) else None
-    if statements is None:
-        item.differs("action", "it cannot be read, and is not carried out: the copy has the properties of the message")
-    else:
-        said = "; ".join(map(str, statements))
-        item.differs(
-            "action",
-            f"not carried out: {said}; the copy has the properties of the message",
-            hint="readers, or the expressions of a job, set them",
-        )
-    return True
+        return False, None
+    try:
+        if not isinstance(text, str):
+            raise FilterError("no text", text=str(text))
+        return True, of_rule_action(text, rule=item.name.rpartition("/")[2])
+    except FilterError as error:
+        said = f"not carried out, it is refused: {error.message}; the copy has the properties of the message"
+        item.differs("action", said, hint=error.hint or "readers, or the expressions of a job, set them")
+        return True, None
 
 
 # -- messages that fit

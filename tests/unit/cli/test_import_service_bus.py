@@ -15,11 +15,11 @@ from bindery.router.importers import KINDS
 from bindery.router.importers.arm import Template
 from bindery.router.importers.arm_expressions import Hole, Scope, Text, is_known, segments
 from bindery.router.importers.service_bus import milliseconds
-from bindery.router.importers.service_bus_actions import Statement, read_action
 from bindery.router.importers.settling import Settled, settle
 from bindery.router.message import Message
 from bindery.router.model import Topology
 from bindery.router.reference import NaiveRouter
+from bindery.router.values import Table
 
 _SB = "Microsoft.ServiceBus/namespaces"
 
@@ -130,33 +130,47 @@ def test_a_subscription_gets_what_any_of_its_rules_lets_in(rules: list[list[str]
         assert queues(settled, **properties) == wanted
 
 
-def test_actions_are_told_and_a_message_that_fits_several_rules_comes_once() -> None:
+def test_a_rule_with_an_action_makes_a_changed_copy_of_its_own() -> None:
+    """ "Topic filters and actions": such a copy has the rule's name as RuleName; rules without one make one together."""
     settled = template(
         topic(
             subscription(
                 "s",
                 sql("color = 'red'", "acting", "SET sys.Label = 'a;b'; REMOVE [x y];"),
+                sql("color = 'red'", "it's", "SET size = size + 1"),
                 sql("size > 5", "plain"),
-                correlation("label", label="L"),
-            ),
-            subscription("other", sql("color = 'blue'", "alone", "what?")),
+                sql("size > 6", "other"),
+            )
+        )
+    )
+    assert settled.faithful
+    message = Message("t", application_properties=Table({"color": "red", "size": 9, "x y": 1}))
+    found = NaiveRouter(settled.topology, "/").route(message)
+    copies = [found.forms[content] for queue, content in found.copies if queue == "t/Subscriptions/s"]
+    told = {
+        one.application_properties.get("RuleName"): (
+            one.properties.get("subject"),
+            one.application_properties.get("size"),
+            one.application_properties.get("x y"),
+        )
+        for one in copies
+    }
+    assert len(copies) == 3
+    assert told == {None: (None, 9, 1), "acting": ("a;b", 9, None), "it's": (None, 10, 1)}
+
+
+def test_an_action_that_cannot_be_carried_out_is_told_with_the_copy_that_is_missing() -> None:
+    settled = template(
+        topic(
+            subscription("s", sql("color = 'red'", "acting", "SET a = newid()"), sql("size > 5", "plain")),
+            subscription("other", sql("color = 'blue'", "alone", "KEEP a")),
         )
     )
     said = notes(settled)
-    assert "SET sys.Label = 'a;b'; REMOVE [x y]" in said["t/Subscriptions/s/acting", "action"]
-    assert "cannot be read" in said["t/Subscriptions/other/alone", "action"]
+    assert "not carried out, it is refused: " in said["t/Subscriptions/s/acting", "action"]
+    assert "a statement begins with SET" in said["t/Subscriptions/other/alone", "action"]
     assert examples(settled) == [(["t/Subscriptions/s"] * 2, ["t/Subscriptions/s"])]
     assert outcomes(settled)["rule t/Subscriptions/s/plain"] == "exact"
-
-
-def test_actions_are_read_statement_by_statement() -> None:
-    assert read_action("set a = b + ';' ; REMOVE user.x; SET [a]]b] = 'it''s'") == [
-        Statement("a", "b + ';'"),
-        Statement("user.x"),
-        Statement("[a]]b]", "'it''s'"),
-    ]
-    for text in ("", ";", "SET a", "DROP x", "SET = 1", "REMOVE a b"):
-        assert read_action(text) is None
 
 
 def test_rules_that_cannot_be_said_leave_nothing_in_their_place() -> None:
