@@ -98,13 +98,8 @@ class Foreign:
         kind = KINDS[self.kind]
         if self.access and not kind.has_access:
             raise InvalidInput(f"no users and permissions of {kind.title} are carried over", where="--access")
-        if self.compat is not None and mode_named(self.compat, where="--compat").name.rpartition("-")[0] != self.kind:
-            own = [name for name in MODES if name.rpartition("-")[0] == self.kind]
-            raise InvalidInput(
-                f"{self.compat} is no mode of {kind.title}",
-                where="--compat",
-                hint="one of its own: " + ", ".join(own) if own else f"there is no mode of {kind.title}",
-            )
+        if self.compat is not None:
+            mode_of(self.kind, kind.title, self.compat)
         if self.access and self.vhost is not None:
             raise InvalidInput("permissions name the vhosts of the source", where="--access", hint="without --vhost")
         return kind
@@ -205,3 +200,16 @@ def _in_words_of_the_source(error: DefinitionsRefused, settled: Settled) -> Defi
     placed = refusal(**cast("dict[str, Any]", error.report))
     placed.hint = error.hint
     return placed
+
+
+def mode_of(kind: str, title: str, compat: str) -> str:
+    """The name of a compatibility mode, which must be one of that kind of broker. Raises InvalidInput."""
+    name = mode_named(compat, where="--compat").name
+    if name.rpartition("-")[0] != kind:
+        own = [each for each in MODES if each.rpartition("-")[0] == kind]
+        raise InvalidInput(
+            f"{compat} is no mode of {title}",
+            where="--compat",
+            hint="one of its own: " + ", ".join(own) if own else f"there is no mode of {title}",
+        )
+    return name

@@ -45,6 +45,9 @@ def shadow(
     ] = None,
     messages: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None,
     seconds: Annotated[float | None, typer.Option(min=0.0, help="End after so many seconds.")] = None,
+    compat: Annotated[
+        str | None, typer.Option(metavar="MODE", help="Route under a compatibility mode of RabbitMQ (docs/compat.md).")
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write the report to this file: .txt, .json or .html, with a picture.")
     ] = None,
@@ -71,6 +74,7 @@ def shadow(
         if error.name != "pika":
             raise
         raise InvalidInput("pika is not installed", where="shadow", hint="pip install 'bindery[rabbitmq]'") from None
+    from bindery.cli.foreign import mode_of  # noqa: PLC0415
     from bindery.cli.management_api import ManagementApi  # noqa: PLC0415
     from bindery.cli.shadow_report import as_report, show, write  # noqa: PLC0415
     from bindery.cli.written import check_form  # noqa: PLC0415
@@ -90,6 +94,7 @@ def shadow(
         api,
         messages=messages,
         seconds=seconds,
+        compat=None if compat is None else mode_of("rabbitmq", "RabbitMQ", compat),
         report=ProgressLines(interval, _line).report,
     )
     failure: BinderyError | None = None

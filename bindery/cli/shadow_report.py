@@ -35,6 +35,7 @@ def as_report(shadow: Shadow, failure: BinderyError | None = None) -> dict[str, 
     return {
         "broker": str(shadow.address),
         "vhost": shadow.address.vhost,
+        "compat": shadow.compat,
         "began": iso(datetime.fromtimestamp(shadow.began, UTC)),
         "seconds": round(shadow.ended - shadow.began, _DECIMALS),
         "failure": None if failure is None else failure.message,

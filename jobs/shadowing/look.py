@@ -47,11 +47,11 @@ class Carried:
     counts           objects of the broker by what becomes of them
     """
 
-    def __init__(self, digest: str, sections: _Sections) -> None:
+    def __init__(self, digest: str, sections: _Sections, compat: str | None = None) -> None:
         prefix = _free_prefix(sections)
         renamed = {name: [_renamed(name, one, prefix) for one in objects] for name, objects in sections.items()}
         objects = rabbitmq.read("definitions", json.dumps(renamed).encode())
-        settled = settle(objects, Topology.empty(), vhost=DEFAULT_VHOST)
+        settled = settle(objects, Topology.empty(), vhost=DEFAULT_VHOST, compat=compat)
         self.digest = digest
         self.topology = Topology.of(_named_again(settled.topology, prefix))
         self.queues = frozenset(str(one.get("name")) for one in sections["queues"])
@@ -85,8 +85,16 @@ class Look:
     claims: Mapping[str, bool]
 
 
-def read_look(definitions: bytes, bindings: Iterable[Mapping[str, Any]], before: Look | None = None) -> Look:
+def read_look(
+    definitions: bytes,
+    bindings: Iterable[Mapping[str, Any]],
+    before: Look | None = None,
+    *,
+    compat: str | None = None,
+) -> Look:
     """What the definitions of a vhost and the list of its bindings tell; an unchanged topology is that of `before`.
+
+    It is read under the compatibility mode `compat`, the same each time.
 
     Raises InvalidInput for definitions that are none.
     """
@@ -105,7 +113,7 @@ def read_look(definitions: bytes, bindings: Iterable[Mapping[str, Any]], before:
     digest = hashlib.sha256(json.dumps(sections, sort_keys=True).encode()).hexdigest()
     if before is not None and before.carried.digest == digest:
         return Look(before.carried, *own)
-    return Look(Carried(digest, sections), *own)
+    return Look(Carried(digest, sections, compat), *own)
 
 
 def _objects(found: Any) -> list[dict[str, Any]]:

@@ -28,7 +28,8 @@ _WAIT: Final = 0.1
 class Shadow:
     """Shadows one vhost of a broker; `run` in one thread, `stop` from anywhere, a signal handler included.
 
-    It ends after so many messages or seconds, or when it is stopped. `report` is called after each wait.
+    It ends after so many messages or seconds, or when it is stopped. `compat` is the compatibility mode under which
+    messages are routed here. `report` is called after each wait.
     """
 
     def __init__(
@@ -38,11 +39,13 @@ class Shadow:
         *,
         messages: int | None = None,
         seconds: float | None = None,
+        compat: str | None = None,
         report: Callable[[Tally], None] = lambda _tally: None,
     ) -> None:
         self.tally = Tally()
         self.address = broker.address
-        self.tap = Tap(management, broker.address.vhost)
+        self.compat = compat
+        self.tap = Tap(management, broker.address.vhost, compat=compat)
         #: the nodes of the cluster
         self.nodes: list[str] = []
         #: looks at the topology, and those that found another one than before; the last one

@@ -72,7 +72,7 @@ class Copy:
 class Tap:
     """The tap of one vhost over one connection; `remove` it whatever happens after `lay`."""
 
-    def __init__(self, management: Management, vhost: str) -> None:
+    def __init__(self, management: Management, vhost: str, *, compat: str | None = None) -> None:
         self.name = f"{OWN}{secrets.token_hex(8)}"
         #: copies and numbers of marks, in the order of the queue
         self.arrived: deque[Copy | int] = deque()
@@ -87,6 +87,7 @@ class Tap:
         self.left = ""
         self._management = management
         self._vhost = vhost
+        self._compat = compat
         self._channel: Any = None
         self._marking: Any = None
         self._newest: Look | None = None
@@ -96,7 +97,7 @@ class Tap:
     def look(self) -> Look:
         """The topology of the broker now, and what shadows there are."""
         definitions, bindings = self._management.definitions(self._vhost), self._management.bindings(self._vhost)
-        self._newest = read_look(definitions, bindings, self._newest)
+        self._newest = read_look(definitions, bindings, self._newest, compat=self._compat)
         return self._newest
 
     def lay(self, connection: pika.BlockingConnection) -> None:

@@ -274,6 +274,20 @@ def test_what_goes_elsewhere_is_found_and_explained(node: RabbitMQ, vhost: str) 
     )
 
 
+def test_under_the_mode_of_the_broker_nothing_is_different(node: RabbitMQ, vhost: str) -> None:
+    double = Field(b"d" + struct.pack(">d", 5.0), 5.0)
+    with channel(node, vhost) as open_channel:
+        open_channel.exchange_declare("h", "headers")
+        open_channel.queue_declare("five")
+        open_channel.queue_bind("five", "h", arguments={"n": 5})
+        with shadowing(node, vhost, compat="rabbitmq-3") as running:
+            for _ in range(20):
+                open_channel.basic_publish("h", "", b"", amqp.Raw(encoded({}, {"n": double})))
+            until(lambda: running.work.tap.messages == 20, "message")
+            report = running.end()
+    assert (report["compared"], report["equal"], report["compat"]) == (20, 20, "rabbitmq-3")
+
+
 def test_a_ring_that_was_made_in_another_order_is_named(node: RabbitMQ, vhost: str) -> None:
     with channel(node, vhost) as open_channel:
         open_channel.exchange_declare("ring", "x-consistent-hash")

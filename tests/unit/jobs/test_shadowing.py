@@ -331,6 +331,19 @@ def test_a_reason_names_what_is_known_of_the_broker(wanted: Any, sent: Field, kn
     assert [one.startswith(known) for one in why[1:]] == ([] if known is None else [True])  # type: ignore[arg-type]
 
 
+def test_a_look_is_read_under_a_mode() -> None:
+    definitions = {
+        "exchanges": [{"name": "h", "type": "headers", "durable": True, "arguments": {}}],
+        "queues": [{"name": "q", "durable": True, "arguments": {}}],
+        "bindings": [],
+    }
+    binding = {"source": "h", "destination": "q", "destination_type": "queue", "routing_key": "", "arguments": {"a": 5}}
+    message = Message("h", application_properties=Table({"a": 5.0}))
+    content = json.dumps(definitions).encode()
+    assert route(read_look(content, [binding]), message) == frozenset()
+    assert route(read_look(content, [binding], compat="rabbitmq-3"), message) == {"q"}
+
+
 def test_a_reason_names_what_is_not_carried_over() -> None:
     found = look([("any", "q", "")], exchanges={"any": "x-random"}, queues=["q"])
     why = reasons(found, told(["q"], "any"))["q"]
