@@ -45,7 +45,7 @@ BROKERS: Final = (
         cases.without_selectors,
         f"durable queues, persistent messages, confirms for every 1,000; {_RABBITMQ}",
         50,
-        many=8,
+        many=4,
     ),
     Broker(
         "rabbitmq",
