@@ -39,7 +39,7 @@ def test_an_error_in_a_worker_is_told_by_its_last_line(
     installation.queue("all")
     installation.publish([Message(exchange="amq.topic", routing_key="a")], file="a.parquet")
     job = installation.job()
-    monkeypatch.setattr(job, "_fold", "no fold at all")
+    monkeypatch.setattr(job._plain, "fold", "no fold at all")
     with pytest.raises(StreamFailed, match="TypeError: 'str' object is not callable"):
         job.run()
 
