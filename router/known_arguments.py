@@ -144,6 +144,7 @@ _ACTING: Final = (
     Argument("queue", OWNER_CONNECTION, "the connection that no-local filters take for the reader's", True),
     Argument("binding", SELECTOR_ARGUMENT, "a selector that a message must meet, on every type of exchange", True),
     Argument("binding", FILTERS_ARGUMENT, "a filter set that a message must meet, on every type of exchange", True),
+    Argument("binding", COMPAT_ARGUMENT, "the compatibility mode of its filters", True),
     Argument("binding", REPLACEMENT_KEY, "replaces all keys on the way to an exchange; nothing to a queue", True),
     Argument("binding", TRANSFORM, "statements that change the copy of a message that goes over the binding", True),
     Argument("binding", X_MATCH, "on a headers exchange: how other arguments are compared; nothing elsewhere", True),

@@ -15,6 +15,7 @@ from bindery.router.filters.lint import lint
 from bindery.router.filters.lint.truths import possible
 from bindery.router.links import FILTER_ARGUMENTS, Links
 from bindery.router.model import QUEUE_FILTER, Binding, Divert, Queue
+from bindery.router.model.objects import COMPAT_ARGUMENT
 from bindery.router.values import Table, Value
 
 #: Distinct filters that one analysis parses; the others count as "it depends".
@@ -73,7 +74,8 @@ class Verdicts:
         """The filters of a binding."""
         found = self._of_binding.get(binding.id)
         if found is None:
-            stated = {name: binding.arguments[name] for name in FILTER_ARGUMENTS if name in binding.arguments}
+            names = (*FILTER_ARGUMENTS, COMPAT_ARGUMENT)
+            stated = {name: binding.arguments[name] for name in names if name in binding.arguments}
             found = _NONE
             if stated:
                 limits = self._links.limits_at(binding.source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 from bindery.router.arguments import encode_plain
@@ -119,7 +120,7 @@ def _is_alternate_binding(value: Value) -> bool:
     return isinstance(value, Table) and set(value) == {"destination"} and _is_name(value["destination"])
 
 
-def _check_mode(holder: Exchange | Queue, where: str) -> None:
+def _check_mode(holder: Exchange | Queue | Binding, where: str) -> None:
     """Refuse a compatibility mode that is none."""
     stated = holder.arguments.get(COMPAT_ARGUMENT)
     _check_argument(holder.arguments, COMPAT_ARGUMENT, where, lambda v: isinstance(v, str), "the name of a mode")
@@ -158,6 +159,13 @@ def check_binding_arguments(binding: Binding, source: Exchange, limits: FilterSe
     EXCHANGE_TYPES[source.type].check_binding(binding)
     there = at(limits, source, policies)
     check_header_criteria(binding, source, there.text.payload)
+    _check_mode(binding, where)
+    if COMPAT_ARGUMENT in table and not table.keys() & {SELECTOR_ARGUMENT, FILTERS_ARGUMENT}:
+        raise InvalidDeclaration(
+            f"argument {COMPAT_ARGUMENT!r} of a binding without a filter",
+            where=f"{where}: arguments.{COMPAT_ARGUMENT}",
+            hint="it is the mode of the binding's filters; how keys and headers are compared is the exchange's to say",
+        )
     binding_filters(binding, owner=None, limits=there)
     if TRANSFORM in table:
         transformation(binding, there)
@@ -167,8 +175,12 @@ def binding_filters(binding: Binding, *, owner: str | None, limits: FilterSetLim
     """The filters that are ANDed with a binding's match: selector, filter set, both or none.
 
     `owner` is the `x-owner-connection` of the destination queue, for no-local; `limits` are those at the exchange
-    (`bindery.router.declarations.payloads.at`). Raises FilterError.
+    (`bindery.router.declarations.payloads.at`); a binding may state another compatibility mode for its filters.
+    Raises FilterError.
     """
+    mode = binding.arguments.get(COMPAT_ARGUMENT)
+    if isinstance(mode, str):
+        limits = replace(limits, text=replace(limits.text, compat=None if mode == SPECIFICATION else mode))
     where = f"binding of {binding.source!r} to {binding.destination!r}"
     found = []
     if SELECTOR_ARGUMENT in binding.arguments:

@@ -25,7 +25,7 @@ from bindery.router.model import (
     Exchange,
     Queue,
 )
-from bindery.router.model.objects import PARAMETER_PREFIX
+from bindery.router.model.objects import COMPAT_ARGUMENT, PARAMETER_PREFIX
 from bindery.router.qpid import ATTRIBUTES
 from bindery.router.spelling import did_you_mean, misspelt, nearest
 from bindery.router.values import Table
@@ -195,7 +195,7 @@ def _check_binding(binding: Binding, exchange_type: str | None) -> Iterator[Unkn
         if name.startswith("x-") and not compares_x:
             yield _unknown_argument(name, nearest(name, sorted(known)))
             continue
-        meant = misspelt(name, (SELECTOR_ARGUMENT, REPLACEMENT_KEY, TRANSFORM))
+        meant = misspelt(name, (SELECTOR_ARGUMENT, REPLACEMENT_KEY, TRANSFORM, COMPAT_ARGUMENT))
         if meant is None and (not compares_x or isinstance(value, Table)):
             meant = misspelt(name, (FILTERS_ARGUMENT,), at_most=1)
         if meant is None and not compares_x:

@@ -49,7 +49,9 @@ COMPAT_ARGUMENT: Final = "x-compat"
 
 X_MATCH_FORMS: Final = ("all", "any", "all-with-x", "any-with-x")
 #: Binding arguments that are never header criteria (docs/routing.md).
-NOT_HEADER_CRITERIA: Final = frozenset({X_MATCH, SELECTOR_ARGUMENT, FILTERS_ARGUMENT, REPLACEMENT_KEY, TRANSFORM})
+NOT_HEADER_CRITERIA: Final = frozenset(
+    {X_MATCH, SELECTOR_ARGUMENT, FILTERS_ARGUMENT, REPLACEMENT_KEY, TRANSFORM, COMPAT_ARGUMENT}
+)
 
 DestinationType = Literal["queue", "exchange"]
 _EMPTY: Final = Table()

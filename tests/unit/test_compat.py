@@ -377,3 +377,50 @@ def test_filters_of_a_vhost_follow_its_mode() -> None:
     router = Router.compile(editor.topology, DEFAULT_VHOST)
     found = router.route(to_batch([Message(exchange="amq.fanout")]), clock_ms=0)
     assert {router.queues[number] for number in found.queue.tolist()} == {"filtered", "bound"}
+
+
+@pytest.mark.parametrize("selector", [True, False])
+@pytest.mark.parametrize(
+    ("vhost", "exchange", "binding", "there"),
+    [
+        (None, None, "artemis-2", True),
+        ("artemis-2", None, "specification", False),
+        ("artemis-2", "specification", "artemis-2", True),
+        (None, "artemis-2", "specification", False),
+        (None, "broker-j-9", None, True),
+        (None, None, None, False),
+    ],
+)
+def test_a_binding_may_state_the_mode_of_its_filters(
+    vhost: str | None, exchange: str | None, binding: str | None, there: bool, selector: bool
+) -> None:
+    """`7 / 2 > 3` truncates in JMS (Java's promotion, JMS 2.0 §3.8.1.3), and does not in Artemis and Broker-J."""
+    text = "a / 2 > 3"
+    stated: dict[str, Value] = {} if binding is None else {"x-compat": binding}
+    if selector:
+        stated["x-filter-jms-selector"] = text
+    else:
+        filters = Table({"descriptor": "apache.org:selector-filter:string", "value": text})
+        stated["x-filters"] = Table({"f": filters})
+    editor = TopologyEditor(Topology.empty())
+    editor.declare_vhost(Vhost(DEFAULT_VHOST, compat=vhost))
+    arguments = Table({} if exchange is None else {"x-compat": exchange})
+    editor.declare_exchange(Exchange(DEFAULT_VHOST, "e", "fanout", arguments=arguments))
+    editor.declare_queue(Queue(DEFAULT_VHOST, "q"))
+    editor.bind(Binding(0, DEFAULT_VHOST, "e", "q", "queue", "", Table(stated)))
+    assert reached(editor.topology, Message(exchange="e", application_properties=Table({"a": 7}))) is there
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"x-compat": "artemis-2"}, "of a binding without a filter"),
+        ({"x-compat": "artemis2", "x-filter-jms-selector": "a = 1"}, "no compatibility mode 'artemis2'"),
+        ({"x-compat": 2, "x-filter-jms-selector": "a = 1"}, "argument 'x-compat' is 2"),
+    ],
+)
+def test_a_mode_of_a_binding_that_nothing_follows_is_refused(stated: dict[str, Value], said: str) -> None:
+    editor = TopologyEditor(Topology.empty())
+    editor.declare_queue(Queue(DEFAULT_VHOST, "q"))
+    with pytest.raises(InvalidDeclaration, match=said):
+        editor.bind(Binding(0, DEFAULT_VHOST, "amq.headers", "q", "queue", "", Table(stated)))
