@@ -260,6 +260,10 @@ class TopologyStore:
                     continue  # another process was faster than the two looks
                 present = head.present
                 editor = TopologyEditor(present)
+                given = object_key(head.topology.sequence)
+                if head.topology is not present:
+                    # ids that an abandoned candidate was given are never given again
+                    editor.replay({given: head.topology.sequence})
                 result = change(editor)
                 changes = {key: item for key, item in editor.changes.items() if present.get(key) != item}
                 recreated = [
@@ -267,7 +271,7 @@ class TopologyStore:
                     for kind, vhost, name in editor.dropped
                     if kind == "queue" and (vhost, name) in present.queues.keys() & editor.topology.queues.keys()
                 ]
-                if not changes and not recreated:
+                if not changes.keys() - {given} and not recreated:
                     return Edit(result, present, present.version)
                 below = self._with_candidates(log, head, editor, candidates, author)
                 if below is None:
@@ -478,9 +482,6 @@ class TopologyStore:
 
         The editor's canaries name their candidates then. None when another process was faster.
         """
-        if head.topology is not head.present:
-            # ids that an abandoned candidate was given are never given again
-            editor.replay({object_key(head.topology.sequence): head.topology.sequence})
         present, after = head.present, editor.topology
         touched = {key[1] for key in editor.changes if key[0] not in ("sequence", CANARY_KIND)}
         found: dict[str, tuple[Topology, tuple[ObjectKey, ...]]] = {vhost: (one, ()) for vhost, one in given.items()}
