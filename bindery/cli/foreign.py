@@ -93,7 +93,9 @@ class Foreign:
 
     def _kind(self) -> SourceKind:
         if self.kind not in KINDS:
-            hint = did_you_mean(nearest(self.kind, sorted(KINDS)), "kinds: " + ", ".join(KINDS))
+            whole = [name for name in KINDS if self.kind and self.kind.lower() in name]
+            meant = whole[0] if len(whole) == 1 else nearest(self.kind, sorted(KINDS))
+            hint = did_you_mean(meant, "kinds: " + ", ".join(KINDS))
             raise InvalidInput(f"no configuration is called {self.kind!r}", where="--from", hint=hint)
         kind = KINDS[self.kind]
         if self.access and not kind.has_access:

@@ -183,6 +183,9 @@ def test_answers_are_what_the_document_says(tmp_path: Path) -> None:
         for path, asked in (("route", {"vhost": "mtx-v", "text": "{}", "reach": "mtx-q"}), ("find", {})):
             answer = running.client().post(f"/{path}", asked)
             judge(f"post /api/{path} of {asked}", document["paths"][f"/api/{path}"]["post"], answer)
+        running.client().put("/vhosts/of-a-broker", {"compat": "rabbitmq-3"})  # a vhost has a mode where it states one
+        path = "/api/vhosts/{name}"
+        judge(f"get {path} of a mode", document["paths"][path]["get"], running.client().get("/vhosts/of-a-broker"))
         assert not wrong, "\n".join(wrong)
         assert {name: known - seen for name, known in fields.items() if known - seen} == {}
     finally:

@@ -99,7 +99,7 @@ def test_diverts_are_declared_listed_and_deleted(client: Client) -> None:
     body = {"source": "x", "destination": "amq.fanout", "filter": "price > 5", "exclusive": "true"}
     assert client.put(f"/diverts/{AT}/d", body).status == 201
     assert client.put(f"/diverts/{AT}/d", body).status == 204
-    shown = {"name": "d", "vhost": NAME, **body, "exclusive": True, "routing_key": None}
+    shown = {"name": "d", "vhost": NAME, **body, "exclusive": True, "routing_key": None, "transform": ""}
     assert client.get(f"/diverts/{AT}/d").json == shown
     assert client.get(f"/diverts/{AT}").json == [shown]
     assert client.put(f"/diverts/{AT}/d", {**body, "filter": "price >"}).status == 400

@@ -477,5 +477,5 @@ def test_what_is_no_activemq_xml_or_has_a_doctype_is_refused(raw: bytes) -> None
 @pytest.mark.parametrize("near", ["activemq", "classic", "activemq-clasic", "activemq_classic"])
 def test_names_near_to_the_kind_are_told_of_it(near: str) -> None:
     with pytest.raises(InvalidInput) as error:
-        Foreign("activemq.xml", near, "data", None, False, False, None)._kind()
+        Foreign("activemq.xml", near, "data", None, False, False, None, None)._kind()
     assert "activemq-classic" in str(error.value.hint)
