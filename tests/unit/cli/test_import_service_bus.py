@@ -131,7 +131,7 @@ def test_a_subscription_gets_what_any_of_its_rules_lets_in(rules: list[list[str]
 
 
 def test_a_rule_with_an_action_makes_a_changed_copy_of_its_own() -> None:
-    """ "Topic filters and actions": such a copy has the rule's name as RuleName; rules without one make one together."""
+    """By "Topic filters and actions" it has the rule's name as RuleName; rules without one make one copy together."""
     settled = template(
         topic(
             subscription(

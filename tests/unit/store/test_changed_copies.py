@@ -50,7 +50,9 @@ def copies(data: DataDir, queue: str) -> list[dict[str, Any]]:
 
 
 def values(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: next(v for v in value.values() if v is not None) for name, value in row["application_properties"] or ()}
+    return {
+        name: next(v for v in value.values() if v is not None) for name, value in row["application_properties"] or ()
+    }
 
 
 def test_numbers_of_changed_copies_tell_the_message() -> None:
