@@ -37,6 +37,8 @@ NEEDED = {
     "/topology/versions": "monitoring",
     "POST /topology": "administrator",
     "POST /rebalance": "administrator",
+    "/canary": "administrator",
+    "GET /canary": "monitoring",
     "PUT /parameters": "policymaker",
     "DELETE /parameters": "policymaker",
     "PUT /policies": "policymaker",
